@@ -3,7 +3,7 @@
 use super::firewall::{Firewall, FirewallEntry};
 use super::lenient;
 use super::resource::custom_resource;
-use super::shared::{Condition, DnsRecordSet, Grace, Match, time_if_readable};
+use super::shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, time_if_readable};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -107,6 +107,11 @@ pub struct FloatingIPPoolSpec {
     /// A taint that somebody sets, a deletion of the node and an edit of `match` have no grace. Default: no grace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
+
+    /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. They need rights and an environment
+    /// variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_check: Option<NodeCheck>,
 
     /// Labels on the nodes that have an address of the pool, for policies and routes that select nodes by label.
     /// Default: no labels.
@@ -313,8 +318,8 @@ pub struct IpStatus {
     #[schemars(with = "Option<String>")]
     pub suspect_since: Option<Time>,
 
-    /// The failure of the node that `spec.grace` covers. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, the key of a
-    /// taint.
+    /// The failure of the node that `spec.grace` covers. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`,
+    /// `CheckFailed`, the key of a taint.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub suspect_reason: String,
 }

@@ -4,6 +4,7 @@
 //! `flipop_core::model::pause`).
 
 use super::CommandError;
+use super::leader;
 use super::output::{Output, Tone, shown};
 use super::reach::Reach;
 use crate::api::{Condition, FloatingIPPool, NodeDNSRecordSet};
@@ -128,10 +129,16 @@ pub(super) async fn pause(
     output: Output,
 ) -> Result<Exit, CommandError> {
     let targets = targets(reach, which).await?;
-    let work = targets.iter().map(|target| pause_one(reach, target, reason, wait));
-    let results: Result<Vec<Answer>, CommandError> =
-        futures::future::join_all(work).await.into_iter().collect();
-    told(output, &results?)
+    let work = targets.iter().map(|target| async move {
+        // One that fails does not hide what became of the others.
+        pause_one(reach, target, reason, wait).await.unwrap_or_else(|error| Answer {
+            object: target.shown(),
+            outcome: "Failed".to_owned(),
+            message: error.to_string(),
+            tone: Tone::Bad,
+        })
+    });
+    told(output, &futures::future::join_all(work).await)
 }
 
 async fn targets(reach: &Reach, which: &Which) -> Result<Vec<Target>, CommandError> {
@@ -260,23 +267,11 @@ where
         Ok(_) => Ok(()),
         Err(error) => {
             let trouble = Trouble::from(error);
-            let text = match trouble.kind {
-                TroubleKind::NotFound => format!("failed to find {object}"),
-                TroubleKind::Forbidden => {
-                    format!("failed to set the annotation {annotation} of {object}: you may not patch it")
-                }
-                TroubleKind::PermitEnded
-                | TroubleKind::Unauthorised
-                | TroubleKind::Conflict
-                | TroubleKind::Expired
-                | TroubleKind::Invalid
-                | TroubleKind::Throttled
-                | TroubleKind::ServerError
-                | TroubleKind::Unreachable
-                | TroubleKind::Interrupted
-                | TroubleKind::Undecodable => {
-                    format!("failed to set the annotation {annotation} of {object}: {trouble}")
-                }
+            let text = if trouble.kind == TroubleKind::NotFound {
+                format!("failed to find {object}")
+            } else {
+                let why = leader::missing_right(&trouble, "patch", object, None);
+                format!("failed to set the annotation {annotation} of {object}: {why}")
             };
             Err(CommandError::Missing(text))
         }

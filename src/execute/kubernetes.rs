@@ -16,6 +16,7 @@ use flipop_core::model::fault::WriteFailure;
 use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Uid};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::Moment;
+use flipop_core::model::node_check::LeaseFacts;
 use flipop_core::model::node_labels::LabelChanges;
 use flipop_core::records::status::RecordSetStatus;
 use kube::Resource;
@@ -106,8 +107,15 @@ impl Executor {
         node: &str,
         nodes: &WatchKey,
         pods: Option<&WatchKey>,
-    ) -> Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure> {
-        node_read::read_node(&self.client, node, nodes, pods).await.map_err(write_failure)
+        lease: bool,
+    ) -> (Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure>, Option<LeaseFacts>) {
+        let of_lease =
+            async { if lease { node_read::read_lease(&self.client, node).await } else { Ok(None) } };
+        let of_node = node_read::read_node(&self.client, node, nodes, pods);
+        match futures::try_join!(of_node, of_lease) {
+            Ok((found, lease)) => (Ok(found), lease),
+            Err(error) => (Err(write_failure(error)), None),
+        }
     }
 
     /// Writes the status of an object of kind `K`, and reads what the server kept of it.

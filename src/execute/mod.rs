@@ -141,9 +141,9 @@ impl Executor {
             Action::Label { node, uid, changes } => Some(self.label(node, uid, changes).await),
             Action::SweepAnnotations => Some(self.sweep_annotations().await),
             Action::CountNodes => Some(self.count_nodes().await),
-            Action::ReadNode { object, node, asked, nodes, pods } => {
-                let result = self.read_node(&node, &nodes, pods.as_ref()).await;
-                let read = NodeReading { node, asked, nodes, pods, result };
+            Action::ReadNode { object, node, asked, nodes, pods, lease } => {
+                let (result, lease) = self.read_node(&node, &nodes, pods.as_ref(), lease).await;
+                let read = NodeReading { node, asked, nodes, pods, result, lease };
                 Some(Outcome::NodeRead { object: object.uid, read: Box::new(read) }.into())
             }
         }

@@ -1,8 +1,8 @@
 //! `FloatingIPPool`: its spec, its status and the memory in it.
 
 use super::{
-    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_record_set, readable_meta, second,
-    text, texts, timed_conditions, unreadable_meta,
+    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set,
+    readable_meta, second, text, texts, timed_conditions, unreadable_meta,
 };
 use crate::api::{
     Condition, CreatedIp, Creation, Firewall, FirewallEntry, FloatingIPPool, FloatingIPPoolSpec,
@@ -69,6 +69,7 @@ fn raw_spec(spec: &FloatingIPPoolSpec) -> RawPoolSpec {
         desired_ips: spec.desired_ips.unwrap_or_default(),
         min_active: spec.min_active.unwrap_or_default(),
         grace: spec.grace.as_ref().map(raw_grace).unwrap_or_default(),
+        node_check: spec.node_check.as_ref().map(raw_node_check),
         node_labels: spec.node_labels.as_ref().map(raw_node_labels).unwrap_or_default(),
         ips: spec.ips.clone().unwrap_or_default(),
         released_ips: spec.released_ips.clone().unwrap_or_default(),

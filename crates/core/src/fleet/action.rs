@@ -14,6 +14,7 @@ use crate::model::ids::{Address, ObjectRef, Uid};
 use crate::model::matching::{Criteria, PodStore, WatchKey, verdict};
 use crate::model::mismatch::{Class, Mismatch};
 use crate::model::moment::Moment;
+use crate::model::node_check::LeaseFacts;
 use crate::model::node_labels::{LabelChanges, NodeLabels};
 use crate::records::action as records;
 use crate::records::object::RecordSetObject;
@@ -106,6 +107,8 @@ pub enum Action {
         nodes: WatchKey,
         /// The pods of the object, where they matter.
         pods: Option<WatchKey>,
+        /// Whether its Lease is to be read too.
+        lease: bool,
     },
 }
 
@@ -197,9 +200,16 @@ pub struct NodeReading {
     pub pods: Option<WatchKey>,
     /// The node if it is there and has the labels, and the pods on it.
     pub result: Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure>,
+    /// Its Lease, if it was to be read and is there.
+    pub lease: Option<LeaseFacts>,
 }
 
 impl NodeReading {
+    /// When the kubelet said last that the node is well.
+    pub(super) fn heartbeat_s(&self) -> Option<i64> {
+        self.result.as_ref().ok()?.0.as_ref()?.heartbeat_s
+    }
+
     /// Whether the node matches, and since when it fails by its own word or that of its pods; `None` where nothing was read. `is_same`: it is the
     /// node that was meant.
     pub(super) fn verdict(

@@ -320,6 +320,7 @@ mod tests {
             machine: None,
             ready: true.into(),
             ready_since_s: None,
+            heartbeat_s: None,
             deleting: false,
             taints: Vec::new(),
             region: None,

@@ -7,6 +7,7 @@
 pub mod action;
 mod annotations;
 mod changes;
+mod checks;
 mod dns;
 mod explain;
 mod failovers;
@@ -44,6 +45,7 @@ use crate::model::facts::{NodeFacts, Observed, PodFacts};
 use crate::model::ids::{AccountId, Uid};
 use crate::model::matching::{NodeStore, PodStore, WatchKey};
 use crate::model::moment::{Context, Moment};
+use crate::model::node_check::{Checked, LeaseFacts};
 use crate::model::provider::{Descriptor, Providers};
 use crate::records::node_set::NodeSet;
 use crate::records::object::RecordSetObject;
@@ -61,6 +63,8 @@ pub struct Settings {
     /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts, and for what the
     /// status says of time until the API server's clock is known.
     pub epoch_ms: u64,
+    /// The node that the process runs on, which it does not check; `None` where that is unknown.
+    pub own_node: Option<String>,
 }
 
 /// A fact.
@@ -93,6 +97,12 @@ pub enum Input {
     TokenChanged(AccountId),
     /// When the clock stood at nothing, on the API server's clock, in milliseconds since the Unix epoch.
     ServerEpoch(u64),
+    /// The answer to a check of a node.
+    Checked(Checked),
+    /// A step of the watch of the Leases of nodes.
+    Leases(Observed<LeaseFacts>),
+    /// Whether the Leases may not be read.
+    LeasesDenied(bool),
 }
 
 /// What a plan yields.
@@ -144,6 +154,7 @@ pub struct Fleet {
     /// When the clock of this process stood at nothing, on the API server's clock.
     epoch_ms: u64,
     grace: GraceCounts,
+    checks: checks::Checks,
 }
 
 impl Fleet {
@@ -160,6 +171,7 @@ impl Fleet {
         Self {
             epoch_ms: settings.epoch_ms,
             grace: GraceCounts::default(),
+            checks: checks::Checks::default(),
             settings,
             leading: false,
             permit: false,
@@ -248,6 +260,9 @@ impl Fleet {
                 self.dirty = true;
             }
             Input::ServerEpoch(epoch_ms) => self.epoch_ms = epoch_ms,
+            Input::Checked(checked) => self.checks.evidence.checked(&checked, now),
+            Input::Leases(observed) => self.checks.evidence.leases(&observed, now),
+            Input::LeasesDenied(denied) => self.leases_denied(denied),
         }
     }
 
@@ -277,6 +292,7 @@ impl Fleet {
         self.annotations.restart();
         self.labels.restart();
         self.objects.restart();
+        self.checks.restart();
     }
 
     fn observe_pools(&mut self, observed: Observed<PoolObject>, now: Moment) {
@@ -366,6 +382,7 @@ impl Fleet {
         self.annotations.observe(&observed, of_pool);
         self.labels.observe(&observed, of_pool);
         let clocks = self.clocks(now);
+        self.hear_heartbeats(key, &observed, now);
         let store = self.nodes.entry(key.clone()).or_default();
         let first = !store.is_complete();
         let touched = store.observe(observed);

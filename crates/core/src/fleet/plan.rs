@@ -24,11 +24,14 @@ impl Fleet {
         if self.dirty {
             self.forget_unwatched();
         }
+        if self.leading {
+            self.weigh_checks(now);
+        }
         let due = self.wake.is_some_and(|wake| wake <= now);
         if !self.leading || !(self.dirty || due) {
             return Plan {
                 effects: std::mem::take(&mut self.outbox).into_iter().map(Effect::Tell).collect(),
-                wake: self.wake.filter(|_| self.leading),
+                wake: self.wake.into_iter().chain(self.checks_due()).min().filter(|_| self.leading),
                 fresh: false,
             };
         }
@@ -72,6 +75,7 @@ impl Fleet {
         } else {
             self.place_addresses();
         }
+        out.later(self.plan_checks(now));
         self.wake = out.wake();
         let effects = out.into_vec();
         let is_write = |effect: &Effect<Action>| matches!(effect, Effect::Do(action) if action.is_write());

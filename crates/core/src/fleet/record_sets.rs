@@ -127,6 +127,7 @@ impl Fleet {
     /// Writes of the statuses of record sets.
     pub(super) fn plan_record_set_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
         let quiet_until = self.quiet_until();
+        let unavailable = self.checks_unavailable();
         for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting) {
             let kept = self.dns.set(uid).and_then(Set::kept_until).is_some_and(|until| until > now);
             let losses = set.tell_losses(kept);
@@ -165,6 +166,10 @@ impl Fleet {
             unready.tell(&owner, told, (quiet_until, now), out);
             if self.events_denied && report.is_some() {
                 status.conditions.push(events_denied());
+            }
+            if report.is_some() {
+                status.conditions.extend(unavailable.clone().filter(|_| set.spec.check.is_some()));
+                status.conditions.extend(set.checked.doubted.clone());
             }
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();

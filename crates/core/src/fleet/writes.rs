@@ -21,6 +21,7 @@ impl Fleet {
         self.write_going(&mut firewalls, now, out);
         let denied = Denied { annotations: self.annotations.denied(), labels: self.labels.denied() };
         let (draining, quiet_until) = (self.draining, self.quiet_until());
+        let unavailable = self.checks_unavailable();
         for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
             if draining && !pool.has_unrecorded_creation() {
                 continue;
@@ -44,6 +45,8 @@ impl Fleet {
             if self.events_denied {
                 status.conditions.push(events_denied());
             }
+            status.conditions.extend(unavailable.clone().filter(|_| pool.spec.check.is_some()));
+            status.conditions.extend(pool.checked.doubted.clone());
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
             let owner = pool.owner();

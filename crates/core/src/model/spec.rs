@@ -86,6 +86,8 @@ pub enum Scope {
     Labels,
     /// Only what happens to addresses that are let go.
     Reclaim,
+    /// Only the checks of nodes.
+    NodeCheck,
 }
 
 /// One mistake in a spec.

@@ -25,7 +25,7 @@ fn many_pending_actions_are_polled_one_by_one_while_lists_fail() {
     let from = world.now;
     world.run(28);
     assert_eq!(active(&world), 10);
-    assert!((30..90).contains(&world.count(from, "poll")), "{}", world.count(from, "poll"));
+    assert!((60..130).contains(&world.count(from, "poll")), "{}", world.count(from, "poll"));
     // Once lists are there again they do for all.
     world.faults.lists = None;
     world.run(60);
@@ -35,6 +35,19 @@ fn many_pending_actions_are_polled_one_by_one_while_lists_fail() {
     let from = world.now;
     world.run(30);
     assert_eq!((active(&world), world.count(from, "poll")), (10, 0));
+}
+
+#[test]
+fn many_pending_actions_are_polled_no_more_than_once_a_second_while_lists_fail() {
+    for (actions, polls) in [(5, 25..=35), (10, 20..=30)] {
+        let mut world = World::with(actions, actions);
+        (0..actions).for_each(|_| world.tricks.push_back(Trick::Slow(20)));
+        world.run(1);
+        world.faults.lists = Some(FaultKind::Transient);
+        let from = world.now;
+        world.run(3);
+        assert!(polls.contains(&world.count(from, "poll")), "{actions}: {}", world.count(from, "poll"));
+    }
 }
 
 #[test]

@@ -46,6 +46,8 @@ mod let_go;
 mod lists;
 mod memory;
 mod minimum;
+mod node_checks;
+mod node_checks_scope;
 mod nodes;
 mod order;
 mod orphans;

@@ -19,6 +19,7 @@ use flipop_core::model::ids::{ActionId, Address, ObjectRef};
 use flipop_core::model::machine::MachineId;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
+use flipop_core::model::node_check::LeaseFacts;
 use flipop_core::model::node_labels::NodeLabels;
 use flipop_core::records::object::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -75,6 +76,10 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pub(crate) pending: BTreeMap<ActionId, Pending>,
     pub(crate) inputs: Vec<(Moment, Input)>,
+    /// Nodes whose machine is dead, whatever their objects say.
+    pub(crate) dead: BTreeSet<String>,
+    /// Of nodes, as a consistent read finds them.
+    pub(crate) leases: BTreeMap<String, LeaseFacts>,
     running: BTreeSet<WatchKey>,
     /// No watch starts.
     pub(crate) hold_watches: bool,
@@ -123,6 +128,8 @@ impl World {
             faults: Faults::default(),
             pending: BTreeMap::new(),
             inputs: Vec::new(),
+            dead: BTreeSet::new(),
+            leases: BTreeMap::new(),
             running: BTreeSet::new(),
             hold_watches: false,
             unlabelled: 0,
@@ -352,10 +359,11 @@ impl World {
                 self.answer(Outcome::NodesCounted(Ok(self.unlabelled)));
             }
             Effect::Do(Action::SweepAnnotations) => self.sweep(),
-            Effect::Do(Action::ReadNode { object, node, asked, nodes, pods }) => {
+            Effect::Do(Action::ReadNode { object, node, asked, nodes, pods, lease }) => {
                 self.call(format!("read {node}"));
                 let result = self.read_node(&node);
-                let read = NodeReading { node, asked, nodes, pods, result };
+                let lease = self.leases.get(&node).filter(|_| lease).cloned();
+                let read = NodeReading { node, asked, nodes, pods, result, lease };
                 self.answer(Outcome::NodeRead { object: object.uid, read: Box::new(read) });
             }
             Effect::Tell(notice) => {

@@ -1,5 +1,5 @@
-//! Serves the simulated cluster until the user ends it. The story is told; the acts come from kubectl and from typed
-//! commands.
+//! Serves the simulated cluster until the user ends it. The story is told; the acts come from kubectl, from typed commands
+//! and from the buttons of the web page.
 
 use super::DemoError;
 use super::acts::Levers;
@@ -12,6 +12,7 @@ use super::script;
 use super::stage::{CLOUDFLARE_TOKEN, Stage, TOKEN};
 use super::story::Story;
 use super::teller::{Line, Teller};
+use super::web::{Scene, Web};
 use flipop_apiserver::Key;
 use flipop_simulation::furnish::NAMESPACE;
 use std::io::Write;
@@ -62,14 +63,17 @@ async fn tell(
 ) -> Result<(), DemoError> {
     script::introduce(story, cast, &[]);
     let metrics = story.stage.operators.start().await?;
+    let (mut web, routes) = Web::new(story.stage.api.clone());
+    let page = story.stage.serve(routes).await?;
     script::apply(story, documents)?;
-    explain(story, (documents, cast), metrics);
+    explain(story, (documents, cast), &web.url(page), metrics);
     let (mut controllers, mut levers) = (Controllers::default(), Levers::default());
     let mut listening = true;
     loop {
         let now = Instant::now();
         levers.turn(story, now);
         controllers.turn(story, now).await?;
+        web.show(Scene { operators: story.stage.operators.endpoints(), providers_up: levers.providers_up() });
         let due = [levers.next(), controllers.next()].into_iter().flatten().min();
         tokio::select! {
             biased;
@@ -81,6 +85,12 @@ async fn tell(
                 }
                 None => listening = false,
             },
+            asked = web.next() => {
+                story.listen();
+                carry_out(story, &mut levers, &asked.command)?;
+                // The page may have gone.
+                let _unheard = asked.answer.send(story.heard());
+            }
             ended = story.step() => {
                 if let Some(ended) = ended {
                     controllers.operator_ended(story, ended, Instant::now());
@@ -101,13 +111,7 @@ async fn sleep_until(due: Option<Instant>) {
 /// Carries out a line. Failures are shown, and end nothing.
 fn obey(story: &mut Story, levers: &mut Levers, line: &str) -> Result<bool, DemoError> {
     match Command::parse(line) {
-        Ok(Some(command)) => match levers.act(story, &command) {
-            Err(DemoError::Cluster(error)) => {
-                story.tell(Line::Wrong, &super::explain(&error));
-                Ok(false)
-            }
-            other => other,
-        },
+        Ok(Some(command)) => carry_out(story, levers, &command),
         Ok(None) => Ok(false),
         Err(problem) => {
             story.tell(Line::Wrong, &problem);
@@ -116,15 +120,26 @@ fn obey(story: &mut Story, levers: &mut Levers, line: &str) -> Result<bool, Demo
     }
 }
 
+/// Carries out a command. `Ok(true)` ends the sandbox.
+fn carry_out(story: &mut Story, levers: &mut Levers, command: &Command) -> Result<bool, DemoError> {
+    match levers.act(story, command) {
+        Err(DemoError::Cluster(error)) => {
+            story.tell(Line::Wrong, &super::explain(&error));
+            Ok(false)
+        }
+        other => other,
+    }
+}
+
 /// Shows where everything is, and commands to try.
 fn explain(
     story: &mut Story,
     (documents, cast): (&[manifest::Document], &Cast),
+    page: &str,
     metrics: Option<SocketAddr>,
 ) {
     let kubeconfig = story.stage.kubeconfig.display().to_string();
-    let page = metrics.map(|address| format!("http://{address}/")).unwrap_or_default();
-    let metrics = format!("{page}metrics");
+    let metrics = metrics.map(|address| format!("http://{address}/metrics")).unwrap_or_default();
     let node = cast.nodes.first().map_or("NODE", |node| node.name.as_str());
     let digitalocean = story.stage.cloud.digitalocean_url();
     let cloudflare = story.stage.cloud.cloudflare_url();
@@ -135,11 +150,13 @@ fn explain(
         String::new(),
         format!("kubeconfig: {kubeconfig}"),
         format!("web page: {page}"),
+        format!("  it has buttons: kill {node} there, and see its address move"),
         format!("metrics: {metrics}"),
         "try, in another terminal:".to_owned(),
         format!("  export KUBECONFIG={kubeconfig}"),
         "  kubectl get fipool -A -w".to_owned(),
         "  kubectl get nodedns -A -o wide".to_owned(),
+        "  kubectl get nodes -L flipop.digitalocean.com/reserved-ip".to_owned(),
         format!("  kubectl drain {node}"),
         format!("  kubectl taint node {node} maintenance=true:NoExecute"),
         format!("  kubectl scale deployment flipop -n {NAMESPACE} --replicas=0"),
@@ -151,9 +168,9 @@ fn explain(
         "type help for what can be done here, such as kill, drain, heal, move; Ctrl-C ends it".to_owned(),
         String::new(),
     ];
-    let grace = grace(documents, node);
+    let (grace, more) = (grace(documents, node), more(documents));
     let (first, last) = lines.split_at(lines.len().saturating_sub(3));
-    for line in first.iter().chain(&grace).chain(last) {
+    for line in first.iter().chain(&grace).chain(&more).chain(last) {
         story.verbatim(line);
     }
 }
@@ -167,12 +184,27 @@ fn grace(documents: &[manifest::Document], node: &str) -> Vec<String> {
         "to see a failure that moves nothing, give these objects a grace, type here".to_owned(),
         format!("`kill {node}`, and within a minute `heal {node}`:"),
     ];
-    for document in objects {
-        let Key { namespace, name } = &document.key;
-        let namespace = if namespace.is_empty() { manifest::DEFAULT_NAMESPACE } else { namespace };
-        let kind = document.kind.to_ascii_lowercase();
-        let patch = r#"{"spec":{"grace":{"nodeSeconds":60}}}"#;
-        lines.push(format!("  kubectl patch {kind} {name} -n {namespace} --type=merge -p '{patch}'"));
-    }
+    let patch = r#"{"spec":{"grace":{"nodeSeconds":60}}}"#;
+    lines.extend(objects.into_iter().map(|document| patching(document, patch)));
     lines
+}
+
+/// How to see labels on the nodes that have an address, and a firewall of the pool.
+fn more(documents: &[manifest::Document]) -> Vec<String> {
+    let Some(pool) = documents.iter().find(|document| document.is(POOL_KIND)) else { return Vec::new() };
+    let firewall =
+        r#"{"spec":{"firewall":{"ports":[{"protocol":"tcp","port":"443"}],"sources":["0.0.0.0/0"]}}}"#;
+    vec![
+        "to see labels on the nodes that have an address, and a firewall that lets traffic in:".to_owned(),
+        patching(pool, r#"{"spec":{"nodeLabels":{"enabled":true}}}"#),
+        patching(pool, firewall),
+    ]
+}
+
+/// The command that changes an object.
+fn patching(document: &manifest::Document, patch: &str) -> String {
+    let Key { namespace, name } = &document.key;
+    let namespace = if namespace.is_empty() { manifest::DEFAULT_NAMESPACE } else { namespace };
+    let kind = document.kind.to_ascii_lowercase();
+    format!("  kubectl patch {kind} {name} -n {namespace} --type=merge -p '{patch}'")
 }

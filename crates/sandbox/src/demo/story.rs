@@ -6,12 +6,14 @@
 
 mod account;
 mod cluster;
+mod firewalls;
 
 use super::DemoError;
 use super::operators::Ended;
 use super::pools::{Standing, Standings};
 use super::stage::Stage;
 use super::teller::{Line, Teller};
+use flipop_cloud::FirewallView;
 use flipop_core::model::ids::ObjectName;
 use flipop_simulation::news::{Feed, News, What};
 use std::collections::BTreeMap;
@@ -60,8 +62,12 @@ pub(super) struct Story {
     lost: BTreeMap<(ObjectName, String), u64>,
     /// The node that last lost an address from its annotation.
     unannotated: BTreeMap<Ipv4Addr, String>,
+    /// Firewalls as they were last told.
+    firewalls: BTreeMap<String, FirewallView>,
     /// When a pool's record set last changed.
     pub(super) rounds: BTreeMap<ObjectName, u64>,
+    /// What the sandbox tells of itself, while somebody listens.
+    heard: Option<Vec<(Line, String)>>,
     feed: Feed,
 }
 
@@ -85,7 +91,9 @@ impl Story {
             standings: Standings::new(),
             lost: BTreeMap::new(),
             unannotated: BTreeMap::new(),
+            firewalls: BTreeMap::new(),
             rounds: BTreeMap::new(),
+            heard: None,
             feed,
         }
     }
@@ -100,6 +108,23 @@ impl Story {
         self.tell_news(Vec::new());
         let now_ms = self.now_ms();
         self.teller.line(now_ms, line, text);
+        if let Some(heard) = &mut self.heard {
+            heard.push((line, text.to_owned()));
+        }
+    }
+
+    /// Keeps what the sandbox tells of itself from now on.
+    pub(super) fn listen(&mut self) {
+        self.heard = Some(Vec::new());
+    }
+
+    /// What the sandbox has told since then: what it did, or why it did not.
+    pub(super) fn heard(&mut self) -> Result<String, String> {
+        let heard = self.heard.take().unwrap_or_default();
+        let failed = heard.iter().any(|(line, _)| *line == Line::Wrong);
+        let texts: Vec<String> = heard.into_iter().map(|(_, text)| text).collect();
+        let text = texts.join("; ");
+        if failed { Err(text) } else { Ok(text) }
     }
 
     /// Prints text unchanged, for copying.

@@ -17,6 +17,7 @@ pub(super) struct Reads {
     /// Whether the token is proved to see droplets: by an address that shows one, or by a list of droplets.
     droplets: bool,
     records: BTreeSet<Provider>,
+    firewalls: bool,
 }
 
 impl Reads {
@@ -41,7 +42,10 @@ impl Reads {
                 self.addresses = true;
                 self.droplets |= shows;
             }
-            Kind::Read => self.droplets |= facts.what == "ListDroplets",
+            Kind::Read => {
+                self.droplets |= facts.what == "ListDroplets";
+                self.firewalls |= facts.what == "ListFirewalls";
+            }
             Kind::ReadRecords => self.records.extend(facts.account),
             Kind::Lease { .. }
             | Kind::Event
@@ -51,7 +55,8 @@ impl Reads {
             | Kind::Unassign { .. }
             | Kind::CreateIp
             | Kind::DeleteIp { .. }
-            | Kind::Record => {}
+            | Kind::Record
+            | Kind::Firewall => {}
         }
     }
 
@@ -63,6 +68,11 @@ impl Reads {
             Kind::CreateIp | Kind::DeleteIp { .. } => (false, true, false),
             // DNS needs no account of addresses.
             Kind::Record => (true, false, true),
+            // A machine that would be isolated is taken out whatever else is known.
+            Kind::Firewall => {
+                let acts = !facts.what.starts_with("RemoveFirewallDroplets");
+                (acts, acts, false)
+            }
             Kind::Lease { .. }
             | Kind::Event
             | Kind::List { .. }
@@ -82,6 +92,7 @@ impl Reads {
             ("addresses", !addresses || self.addresses),
             ("a droplet", !addresses || self.droplets),
             ("records", !records || records_read),
+            ("firewalls", facts.kind != Kind::Firewall || self.firewalls),
         ]
         .into_iter()
         .filter_map(|(what, known)| (!known).then_some(what))
@@ -102,6 +113,7 @@ impl Judge {
             Kind::Record => pools.clone().next().is_some() && pools.clone().all(Pool::asks_for_pods),
             Kind::CreateIp
             | Kind::DeleteIp { .. }
+            | Kind::Firewall
             | Kind::Lease { .. }
             | Kind::Event
             | Kind::List { .. }

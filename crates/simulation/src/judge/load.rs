@@ -60,7 +60,8 @@ fn right(facts: &Facts) -> Option<Right> {
         | Kind::Read
         | Kind::Write { .. }
         | Kind::ListIps
-        | Kind::Record => None,
+        | Kind::Record
+        | Kind::Firewall => None,
     }
 }
 
@@ -97,7 +98,8 @@ fn is_scheduled(facts: &Facts) -> bool {
         | Kind::Unassign { .. }
         | Kind::CreateIp
         | Kind::DeleteIp { .. }
-        | Kind::Record => true,
+        | Kind::Record
+        | Kind::Firewall => true,
         // The lease and Events have their own rhythm, and reads serve several purposes.
         Kind::Lease { .. } | Kind::Event | Kind::Read | Kind::ReadRecords | Kind::ListIps => false,
     }

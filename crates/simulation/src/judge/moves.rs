@@ -43,7 +43,7 @@ impl Judge {
             && self.matched_before(ip, old, from_ms).all(|matched| matched)
             && !self.asked(now_ms, process, (ip, droplet))
         {
-            self.blame(now_ms, "I1", format!("{process} takes {ip} off {old}, which matches"));
+            self.check_evidence(now_ms, process, &owners, &ip.to_string(), old);
         }
     }
 

@@ -5,7 +5,7 @@
 use super::dns::{self, Site};
 use super::supply;
 use super::truth::Pool;
-use super::{EDITED_MS, Judge};
+use super::{EDITED_MS, Judge, firewalls};
 use flipop_cloud::{IpView, Provider, RecordView};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -38,6 +38,7 @@ impl Judge {
             let rests = |pool: &Pool| {
                 self.pauses.rests(true, &pool.name, now_ms)
                     || self.graces.is_open(&pool.uid, &self.blindness, now_ms)
+                    || firewalls::opens(pool)
             };
             waits.extend(
                 supply::waits(&self.truth, &ips, rests)

@@ -69,10 +69,15 @@ fn watched(plan: Plan) -> Plan {
 
 #[test]
 fn undisturbed_workloads_break_no_invariant() {
-    let given_back = workloads::given_back();
-    for (plan, outcome) in
-        undisturbed([workloads::all(), workloads::pauses(), workloads::by_hand(), given_back].concat())
-    {
+    let plans = [
+        workloads::all(),
+        workloads::pauses(),
+        workloads::by_hand(),
+        workloads::labels(),
+        workloads::firewalls(),
+        workloads::given_back(),
+    ];
+    for (plan, outcome) in undisturbed(plans.concat()) {
         assert_eq!(outcome.violations, [], "{}", plan.name);
         assert!(outcome.busy_calls > 10 && outcome.busy_frames > 3, "{}: {outcome:?}", plan.name);
         assert!(outcome.busy_clockwork > 10 && outcome.moments.len() > 13, "{}: {outcome:?}", plan.name);
@@ -202,4 +207,48 @@ fn a_disturbed_watch_within_grace_loses_nothing_and_does_nothing_twice() {
 fn another_leader_within_grace_at_any_call_loses_nothing_and_does_nothing_twice() {
     let spare = Spare { assigns: 1, records: 1, writes: 8, annotations: 0, same_end: true };
     sweep(workloads::grace().into_iter().map(watched).collect(), sweep::crashes, spare, 250);
+}
+
+/// A crash and a lost answer at each call.
+fn at_any_call(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
+    [sweep::crashes(plan, undisturbed), sweep::lost_answers(plan, undisturbed)].concat()
+}
+
+#[test]
+fn labels_go_before_the_address_whatever_happens_at_any_call() {
+    let spare = Spare { assigns: 1, records: 0, writes: 12, annotations: 4, same_end: true };
+    sweep(workloads::labels(), at_any_call, spare, 500);
+}
+
+#[test]
+fn labels_go_before_the_address_whatever_a_watch_or_a_list_hides() {
+    let spare = Spare { assigns: 1, records: 0, writes: 12, annotations: 4, same_end: true };
+    sweep(workloads::labels(), sweep::blindness, spare, 200);
+    let rereads = workloads::labels().iter().flat_map(sweep::rereads).collect();
+    sweep(rereads, sweep::stale_lists, spare, 50);
+}
+
+#[test]
+fn labels_go_before_the_address_though_another_leads_at_any_call() {
+    let spare = Spare { assigns: 1, records: 0, writes: 12, annotations: 4, same_end: true };
+    sweep(workloads::labels().into_iter().map(watched).collect(), sweep::handovers, spare, 100);
+}
+
+#[test]
+fn a_port_that_is_asked_for_stays_open_whatever_happens_at_any_call() {
+    let spare = Spare { assigns: 1, records: 6, writes: 12, annotations: 0, same_end: true };
+    sweep(workloads::firewalls(), at_any_call, spare, 500);
+}
+
+#[test]
+fn a_port_that_is_asked_for_stays_open_whatever_a_watch_or_a_list_hides() {
+    let spare = Spare { assigns: 1, records: 6, writes: 12, annotations: 0, same_end: true };
+    sweep(workloads::firewalls(), sweep::lags, spare, 50);
+    sweep(workloads::firewalls(), sweep::blindness, spare, 200);
+}
+
+#[test]
+fn a_port_that_is_asked_for_stays_open_though_another_leads_at_any_call() {
+    let spare = Spare { assigns: 1, records: 6, writes: 12, annotations: 0, same_end: true };
+    sweep(workloads::firewalls().into_iter().map(watched).collect(), sweep::handovers, spare, 100);
 }

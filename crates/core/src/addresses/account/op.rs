@@ -17,6 +17,17 @@ pub const STALLED_AFTER_MS: u64 = 300_000;
 /// itself is one Event, and one status.
 const ERRORED: &str = "the provider gave the action up (errored)";
 
+/// From acceptance to the first poll, and the shortest time between two. Many actions take less than a second, and a
+/// request that comes back takes about as long as this.
+const SOONEST_POLL_MS: u64 = 250;
+
+/// The longest time between two polls of an action that is not stalled.
+const LATEST_POLL_MS: u64 = 5_000;
+
+/// The shortest time between two looks at an action, from its acceptance on, while many are pending: they share a list,
+/// or the requests of a minute.
+const SOONEST_OF_MANY_MS: u64 = 1_000;
+
 /// Between two looks at a stalled action.
 const STALLED_INTERVAL_MS: u64 = 60_000;
 
@@ -41,7 +52,16 @@ enum Stage {
     /// The request is under way.
     Sending,
     /// The provider works on it.
-    Polling { action: ActionId, accepted: Moment, looks: u32, poll: Retry, directly: bool },
+    Polling {
+        action: ActionId,
+        accepted: Moment,
+        /// When it was last looked at, or accepted.
+        seen: Moment,
+        /// How many lists have shown it pending.
+        looks: u32,
+        poll: Retry,
+        directly: bool,
+    },
     /// The outcome is not known: the address is read until it is.
     Verifying {
         cause: FaultKind,
@@ -148,11 +168,16 @@ impl Op {
         }
     }
 
-    /// The action to ask about, and when.
+    /// The action to ask about, when, and whether only a poll can tell. `many`: more actions are pending than are polled
+    /// one by one.
     #[must_use]
-    pub fn poll_due(&self) -> Option<(ActionId, Moment, bool)> {
+    pub fn poll_due(&self, many: bool) -> Option<(ActionId, Moment, bool)> {
         match &self.stage {
-            Stage::Polling { action, poll, directly, .. } => Some((*action, poll.due(), *directly)),
+            Stage::Polling { action, seen, poll, directly, .. } => {
+                let due = poll.due();
+                let at = if many { due.max(seen.plus_millis(SOONEST_OF_MANY_MS)) } else { due };
+                Some((*action, at, *directly))
+            }
             Stage::Sending | Stage::Verifying { .. } => None,
         }
     }
@@ -185,8 +210,9 @@ impl Op {
             Ok((_, ActionStatus::Completed)) => Some(End::Done),
             Ok((_, ActionStatus::Errored)) => Some(End::Errored(ERRORED.to_owned())),
             Ok((action, ActionStatus::InProgress)) => {
-                let poll = Retry::at(now.plus_millis(1_000));
-                self.stage = Stage::Polling { action, accepted: now, looks: 0, poll, directly: false };
+                let poll = Retry::at(now.plus_millis(poll_again_ms(0)));
+                let (accepted, seen) = (now, now);
+                self.stage = Stage::Polling { action, accepted, seen, looks: 0, poll, directly: false };
                 None
             }
             Err(CallFailure::NotSent) => Some(End::NotSent),
@@ -206,7 +232,7 @@ impl Op {
         at @ Context { now, .. }: Context,
     ) -> Option<End> {
         let stalled = self.is_stalled(now);
-        let Stage::Polling { accepted, looks, poll, .. } = &mut self.stage else {
+        let Stage::Polling { accepted, seen, poll, .. } = &mut self.stage else {
             return None;
         };
         match answer {
@@ -218,8 +244,8 @@ impl Op {
                 self.verify((FaultKind::InProgress, message), false, (now, next), Untold::No);
             }
             Ok(ActionStatus::InProgress) => {
-                *looks = looks.saturating_add(1);
-                *poll = Retry::at(now.plus_millis(look_again_ms(*looks)));
+                *seen = now;
+                *poll = Retry::at(now.plus_millis(poll_again_ms(now.millis_since(*accepted))));
             }
             // What gives this answer for so long is not the provider, or will not tell.
             Err(CallFailure::Fault(fault))
@@ -340,8 +366,14 @@ impl Untold {
     }
 }
 
-/// Waits between looks at a pending action: 1, 1, 2, 3, then 5 s; a minute once it has been looked at for longer than
-/// [`STALLED_AFTER_MS`].
+/// The wait after a poll, `passed_ms` after the action was accepted: a quarter of that time. So the end of an action is
+/// noticed late by a quarter of its duration at most, and a long one costs few requests.
+fn poll_again_ms(passed_ms: u64) -> u64 {
+    (passed_ms / 4).clamp(SOONEST_POLL_MS, LATEST_POLL_MS)
+}
+
+/// Waits between looks at an address, by a read or by a list: 1, 1, 2, 3, then 5 s; a minute once it has been looked at
+/// for longer than [`STALLED_AFTER_MS`].
 pub(crate) fn look_again_ms(looks: u32) -> u64 {
     match looks {
         0 | 1 => 1_000,

@@ -16,20 +16,36 @@ fn fault(kind: FaultKind, outcome_unknown: bool) -> CallFailure {
     CallFailure::Fault(Fault { kind, message: "broken".into(), outcome_unknown, retry_after_ms: None })
 }
 
-#[test]
-fn polls_come_after_1_1_2_3_then_5_seconds() {
+/// The moments, in milliseconds after the acceptance, at which an action is polled that goes on for this long.
+fn polls(of_ms: u64) -> Vec<u64> {
     let mut op = op();
-    let mut now = T(0);
-    op.answered(Ok((ActionId(1), ActionStatus::InProgress)), now);
-    let mut waits = Vec::new();
-    for _ in 0..6 {
-        let (_, next, _) = op.poll_due().unwrap();
-        waits.push(next.millis_since(now) / 1_000);
-        now = next;
-        assert_eq!(op.polled(Ok(ActionStatus::InProgress), Context::exactly(now)), None);
+    op.answered(Ok((ActionId(1), ActionStatus::InProgress)), T(0));
+    let mut polls = Vec::new();
+    while let Some((_, at, _)) = op.poll_due(false) {
+        polls.push(at.millis_since(T(0)));
+        let ended = at.millis_since(T(0)) >= of_ms;
+        let status = if ended { ActionStatus::Completed } else { ActionStatus::InProgress };
+        if op.polled(Ok(status), Context::exactly(at)).is_some() {
+            break;
+        }
     }
-    assert_eq!(waits, [1, 1, 2, 3, 5, 5]);
-    assert_eq!(op.polled(Ok(ActionStatus::Completed), Context::exactly(now)), Some(End::Done));
+    polls
+}
+
+#[test]
+fn an_action_is_polled_after_a_quarter_of_a_second_and_then_of_the_time_that_has_passed() {
+    assert_eq!(polls(1_500), [250, 500, 750, 1_000, 1_250, 1_562]);
+    let waits: Vec<u64> = polls(120_000).windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(waits.iter().max(), Some(&5_000));
+    assert!(waits.len() < 40, "a long action costs few polls: {}", waits.len());
+}
+
+#[test]
+fn the_end_of_an_action_is_noticed_late_by_a_quarter_of_its_duration_at_most() {
+    for duration in (1..200).map(|step| step * 97) {
+        let noticed = *polls(duration).last().unwrap();
+        assert!(noticed - duration <= (duration / 4).max(250), "{duration} ms: noticed at {noticed} ms");
+    }
 }
 
 #[test]
@@ -138,6 +154,6 @@ fn a_list_can_confirm_but_only_a_poll_can_deny() {
     let mut op = op();
     op.answered(Ok((ActionId(1), ActionStatus::InProgress)), T(1));
     assert_eq!(op.listed(Some(&read(3, false)), T(2), T(2)), None);
-    assert!(op.poll_due().is_some_and(|(_, _, directly)| directly));
+    assert!(op.poll_due(false).is_some_and(|(_, _, directly)| directly));
     assert_eq!(op.listed(Some(&read(7, false)), T(3), T(3)), Some(End::Done));
 }

@@ -1,7 +1,6 @@
 //! Which reads of an account are due, and the moment at which the next one is.
 
 use super::belief::Belief;
-use super::op::Op;
 use super::{Account, MachineRead};
 use crate::addresses::action::Action;
 use crate::mechanism::budget::Purpose;
@@ -203,7 +202,7 @@ impl Account {
     ) {
         let mut turn = Turn { now, out };
         let listed = self.leaves_polls_to_the_list(now);
-        let pending = self.ops.values().filter_map(Op::poll_due);
+        let pending = self.ops.values().filter_map(|op| op.poll_due(true));
         let pending = pending.filter(|(_, _, directly)| !directly).map(|(_, at, _)| at);
         if listed && let Some(at) = pending.min() {
             self.reads.list_by(at);
@@ -241,9 +240,13 @@ impl Account {
     /// Many pending actions are looked up with one list.
     fn leaves_polls_to_the_list(&self, now: Moment) -> bool {
         // What is on no list has to be asked for singly.
-        let asked = |op: &&Op| op.poll_due().is_some_and(|(_, _, directly)| !directly);
-        let pending = self.ops.values().filter(asked).count();
-        pending > MAX_POLLED && self.lists_tell(now) && self.is_authorised()
+        self.pending(false) > MAX_POLLED && self.lists_tell(now) && self.is_authorised()
+    }
+
+    /// How many actions are pending, with those that only a poll can tell of or without.
+    fn pending(&self, with_direct: bool) -> usize {
+        let polled = self.ops.values().filter_map(|op| op.poll_due(false));
+        polled.filter(|(_, _, directly)| with_direct || !directly).count()
     }
 
     /// Addresses that actions of others keep locked, where they are many: one list looks at all of them.
@@ -338,8 +341,9 @@ impl Account {
     }
 
     fn plan_polls(&mut self, owners: &BTreeMap<Address, ObjectRef>, listed: bool, turn: &mut Turn<'_>) {
+        let many = self.pending(true) > MAX_POLLED;
         let mut pending: Vec<_> =
-            self.ops.iter().filter_map(|(ip, op)| Some((*ip, op.poll_due()?))).collect();
+            self.ops.iter().filter_map(|(ip, op)| Some((*ip, op.poll_due(many)?))).collect();
         pending.sort_by_key(|(_, (_, at, _))| *at);
         for (ip, (action, at, directly)) in pending {
             if (listed && !directly) || self.reads.polls.contains(&ip) {

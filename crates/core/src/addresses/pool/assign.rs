@@ -255,7 +255,14 @@ impl Pool {
         takers.sort_by_key(|taker| {
             let Candidate { uid, lost, order, .. } = taker.candidate;
             let behind = Behind::place(self.behind.get(uid).copied(), world.now);
-            (!self.roomy.contains_key(uid), behind, lost.is_none(), *lost, *order)
+            (
+                !self.roomy.contains_key(uid),
+                behind,
+                self.checked.behind.contains(uid),
+                lost.is_none(),
+                *lost,
+                *order,
+            )
         });
         takers
     }

@@ -10,6 +10,7 @@ mod behind;
 mod blocked;
 mod by_hand;
 pub mod change;
+mod checked;
 mod crds;
 pub mod creation;
 mod idle;
@@ -33,8 +34,8 @@ pub mod spec;
 pub mod status;
 mod writing;
 
-use crate::addresses::account::Account;
 use crate::addresses::pool::object::PoolObject;
+use crate::mechanism::checked::CheckedNodes;
 use crate::mechanism::failure::Failure;
 use crate::mechanism::suspects::{Look, Membership, Suspects};
 use crate::mechanism::suspicion::Clocks;
@@ -164,6 +165,8 @@ pub struct Pool {
     pub(crate) moves: BTreeMap<&'static str, u64>,
     /// Nodes that fail and keep their match for a while, or come back.
     pub(crate) suspects: Suspects,
+    /// What the checks say of nodes.
+    pub(crate) checked: CheckedNodes,
     /// Why no node matches.
     pub(crate) no_match: Explanation,
     /// Addresses that serve nowhere.
@@ -215,6 +218,7 @@ impl Pool {
             losses: losses::Losses::default(),
             moves: BTreeMap::new(),
             suspects: Suspects::default(),
+            checked: CheckedNodes::default(),
             no_match: Explanation::default(),
             idle: idle::Idle::default(),
             conditions: None,
@@ -247,6 +251,7 @@ impl Pool {
         self.conditions = None;
         self.losses = losses::Losses::default();
         self.suspects.distrust();
+        self.checked = CheckedNodes::default();
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
@@ -449,7 +454,7 @@ impl Pool {
         };
         let look = Look {
             node,
-            verdict: verdict(criteria, node, pods),
+            verdict: verdict(criteria, node, pods).and_then(|()| self.check(node)),
             member,
             serves_by_status: || self.on_server.suspicion_of(&node.provider_id),
             edited: self.losses.edited,
@@ -480,20 +485,6 @@ impl Pool {
                 self.candidates.insert(name.to_owned(), candidate);
                 true
             }
-        }
-    }
-
-    /// While the account is unknown what was confirmed stays so, but only on nodes that still match, and are the
-    /// machines that they were.
-    pub fn forget_mismatched(&mut self, account: &Account) {
-        if self.matched && self.is_live() {
-            let candidates = &self.candidates;
-            self.report.active.retain(|ip, node| {
-                let place = account.place(*ip).machine();
-                let same = |candidate: &Candidate| place.is_none() || candidate.machine.as_ref() == place;
-                candidates.get(node).is_some_and(same)
-            });
-            self.report.waiting.retain(|node, _| candidates.contains_key(node));
         }
     }
 }

@@ -336,6 +336,7 @@ impl Pool {
                     Scope::Firewall => SpecValid::FirewallIgnored,
                     Scope::Labels => SpecValid::LabelsIgnored,
                     Scope::Reclaim => SpecValid::PolicyIgnored,
+                    Scope::NodeCheck => SpecValid::NodeCheckIgnored,
                 };
                 let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 Condition::new(reason, message.join("; "))
@@ -444,6 +445,8 @@ fn trouble_of(condition: &Condition) -> Option<EventReason> {
         | ConditionType::Reclaiming
         | ConditionType::ReclaimKept
         | ConditionType::Suspect
+        | ConditionType::ChecksUnavailable
+        | ConditionType::ChecksDoubted
         | ConditionType::Paused
         | ConditionType::EventsDenied
         | ConditionType::AddressMissing

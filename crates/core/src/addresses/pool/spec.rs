@@ -9,6 +9,7 @@ use crate::model::ids::{AccountId, Address, ObjectKind};
 use crate::model::label_mode::{LabelMode, RawNodeLabels};
 use crate::model::machine::MachineKind;
 use crate::model::matching::Criteria;
+use crate::model::node_check::{NodeCheck, RawNodeCheck};
 use crate::model::provider::Providers;
 use crate::model::spec::{RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
@@ -29,6 +30,8 @@ pub struct RawPoolSpec {
     pub min_active: i64,
     /// How long a node that fails keeps its address.
     pub grace: RawGrace,
+    /// How nodes are checked.
+    pub node_check: Option<RawNodeCheck>,
     /// Labels of nodes.
     pub node_labels: RawNodeLabels,
     /// Addresses in order of preference.
@@ -62,6 +65,8 @@ pub struct PoolSpec {
     pub min_active: Option<usize>,
     /// How long a node that fails keeps its address.
     pub grace: Grace,
+    /// How nodes are checked, if they are.
+    pub check: Option<NodeCheck>,
     /// Labels of nodes.
     pub labels: LabelMode,
     /// The good entries of `spec.ips`, in order, each once.
@@ -127,6 +132,7 @@ impl PoolSpec {
         let provider = &raw.provider;
         let limits = providers.get(provider).and_then(|known| known.firewalls.as_ref());
         spec.firewall = FirewallSpec::parse(raw.firewall.as_ref(), provider, limits, &mut spec.problems);
+        spec.check = NodeCheck::parse(raw.node_check.as_ref(), &mut spec.problems);
         spec.labels = LabelMode::parse(raw.node_labels, spec.criteria.as_ref(), &mut spec.problems);
         spec
     }

@@ -99,6 +99,9 @@ sections! {
                 "`nodeLabels` is enabled, and `match.nodeLabel` names one of the labels that it sets, so that the pool \
                  would depend on itself. The pool sets no labels.",
                 "Select the nodes by another label.";
+            NodeCheckIgnored => False,
+                "A field of `nodeCheck` is out of its range. No node is checked for the object.",
+                "Set the field that the message names to a number in its range, or remove it for its default.";
         }
     }
 

@@ -41,6 +41,8 @@ types! {
     ReclaimBlocked
     ReclaimKept
     Suspect
+    ChecksUnavailable
+    ChecksDoubted
     Paused
     WatchFailing
     AnnotationsDenied
@@ -93,6 +95,8 @@ impl ConditionType {
             | Self::ReclaimBlocked
             | Self::ReclaimKept
             | Self::Suspect
+            | Self::ChecksUnavailable
+            | Self::ChecksDoubted
             | Self::Paused
             | Self::WatchFailing
             | Self::AnnotationsDenied
