@@ -187,6 +187,8 @@ impl Fleet {
                 }
                 let going = self.pools.values().filter(|pool| pool.deleting);
                 let all: Vec<Uid> = order.iter().cloned().chain(going.map(|pool| pool.object.uid.clone())).collect();
+                let going = self.pools.values_mut().filter(|pool| pool.is_going());
+                going.for_each(|pool| pool.look_after_pause(&mut account));
                 self.resolve_strangers(&all, &account_id, &mut account, &mut named, out);
             } else {
                 let unread = self.pools.values_mut().filter(|pool| pool.spec.account_id == account_id);

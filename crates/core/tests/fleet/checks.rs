@@ -53,11 +53,11 @@ impl World {
     pub(crate) fn check_unassignment(&self, pool: &ObjectRef, ip: Address, from: &MachineId) {
         self.check_pause(pool);
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
-        if let Some(spec) = spec {
-            assert!(!used(spec).any(|named| *named == ip.to_string()), "{ip} is used by {pool:?}");
-        }
         if self.is_given_back(pool, ip) {
             return;
+        }
+        if let Some(spec) = spec {
+            assert!(!used(spec).any(|named| *named == ip.to_string()), "{ip} is used by {pool:?}");
         }
         let wanted =
             self.nodes.values().any(|node| self.matches(node) && node.machine.as_ref() == Some(from));
