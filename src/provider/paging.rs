@@ -92,7 +92,7 @@ pub(super) async fn listed<P: Pages>(list: &P) -> Result<Listed<P::Key, P::Entry
     let count = entries.len();
     let contradiction = format!(
         "the list of {what} contradicts itself: its total is {total}, and it shows {count}, in each of {MAX_TRIES} \
-         readings; nothing is concluded from what it leaves out"
+         readings; FLIPOP draws no conclusion from missing entries"
     );
     Ok(Listed { entries, contradiction: Some(contradiction) })
 }
@@ -118,9 +118,7 @@ fn may_read_on<P: Pages>(list: &P) -> Result<(), Fault> {
     let (what, provider) = (P::WHAT, list.api().provider());
     Err(Fault {
         kind: FaultKind::Throttled,
-        message: format!(
-            "the list of {what} was not read to its end: {provider} has to be left alone for now"
-        ),
+        message: format!("the list of {what} was not read to its end: {provider} asked FLIPOP to wait"),
         outcome_unknown: false,
         retry_after_ms: Some(left_ms),
     })

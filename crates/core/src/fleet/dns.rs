@@ -298,7 +298,7 @@ impl Dns {
             Held::Paused(at) => format!("{account_id} throttles the token until {}", until(at)),
             Held::UsedUp(at) => {
                 format!(
-                    "what is left of the request quota of the token for {account_id} is kept for addresses until {}",
+                    "the token for {account_id} has few requests left, and FLIPOP keeps them for addresses until {}",
                     until(at)
                 )
             }

@@ -39,7 +39,7 @@ impl RawMatch {
             // It becomes a part of a path at the API server, and must not lead elsewhere there.
             let shown = shown(namespace);
             let message =
-                format!("{shown:?} is no name of a namespace; use lower case letters, digits and '-'");
+                format!("{shown:?} is not the name of a namespace; use lower case letters, digits and '-'");
             problems.push(SpecProblem { scope, field: "spec.match.podNamespace".to_owned(), message });
             return None;
         }

@@ -334,8 +334,7 @@ impl Set {
             let nothing = site.addresses().is_some_and(|addresses| addresses.is_empty());
             if (wanted.target == Target::Empty || deletes && kept && nothing) && !site.is_confirmed() {
                 // A later leader would rely on it.
-                let message =
-                    "nothing is published, for all that is known; the name is read once more".to_owned();
+                let message = "the first read found no records; a second read has to confirm that".to_owned();
                 let reason = UnderWay::InProgress;
                 return (Some((Phase::InProgress { reason, message }, None)), None);
             }
@@ -394,12 +393,12 @@ impl Set {
         if let Some((asked, floor)) = self.raised.filter(|(asked, _)| view.spec.ttl == TtlRule::Every(*asked))
         {
             let message =
-                format!("the zone takes no TTL below {floor} s; {floor} is used in place of {asked}");
+                format!("the zone accepts no TTL below {floor} s; FLIPOP uses {floor} instead of {asked}");
             remarks.push(Remark { finding: TTLRaised::BelowFloor.into(), message });
         }
         if let Some(at) = scene.marked_at {
             let message = format!(
-                "a TXT record of external-dns stands at {at}: it may change the same records; let only one of the two \
+                "external-dns has a TXT record at {at}: it may change the same records; let only one of the two \
                  manage {}",
                 self.name
             );
@@ -432,7 +431,8 @@ fn active(wanted: &Wanted, view: &View, site: &Site, (emptied, kept): (bool, boo
         }
         Target::Keep | Target::Empty => {
             let deletes = view.spec.when_empty == WhenEmpty::Delete && kept;
-            let until = if deletes { " for now, and go if none matches within 10 min" } else { "" };
+            let until =
+                if deletes { " for now (FLIPOP deletes them if no node matches within 10 min)" } else { "" };
             (Settled::Kept, format!("{why}; the records stay{until}: {named}"))
         }
     };
@@ -453,7 +453,7 @@ fn limit(view: &View, scene: Scene<'_>) -> Option<String> {
     let refused = refused.filter(|(kind, ..)| *kind == FaultKind::Throttled);
     let refused = || refused.map(|(_, _, message)| format!("the provider throttles the token: {message}"));
     let what = scene.limit.map(str::to_owned).or_else(refused)?;
-    Some(format!("the records are changed later: {what}"))
+    Some(format!("the change of the records waits: {what}"))
 }
 
 /// What stands in the way at the provider.

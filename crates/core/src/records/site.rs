@@ -350,8 +350,8 @@ impl Site {
         if let Some(alias) = alias {
             let shown: String = alias.chars().take(253).collect();
             let message = format!(
-                "a CNAME to {shown:?} stands at this name, beside which no address can stand; delete it, or choose another \
-                 recordName"
+                "the name has a CNAME to {shown:?}, beside which it can have no address; delete the CNAME, or choose \
+                 another recordName"
             );
             let fault =
                 Fault { kind: FaultKind::Permanent, message, outcome_unknown: false, retry_after_ms: None };
@@ -398,7 +398,7 @@ impl Site {
                 self.records = Some(records);
                 self.believed = complete && !outdated;
                 if complete && !taken {
-                    let message = "the provider answered other records than were asked for".to_owned();
+                    let message = "the provider answered with records of other names".to_owned();
                     let kind = FaultKind::Invalid;
                     let fault = Fault { kind, message, outcome_unknown: true, retry_after_ms: None };
                     self.distrust((&changes, 0), now);

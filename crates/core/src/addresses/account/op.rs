@@ -15,7 +15,7 @@ pub const STALLED_AFTER_MS: u64 = 300_000;
 
 /// What is told of an action that the provider gave up. Without its id, which is another one at each try: what repeats
 /// itself is one Event, and one status.
-const ERRORED: &str = "the provider gave the action up (errored)";
+const ERRORED: &str = "the provider reports that the action failed (errored)";
 
 /// From acceptance to the first poll, and the shortest time between two. Many actions take less than a second, and a
 /// request that comes back takes about as long as this.
@@ -239,7 +239,8 @@ impl Op {
             Ok(ActionStatus::Completed) => return Some(End::Done),
             Ok(ActionStatus::Errored) => return Some(End::Errored(ERRORED.to_owned())),
             Ok(ActionStatus::InProgress) if stalled => {
-                let message = format!("its action is pending for more than {} s", STALLED_AFTER_MS / 1_000);
+                let message =
+                    format!("its action has been pending for more than {} s", STALLED_AFTER_MS / 1_000);
                 let next = now.plus_millis(STALLED_INTERVAL_MS);
                 self.verify((FaultKind::InProgress, message), false, (now, next), Untold::No);
             }
@@ -251,7 +252,7 @@ impl Op {
             Err(CallFailure::Fault(fault))
                 if fault.kind == FaultKind::NotFound || (stalled && fault.kind == FaultKind::Permanent) =>
             {
-                let message = format!("the provider does not tell how its action ended: {}", fault.message);
+                let message = format!("FLIPOP cannot read how its action ended: {}", fault.message);
                 let untold = Untold::Until(accepted.plus_millis(UNTOLD_MS));
                 self.verify((fault.kind, message), false, (now, now), untold);
             }

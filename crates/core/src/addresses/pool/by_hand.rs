@@ -46,7 +46,7 @@ impl Pool {
     /// Whether anything may be moved at a user's word, and if not, why.
     fn may_move_by_hand(&self) -> Result<(), String> {
         if self.spec.is_frozen() {
-            return Err("the pool is frozen by a mistake in its spec".to_owned());
+            return Err("the pool is frozen, because its spec is invalid".to_owned());
         }
         if self.pause.reason().is_some() {
             return Err("the pool is paused".to_owned());
@@ -201,7 +201,7 @@ impl Pool {
         }
         if !self.used().contains(ip) {
             let disabled = self.effective().contains(ip);
-            let why = if disabled { "is disabled" } else { "is no address of the pool" };
+            let why = if disabled { "is disabled" } else { "is not an address of the pool" };
             return refused(format!("{ip} {why}"));
         }
         let Some((name, candidate)) = self.candidates.get_key_value(node) else {

@@ -341,7 +341,8 @@ impl Pool {
         self.creation.search = Search::default();
         self.creation.stage = Progress::Idle;
         if new.len() > 1 {
-            let message = format!("one of {} may be ours; put it into spec.ips", name_all(&new));
+            let message =
+                format!("the creation may have made one of {}; put that one into spec.ips", name_all(&new));
             intent.uncertain = Some(new);
             out.tell([self.notice(true, EventReason::CreationUncertain, "addresses", message)]);
         } else {

@@ -157,7 +157,7 @@ impl Pool {
     fn retried(&self, idle: &[(Address, How)]) -> Option<String> {
         let failure = |ip: &Address| self.ips.get(ip)?.failure.as_ref();
         let (ip, failure) = idle.iter().find_map(|(ip, _)| Some((ip, failure(ip)?)))?;
-        Some(format!("the last assignment of {ip} failed and is tried again: {}", failure.message))
+        Some(format!("the last assignment of {ip} failed, and FLIPOP retries it: {}", failure.message))
     }
 
     fn idle_text(&self, idle: &[(Address, How)], nodes: &NodeStore, pods: Option<&PodStore>) -> String {

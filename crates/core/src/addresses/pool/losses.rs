@@ -131,7 +131,7 @@ impl Pool {
             (OpKind::Assign, ..) if by_hand => "moved by hand".to_owned(),
             (OpKind::Unassign { successor }, ..) => format!("makes room for {successor}"),
             (OpKind::Assign, Some(Loss { node, why, .. }), _) => format!("{node} {why}"),
-            (OpKind::Assign, None, Some(_)) => "stood on no matching node".to_owned(),
+            (OpKind::Assign, None, Some(_)) => "was on no matching node".to_owned(),
             (OpKind::Assign, None, None) => "was unassigned".to_owned(),
         };
         let moved = match (left, &op.from) {

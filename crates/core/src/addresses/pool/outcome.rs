@@ -70,7 +70,7 @@ impl Pool {
                         false,
                         EventReason::Unassigned,
                         ip,
-                        format!("took {ip} off node {node} to make room"),
+                        format!("unassigned {ip} from node {node} to make room"),
                     ));
                 }
             }

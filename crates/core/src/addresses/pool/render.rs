@@ -255,7 +255,7 @@ impl Pool {
         if self.spec.is_frozen() {
             let first = self.spec.problems.iter().min_by_key(|problem| problem.scope);
             let why = first.map(|problem| format!(" ({problem})")).unwrap_or_default();
-            let message = format!("frozen by a mistake{why}: what stands stays, nothing new is done");
+            let message = format!("frozen: the spec is invalid{why}; existing assignments are kept");
             return Condition::new(Ready::InvalidSpec, message);
         }
         if !account.is_some_and(Account::is_known) {
@@ -272,7 +272,7 @@ impl Pool {
         let goal = self.goal();
         let waiting = status.assignable_nodes.len() + status.node_errors.len();
         let without = match waiting {
-            0 => "no matching node is without one".to_owned(),
+            0 => "no matching node waits for one".to_owned(),
             1 => "1 matching node has none".to_owned(),
             many => format!("{many} matching nodes have none"),
         };
@@ -379,8 +379,8 @@ impl Pool {
         }
         let list = name_all(&self.creation.orphans);
         let message = format!(
-            "these stand on matching nodes, no pool names them, and they may be this pool's: {list}; put them into \
-             spec.ips, or take them off their {noun}s to have new ones created",
+            "these addresses are on matching nodes, no pool names them, and they may be this pool's: {list}; put them \
+             into spec.ips, or take them off their {noun}s to have new ones created",
             noun = self.spec.noun()
         );
         Some(Condition::new(CreationUncertain::UnknownAddressesOnNodes, message))
@@ -397,7 +397,7 @@ impl Pool {
             .collect();
         (!stalled.is_empty()).then(|| {
             let message = format!(
-                "pending at the provider for more than 5 min, look at the {}s' actions there: {}",
+                "pending at the provider for more than 5 min: {1}; look at the actions of each {0} there",
                 self.spec.noun(),
                 enumerate(stalled.into_iter())
             );
@@ -409,8 +409,7 @@ impl Pool {
 fn provider_condition(account: &Account) -> Option<Condition> {
     if account.machine_read() == MachineRead::Missing {
         let message = format!(
-            "the token lacks the scope {}, without which every address looks unassigned; nothing is assigned until it \
-             has it",
+            "the token lacks the scope {}: without it every address looks unassigned, so FLIPOP assigns nothing",
             account.machines().read_scope
         );
         return Some(Condition::new(ProviderReady::ScopeMissing, message));

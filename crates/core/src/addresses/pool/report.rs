@@ -39,7 +39,7 @@ pub enum Wait {
     Full,
     /// The ports of the pool are being opened on it, for which it is waited until then at most.
     Firewall(Moment),
-    /// Nobody may act now: the lease is not held for certain, or the token is refused.
+    /// FLIPOP may not write now: it may have lost the lease, or the token is refused.
     Unsure,
     /// The token was refused what it takes, in these words.
     Refused(String),
@@ -112,30 +112,36 @@ impl Wait {
             Self::CoolOff => "assignmentCoolOffSeconds has not passed since the last assignment".to_owned(),
             Self::InFlight(ip) => format!("an operation on {ip} is under way"),
             Self::RetryAt(_, message) => {
-                format!("the last assignment failed and is tried again: {message}")
+                format!("the last assignment failed, and FLIPOP retries it: {message}")
             }
             Self::Pending(_, message) => format!("the provider is still busy with it: {message}"),
             Self::Claimed(pool) => format!("claimed by {pool}"),
             Self::ClaimedBy(pool, ip) => format!(
-                "{ip} of pool {pool} stands on it, which that pool does not use there: the node does not match it, or \
-                 {ip} is surplus; take {ip} off the {noun} or out of that pool"
+                "the {noun} has {ip} of pool {pool}, which does not use it there: the node does not match that pool, \
+                 or {ip} is surplus; take {ip} off the {noun} or out of that pool"
             ),
             Self::Foreign(ip) => format!(
-                "the {noun} already has {ip}, which belongs to no pool and is not touched; add {ip} to spec.ips to use \
-                 it, or unassign it"
+                "the {noun} already has {ip}, which no pool names; add {ip} to spec.ips to use it, or unassign it"
             ),
             Self::OtherRegion(region) => {
-                format!("the node is in region {region} and no free address is; add addresses of that region")
+                format!(
+                    "no free address is in {region}, the region of the node; add addresses of that region"
+                )
             }
             Self::NotAMachine(message) => message.clone(),
             Self::Paused(why) => format!("the pool is {why}"),
-            Self::Rereading => "the pool was paused, and the account is read again first".to_owned(),
+            Self::Rereading => "the pool was paused, and FLIPOP reads the account before it acts".to_owned(),
             Self::Budget => "the provider's rate limit leaves no request for it yet".to_owned(),
-            Self::Full => "as many operations as may be are under way; it follows them".to_owned(),
+            Self::Full => {
+                "the account has the most operations under way that FLIPOP allows: wait for one to end"
+                    .to_owned()
+            }
             Self::Firewall(_) => "the ports of the pool are being opened on it".to_owned(),
-            Self::Unsure => "the lease is not held for certain, or the token is refused".to_owned(),
+            Self::Unsure => {
+                "FLIPOP may not write now: it may have lost the lease, or the token is refused".to_owned()
+            }
             Self::Refused(message) => {
-                format!("the provider refuses it, which is tried once a minute: {message}")
+                format!("the provider refuses it, and FLIPOP retries once a minute: {message}")
             }
         }
     }

@@ -214,7 +214,7 @@ impl PoolSpec {
                 self.problem(Scope::Creation, "spec.region", message);
             }
             None if raw.ips.is_empty() => {
-                let message = "neither desiredIPs nor ips says which addresses to use; set one of them";
+                let message = "set spec.ips or spec.desiredIPs";
                 self.problem(Scope::Pool, "spec.ips", message);
             }
             Some(_) | None => {}
