@@ -77,9 +77,9 @@ checkov:
 reference:
     UPDATE_DOCS=1 cargo test --test reference
 
-# Draws docs/failover.svg from a run of the operator in the simulation.
+# Takes docs/failover.png, README's picture, from the web page of the sandbox in Chromium.
 picture:
-    UPDATE_DOCS=1 cargo test --package flipop-sandbox --test picture
+    UPDATE_DOCS=1 cargo test --package flipop-sandbox --test page
 
 # Builds the image's final stage with buildah and runs it.
 image:

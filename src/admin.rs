@@ -1,11 +1,11 @@
-//! HTTP endpoints of the operator: `/metrics`, `/healthz`, `/readyz`, and `/debug` with its web page for this machine only.
+//! HTTP endpoints of a process: `/metrics`, `/healthz`, `/readyz`, and `/debug` with the web page for this machine only.
 //!
 //! Owns the listener and its limits. The content comes from closures that never wait.
 //!
 //! Invariants: no client can block another: a connection has one request and a few seconds, and the oldest connection
 //! is closed if there are too many. Nothing here takes a lock that the work holds.
 
-mod page;
+pub mod page;
 
 use crate::config::BindAddress;
 use crate::liveness::Liveness;
@@ -99,17 +99,19 @@ fn listen(ip: IpAddr, port: u16) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves until it is cancelled, then closes every connection.
-pub async fn serve(listener: TcpListener, endpoints: Endpoints, cancel: CancellationToken) {
-    let router = Router::new()
+/// The endpoints without the web page.
+pub fn routes(endpoints: Endpoints) -> Router {
+    Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
         .route("/readyz", get(ready))
         .route("/debug", get(debug))
-        .route("/", get(page::index))
-        .route("/page.css", get(page::style))
-        .route("/page.js", get(page::script))
-        .with_state(endpoints);
+        .with_state(endpoints)
+}
+
+/// Serves these routes until it is cancelled, then closes every connection. Each request carries the address of its peer
+/// as an extension.
+pub async fn serve(listener: TcpListener, router: Router, cancel: CancellationToken) {
     let tracker = TaskTracker::new();
     let mut connections = Connections::default();
     loop {
@@ -243,7 +245,8 @@ mod tests {
         };
         let cancel = CancellationToken::new();
         let mut tasks = JoinSet::new();
-        tasks.spawn(serve(listener, endpoints, cancel.clone()));
+        let router = routes(endpoints).merge(page::routes(""));
+        tasks.spawn(serve(listener, router, cancel.clone()));
         Server { port, liveness, cancel, tasks }
     }
 

@@ -409,7 +409,8 @@ fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle, identi
         liveness: base.liveness.clone(),
         debug: Arc::new(move || with_leader(described.describe(&clock), &leading, &identity)),
     };
-    base.tracker.spawn(admin::serve(listener, endpoints, base.stop.clone()));
+    let router = admin::routes(endpoints).merge(admin::page::routes(""));
+    base.tracker.spawn(admin::serve(listener, router, base.stop.clone()));
 }
 
 /// The value of `/debug` with the identity of the leader, which this process may not be.

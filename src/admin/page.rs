@@ -4,12 +4,14 @@
 //! name (DNS rebinding) gets nothing, since a port-forward makes every web site a neighbour.
 
 use crate::version::VERSION;
-use axum::body::Body;
+use axum::Router;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
 use std::net::SocketAddr;
 
-/// The page; `{version}` stands for the version.
+/// The page; `{version}` stands for the version, `{more}` for further elements of its head.
 const INDEX: &str = include_str!("page/index.html");
 /// Its style.
 const STYLE: &str = include_str!("page/page.css");
@@ -27,7 +29,7 @@ const HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 ///
 /// # Errors
 /// The refusal: 403 from elsewhere, 421 for another host.
-pub(super) fn admit<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)> {
+pub fn admit<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)> {
     let peer = request.extensions().get::<SocketAddr>();
     if !peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback()) {
         return Err((StatusCode::FORBIDDEN, "only from this machine: use kubectl port-forward\n"));
@@ -54,30 +56,27 @@ fn is_port(text: &str) -> bool {
     text.parse::<u16>().is_ok() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The page itself.
-pub(super) async fn index(request: Request<Body>) -> Response {
-    serve(&request, "text/html; charset=utf-8", INDEX.replace("{version}", VERSION))
+/// The page with its files. `more` goes into its head: elements that load further files from the same origin.
+pub fn routes(more: &str) -> Router {
+    let index = INDEX.replace("{version}", VERSION).replace("{more}", more);
+    Router::new()
+        .route("/", file("text/html; charset=utf-8", index))
+        .route("/page.css", file("text/css; charset=utf-8", STYLE))
+        .route("/page.js", file("text/javascript; charset=utf-8", SCRIPT))
 }
 
-/// Its style.
-pub(super) async fn style(request: Request<Body>) -> Response {
-    serve(&request, "text/css; charset=utf-8", STYLE.to_owned())
-}
-
-/// Its script.
-pub(super) async fn script(request: Request<Body>) -> Response {
-    serve(&request, "text/javascript; charset=utf-8", SCRIPT.to_owned())
-}
-
-fn serve(request: &Request<Body>, kind: &'static str, text: String) -> Response {
-    match admit(request) {
+/// A file of the page.
+pub fn file(kind: &'static str, text: impl Into<Bytes>) -> MethodRouter {
+    let text = text.into();
+    get(async move |request: Request<Body>| match admit(&request) {
         Ok(()) => guarded((([(header::CONTENT_TYPE, kind)]), text).into_response()),
         Err(refusal) => refusal.into_response(),
-    }
+    })
 }
 
 /// The answer with the headers that bind the browser.
-pub(super) fn guarded(mut response: Response) -> Response {
+#[must_use]
+pub fn guarded(mut response: Response) -> Response {
     let headers: [(HeaderName, &'static str); 5] = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -128,6 +127,11 @@ mod tests {
                 assert!(!text.contains(other), "{other}");
             }
         }
-        assert!(!INDEX.contains("style=") && !INDEX.contains("onclick") && INDEX.contains("{version}"));
+        assert!(
+            !INDEX.contains("style=")
+                && !INDEX.contains("onclick")
+                && INDEX.contains("{version}")
+                && INDEX.contains("{more}")
+        );
     }
 }

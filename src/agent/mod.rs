@@ -98,7 +98,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     if let Some(address) = &config.metrics {
         let listener = admin::bind(address).await?;
         let endpoints = endpoints(&report, &liveness);
-        tracker.spawn(admin::serve(listener, endpoints, shutdown.clone()));
+        tracker.spawn(admin::serve(listener, admin::routes(endpoints), shutdown.clone()));
     }
     let (returns, reset) = {
         let sender = signal::Sender::new(0);

@@ -27,6 +27,7 @@ pub(super) fn clients(variables: &ProviderVariables, clock: &Clock) -> Result<Pr
     if let Some(config) = configs.digitalocean {
         let client = Arc::new(DigitalOcean::new(api(config)).map_err(unusable)?);
         providers.ips.insert(digitalocean::NAME.into(), Arc::<DigitalOcean>::clone(&client));
+        providers.firewalls.insert(digitalocean::NAME.into(), Arc::<DigitalOcean>::clone(&client));
         providers.dns.insert(digitalocean::NAME.into(), client);
     }
     if let Some(config) = configs.cloudflare {

@@ -73,7 +73,7 @@ async fn open(reach: &Reach, place: &Place) -> Result<kube::api::Portforwarder, 
     leader::open(reach, &place.pod, place.port).await.map_err(|trouble| {
         CommandError::Missing(format!(
             "failed to forward a port: {}",
-            leader::missing_right(&trouble, "create", "pods/portforward", &reach.operator)
+            leader::missing_right(&trouble, "create", "pods/portforward", Some(&reach.operator))
         ))
     })
 }

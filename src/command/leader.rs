@@ -61,7 +61,7 @@ pub(super) async fn ask(reach: &Reach) -> Told {
         )),
         Err(trouble) => told.notes.push(format!(
             "the leader is unknown: {}",
-            missing_right(&trouble, "get", &format!("lease {LEASE_NAME}"), namespace)
+            missing_right(&trouble, "get", &format!("lease {LEASE_NAME}"), Some(namespace))
         )),
         Ok(leader) => {
             if leader.holder.is_empty() {
@@ -94,12 +94,19 @@ pub(super) async fn find(reach: &Reach) -> Result<Leader, Trouble> {
     Ok(Leader { holder, pod, renewed, expired })
 }
 
-/// The text of a refusal names the right to grant; that of another failure says what happened.
-pub(super) fn missing_right(trouble: &Trouble, verb: &str, resource: &str, namespace: &str) -> String {
-    if trouble.kind == TroubleKind::Forbidden {
-        return format!("you may not {verb} {resource} in namespace {namespace}");
+/// The text of a refusal names the right to grant; that of another failure says what happened. `namespace`: where the
+/// right is needed; `None` for the whole cluster.
+pub(super) fn missing_right(
+    trouble: &Trouble,
+    verb: &str,
+    resource: &str,
+    namespace: Option<&str>,
+) -> String {
+    if trouble.kind != TroubleKind::Forbidden {
+        return trouble.message.clone();
     }
-    trouble.message.clone()
+    let place = namespace.map_or("in the cluster".to_owned(), |name| format!("in namespace {name}"));
+    format!("you may not {verb} {resource} {place}")
 }
 
 async fn debug(reach: &Reach, pod: &str) -> Result<Value, String> {
@@ -111,7 +118,7 @@ async fn debug(reach: &Reach, pod: &str) -> Result<Value, String> {
         if trouble.kind == TroubleKind::NotFound {
             return why(&format!("the leader {pod} is not a pod in namespace {namespace}"));
         }
-        why(&missing_right(&trouble, "get", "pods", namespace))
+        why(&missing_right(&trouble, "get", "pods", Some(namespace)))
     })?;
     let port = port(&found);
     let asked = async {
@@ -123,7 +130,7 @@ async fn debug(reach: &Reach, pod: &str) -> Result<Value, String> {
     };
     let answer = tokio::time::timeout(ANSWER, asked).await;
     let answer = answer.unwrap_or_else(|_| Err(Trouble::timed_out(5_000)));
-    answer.map_err(|trouble| why(&missing_right(&trouble, "create", "pods/portforward", namespace)))
+    answer.map_err(|trouble| why(&missing_right(&trouble, "create", "pods/portforward", Some(namespace))))
 }
 
 /// Opens a port of a pod.

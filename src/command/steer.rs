@@ -4,6 +4,7 @@
 //! `flipop_core::model::pause`).
 
 use super::CommandError;
+use super::leader;
 use super::output::{Output, Tone, shown};
 use super::reach::Reach;
 use crate::api::{Condition, FloatingIPPool, NodeDNSRecordSet};
@@ -260,23 +261,11 @@ where
         Ok(_) => Ok(()),
         Err(error) => {
             let trouble = Trouble::from(error);
-            let text = match trouble.kind {
-                TroubleKind::NotFound => format!("failed to find {object}"),
-                TroubleKind::Forbidden => {
-                    format!("failed to set the annotation {annotation} of {object}: you may not patch it")
-                }
-                TroubleKind::PermitEnded
-                | TroubleKind::Unauthorised
-                | TroubleKind::Conflict
-                | TroubleKind::Expired
-                | TroubleKind::Invalid
-                | TroubleKind::Throttled
-                | TroubleKind::ServerError
-                | TroubleKind::Unreachable
-                | TroubleKind::Interrupted
-                | TroubleKind::Undecodable => {
-                    format!("failed to set the annotation {annotation} of {object}: {trouble}")
-                }
+            let text = if trouble.kind == TroubleKind::NotFound {
+                format!("failed to find {object}")
+            } else {
+                let why = leader::missing_right(&trouble, "patch", object, None);
+                format!("failed to set the annotation {annotation} of {object}: {why}")
             };
             Err(CommandError::Missing(text))
         }

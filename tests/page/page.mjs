@@ -1,13 +1,14 @@
-// The web page in a headless Chromium: node page.mjs SANDBOX CHROMIUM FOLDER
+// The web page in a headless Chromium: node page.mjs SANDBOX CHROMIUM FOLDER FINGERPRINT
 //
-// It starts the sandbox, looks at a failover as it happens, and then at states that are made up. Screenshots go into
-// FOLDER. What is wrong is printed, and ends the process with 1.
+// It starts the sandbox, causes a failover with the page's buttons, and then shows states that are made up. Screenshots
+// go into FOLDER, with README's picture, which bears FINGERPRINT. What is wrong is printed, and ends the process with 1.
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { crc32 } from "node:zlib";
 import puppeteer from "puppeteer-core";
 
-const [sandboxPath, chromiumPath, folder] = process.argv.slice(2);
+const [sandboxPath, chromiumPath, folder, fingerprint] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const wrong = [];
 const fail = (text) => wrong.push(text);
@@ -24,14 +25,21 @@ function sandbox() {
     child.stdout.on("data", (data) => {
       told += data;
       const page = told.match(/web page: (http:\S+)\n/);
-      if (page) { child.off("exit", end); resolve({ child, url: page[1], begun }); }
+      const operator = told.match(/metrics: (http:\S+)metrics\n/);
+      if (page && operator) {
+        child.off("exit", end);
+        resolve({ child, url: page[1], operator: operator[1], begun });
+      }
     });
   });
 }
 
 /** Waits until the page says this. */
 async function says(page, text, within = 20000) {
-  await page.waitForFunction((text) => document.body.innerText.includes(text), { timeout: within }, text);
+  const here = (text) => document.body.innerText.includes(text);
+  await page.waitForFunction(here, { timeout: within }, text).catch(async () => {
+    throw new Error(`the page does not say "${text}" but ${await page.evaluate(() => document.body.innerText)}`);
+  });
 }
 
 async function accessible(page, what) {
@@ -61,6 +69,49 @@ async function everywhere(page, name) {
   await page.setViewport({ width: 1280, height: 800 });
 }
 
+/** Presses the button of a command, as a user does. */
+async function press(page, command) {
+  const button = await page.waitForSelector(`button[data-command="${command}"]`);
+  await button.click();
+}
+
+/** Waits until the page has asked for the state twice more. */
+async function twoTurns(page) {
+  for (let turn = 0; turn < 2; turn += 1) {
+    await page.waitForResponse((response) => response.url().endsWith("/debug"));
+  }
+}
+
+/** README's picture: a failover on the operator's own page, with a chunk that says which page it shows. */
+async function picture(browser, operator) {
+  const page = await browser.newPage();
+  await page.setViewport({ width: 900, height: 600 });
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "light" }]);
+  // What the failover concerns, and no more: the operator's words about one pool, and its last change.
+  const told = await (await fetch(`${operator}debug`)).json();
+  const pools = told.pools.filter((pool) => pool.name === "ingress-pool");
+  const debug = { ...told, pools, recordSets: [], accounts: [], changes: told.changes.slice(-1) };
+  await page.setRequestInterception(true);
+  page.on("request", (request) => {
+    if (!request.url().endsWith("/debug")) return request.continue();
+    return request.respond({ contentType: "application/json", body: JSON.stringify(debug) });
+  });
+  await page.goto(operator);
+  await says(page, "published: ");
+  await page.evaluate(() => {
+    for (const empty of ["sets", "accounts"]) document.querySelector(`[aria-labelledby=${empty}-title]`).hidden = true;
+  });
+  const height = await page.evaluate(() => Math.ceil(document.querySelector("main").getBoundingClientRect().bottom));
+  const png = Buffer.from(await page.screenshot({ clip: { x: 0, y: 0, width: 900, height } }));
+  const data = Buffer.concat([Buffer.from("tEXtflipop-page\0", "latin1"), Buffer.from(fingerprint, "latin1")]);
+  const [length, sum] = [Buffer.alloc(4), Buffer.alloc(4)];
+  length.writeUInt32BE(data.length - 4);
+  sum.writeUInt32BE(crc32(data));
+  const end = png.length - 12;
+  writeFileSync(`${folder}/picture.png`, Buffer.concat([png.subarray(0, end), length, data, sum, png.subarray(end)]));
+  await page.close();
+}
+
 const pool = (more) => ({
   namespace: "default", name: "web", provider: "digitalocean",
   conditions: [{ type: "Ready", status: "True", reason: "Assigned", message: "1 of 1 addresses are on matching nodes" }],
@@ -76,7 +127,7 @@ function states(version) {
   const base = { version, leading: true, leader: "a_1", nowSeconds: 1000, pools: [], recordSets: [], accounts: [], changes: [] };
   const hostile = "<img src=x onerror=document.title='owned'>";
   return [
-    ["empty", base, ["This replica leads (a_1).", "No pools."]],
+    ["empty", base, ["This replica leads (a_1).", "No pools.", "No token is used.", "No changes"]],
     ["standby", { ...base, leading: false, leader: "b_2" }, ["This replica does not lead. The leader is b_2."]],
     ["other-version", { ...base, version: "9.9.9" }, [`Its version is 9.9.9, and that of this page is ${version}`]],
     ["busy", {
@@ -89,8 +140,8 @@ function states(version) {
         addresses: [], state: "error", error: "e", conditions: [], leftOut: [] }],
       accounts: [{ provider: "digitalocean", requestsLeft: 4900 }, { provider: "cloudflare", requestsLeft: null }],
       changes: [{ time: "2026-01-01T00:00:00.000Z", namespace: "default", name: "web", ip: "203.0.113.10", from: "edge-9",
-        to: "edge-1", reason: "edge-9 is not Ready", phases: { decidedMs: 12, confirmedMs: 1500 } }],
-    }, ["grace ends in 30 s", "21 nodes are left out", "paused", "4900 requests left", "edge-9 → edge-1", "confirmed after 1.5 s", "requested after 12 ms", "edge-2: an address"]],
+        to: "edge-1", reason: "edge-9 is not Ready", phases: { noticedMs: 3, decidedMs: 12, confirmedMs: 1500, publishedMs: null } }],
+    }, ["grace ends in 30 s", "21 nodes are left out", "paused", "4900 requests left", "edge-9 → edge-1", "noticed: 3 ms", "requested: 9 ms", "confirmed: 1.5 s", "in all: 1.5 s", "edge-2: an address"]],
     ["hostile", {
       ...base, leader: hostile, pools: [pool({ name: hostile, ips: [{ ip: hostile, state: hostile, node: hostile }],
         nodesWithoutIP: [{ node: hostile, waitsFor: hostile }], leftOut: [{ reason: hostile, count: 1, nodes: [hostile] }] })],
@@ -99,7 +150,7 @@ function states(version) {
   ];
 }
 
-const { child, url, begun } = await sandbox();
+const { child, url, operator, begun } = await sandbox();
 const browser = await puppeteer.launch({ executablePath: chromiumPath, headless: true, args: ["--no-sandbox"] });
 try {
   const page = await browser.newPage();
@@ -110,21 +161,64 @@ try {
   await page.goto(url);
   await says(page, "This replica leads");
   await says(page, "203.0.113.10");
-  // A failover as a stranger sees it.
-  child.stdin.write("kill edge-1\n");
+  // A failover as a stranger sees it, who presses a button.
+  await press(page, "kill edge-1");
   await says(page, "203.0.113.10: edge-1 → edge-3");
   const took = Date.now() - begun;
   if (took > 30000) fail(`the failover showed ${took} ms after the start of the sandbox`);
   console.log(`the failover showed ${took} ms after the start of the sandbox`);
   await says(page, "left out");
   await says(page, "ingress.example.com: 203.0.113.10, 203.0.113.11");
+  await says(page, "published: ");
+  await says(page, "KILL edge-1");
+  await picture(browser, operator);
   await everywhere(page, "failover");
+  // What has not changed stays, with the selection in it, while the page is renewed.
+  const kept = await page.evaluateHandle(() => document.querySelector("#pools .lane:last-child"));
+  await twoTurns(page);
+  if (!(await kept.evaluate((lane) => lane.isConnected))) fail("a pool that did not change was drawn again");
   // With the keyboard alone.
+  await page.reload();
+  await page.waitForSelector("button");
   await page.keyboard.press("Tab");
-  const focused = await page.evaluate(() => document.activeElement.tagName);
-  if (focused !== "SUMMARY") fail(`Tab leads to ${focused}`);
+  const focused = await page.evaluate(() => document.activeElement.dataset.command);
+  if (focused !== "providers down") fail(`Tab leads to ${focused}`);
   await page.keyboard.press("Enter");
-  if (!(await page.evaluate(() => document.activeElement.parentElement.open))) fail("Enter opens nothing");
+  await says(page, "PROVIDERS are down");
+  await twoTurns(page);
+  const next = await page.evaluate(() => document.activeElement.dataset.command);
+  await page.keyboard.press("Enter");
+  await says(page, "PROVIDERS are up").catch(() => fail(`after the providers broke, the focus is on ${next}`));
+  await page.evaluate(() => document.querySelector("summary").focus());
+  await page.keyboard.press("Enter");
+  await twoTurns(page);
+  if (!(await page.evaluate(() => document.querySelector("details").open))) fail("Enter opens nothing");
+  await press(page, "add edge-1");
+  await says(page, "edge-4");
+  await press(page, "drain edge-2");
+  // The pool has a cool-off of 20 s.
+  await says(page, "203.0.113.11: edge-2 → edge-4", 60000);
+  await press(page, "heal edge-2");
+  await says(page, "HEAL edge-2");
+  // Without the token the page shows the same, and has no buttons.
+  const stranger = await browser.newPage();
+  await stranger.goto(url.split("#")[0]);
+  await says(stranger, "by the URL that the sandbox printed");
+  await says(stranger, "203.0.113.10");
+  if (await stranger.$("button")) fail("there are buttons without a token");
+  await stranger.close();
+  // The operator's own page has no buttons at all.
+  const own = await browser.newPage();
+  await own.goto(operator);
+  await says(own, "203.0.113.10");
+  if (await own.$("button")) fail("the operator's page has buttons");
+  await own.close();
+  await press(page, "lease");
+  await says(page, "LEASE: somebody else holds it");
+  expected = true;
+  await says(page, "This replica does not lead");
+  await says(page, "This replica leads", 60000);
+  expected = false;
   // Made-up states, through the same page.
   const version = await page.evaluate(() => document.querySelector("meta[name=flipop-version]").content);
   let answer = null;
@@ -138,6 +232,9 @@ try {
     await page.reload();
     for (const text of texts) {
       await says(page, text).catch(() => fail(`${name}: the page does not say ${text}`));
+    }
+    if (await page.evaluate(() => document.querySelector("#changes").innerText.includes("published"))) {
+      fail(`${name}: a phase shows that has not ended`);
     }
     await everywhere(page, name);
   }

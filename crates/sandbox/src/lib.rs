@@ -1,4 +1,3 @@
-//! The parts that the demonstration shares with the tests: the API server's warnings, and the picture in README.
+//! The part that the demonstration shares with the tests: the API server's warnings.
 
 pub mod advice;
-pub mod picture;

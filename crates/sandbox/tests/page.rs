@@ -1,13 +1,22 @@
 //! The operator's web page in a headless Chromium, over the sandbox: `tests/page/page.mjs` looks at it.
 //!
-//! Without Chromium, Node.js or npm the test is reported as ignored, and fails where `CI` is set. Screenshots are kept under
-//! `target/page/`.
+//! Without Chromium, Node.js or npm that test is reported as ignored, and fails where `CI` is set. Screenshots are kept
+//! under `target/page/`. One of them is README's picture: with `UPDATE_DOCS` it is written to `docs/failover.png`.
 #![expect(clippy::disallowed_methods, reason = "the environment of the test, not of FLIPOP")]
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+/// README's picture.
+const PICTURE: &str = "docs/failover.png";
+
+/// README stays quick to load.
+const MAX_PICTURE: usize = 150 << 10;
+
+/// The files that make the page.
+const PAGE: [&str; 3] = ["index.html", "page.css", "page.js"];
 
 /// Names under which distributions install Chromium.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -24,7 +33,52 @@ fn main() -> ExitCode {
         }
         Err(missing) => Trial::test(name, || Ok(())).with_kind(missing.clone()).with_ignored_flag(true),
     };
-    libtest_mimic::run(&arguments, vec![trial]).exit_code()
+    let picture =
+        Trial::test("the_picture_of_readme_shows_the_page_as_it_is_now", || picture().map_err(Failed::from));
+    // A new picture comes of the other test, which compares it in the end.
+    let trials = if is_update() { vec![trial] } else { vec![trial, picture] };
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn is_update() -> bool {
+    std::env::var_os("UPDATE_DOCS").is_some()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A fingerprint (FNV-1a) of the page's files.
+fn fingerprint() -> Result<String, String> {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for file in PAGE {
+        for byte in read(&format!("src/admin/page/{file}"))? {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    Ok(format!("{hash:016x}"))
+}
+
+fn read(file: &str) -> Result<Vec<u8>, String> {
+    fs::read(root().join(file)).map_err(|error| format!("{file}: {error}"))
+}
+
+fn picture() -> Result<(), String> {
+    let picture = read(PICTURE)?;
+    if !picture.starts_with(b"\x89PNG") || picture.len() > MAX_PICTURE {
+        return Err(format!("{PICTURE} is no PNG of at most {MAX_PICTURE} bytes"));
+    }
+    let readme = read("README.md")?;
+    if !String::from_utf8_lossy(&readme).contains(&format!("]({PICTURE})")) {
+        return Err(format!("README does not show {PICTURE}"));
+    }
+    let mark = format!("flipop-page\0{}", fingerprint()?);
+    if picture.windows(mark.len()).any(|bytes| bytes == mark.as_bytes()) {
+        return Ok(());
+    }
+    Err(format!(
+        "{PICTURE} shows another state of src/admin/page: run `just picture`, and look at the result"
+    ))
 }
 
 /// What the test needs beside Rust.
@@ -42,7 +96,7 @@ impl Tools {
     }
 
     fn run(&self) -> Result<(), String> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let root = root();
         let shots = root.join("target/page");
         // Beside the screenshots, so that the sources stay as they are.
         let scripts = shots.join("scripts");
@@ -56,7 +110,13 @@ impl Tools {
         succeeds(&mut install)?;
         let mut look = Command::new(&self.node);
         look.arg("page.mjs").arg(env!("CARGO_BIN_EXE_sandbox")).arg(&self.chromium).arg(&shots);
-        succeeds(look.current_dir(&scripts))
+        succeeds(look.arg(fingerprint()?).current_dir(&scripts))?;
+        if is_update() {
+            let copied = fs::copy(shots.join("picture.png"), root.join(PICTURE));
+            copied.map_err(|error| format!("{PICTURE}: {error}"))?;
+            picture()?;
+        }
+        Ok(())
     }
 }
 

@@ -12,21 +12,22 @@ function element(name, kind, ...children) {
   return made;
 }
 
-/** Replaces the children only where they differ, so that focus and selection stay. */
+/** Replaces only the children that differ, so that focus, selection and a press of a button last. */
 function show(id, children) {
   const place = document.getElementById(id);
-  const fresh = element("div", "", ...children);
   const open = [...place.querySelectorAll("details[open]")].map((details) => details.dataset.key);
-  for (const details of fresh.querySelectorAll("details")) {
-    if (open.includes(details.dataset.key)) details.open = true;
-  }
-  if (place.innerText === fresh.innerText && place.childNodes.length === fresh.childNodes.length) {
-    const [before, after] = [place.cloneNode(true), fresh];
-    if (before.isEqualNode(after)) return;
-  }
-  const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.focus : null;
-  place.replaceChildren(...fresh.childNodes);
-  if (focused) {
+  const focused = place.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
+  const before = [...place.children];
+  children.forEach((fresh, position) => {
+    for (const details of fresh.querySelectorAll("details")) {
+      if (open.includes(details.dataset.key)) details.open = true;
+    }
+    const old = before[position];
+    if (!old) place.append(fresh);
+    else if (!old.isEqualNode(fresh)) old.replaceWith(fresh);
+  });
+  for (const old of before.slice(children.length)) old.remove();
+  if (focused && !place.contains(document.activeElement)) {
     const again = [...place.querySelectorAll("[data-focus]")].find((one) => one.dataset.focus === focused);
     if (again) again.focus();
   }
@@ -125,13 +126,30 @@ function set(object) {
   );
 }
 
+/** The phases of a move that have ended, each with its duration in milliseconds. A decision begins with the notice. */
+function phasesOf({ noticedMs, decidedMs, confirmedMs, publishedMs }) {
+  const requestedMs = Math.max(0, decidedMs - (noticedMs || 0));
+  const all = [["noticed", noticedMs], ["requested", requestedMs], ["confirmed", confirmedMs], ["published", publishedMs]];
+  return all.filter(([, ms]) => typeof ms === "number");
+}
+
+function phases(one) {
+  if (!one.phases) return null;
+  const ended = phasesOf(one.phases);
+  const bar = element("div", "bar");
+  bar.setAttribute("aria-hidden", "true");
+  for (const [word, ms] of ended) {
+    const part = element("span", word);
+    part.style.flexGrow = String(ms);
+    bar.append(part);
+  }
+  const words = ended.map(([word, ms]) => element("li", word, `${word}: ${seconds(ms)}`));
+  const whole = ended.reduce((sum, [, ms]) => sum + ms, 0);
+  return element("div", "", bar, element("ul", "phases", ...words, element("li", "", `in all: ${seconds(whole)}`)));
+}
+
 function change(one) {
   const place = (node) => node || "no node";
-  const phases = one.phases
-    ? [["noticed", null], ["requested", one.phases.decidedMs], ["confirmed", one.phases.confirmedMs], ["published", one.phases.publishedMs]]
-        .filter(([, ms]) => ms !== undefined)
-        .map(([word, ms]) => element("li", "", ms === null ? word : `${word} after ${seconds(ms)}`))
-    : null;
   return element(
     "li", "change",
     element("span", "quiet", one.time.replace("T", " ").replace("Z", "")),
@@ -139,7 +157,7 @@ function change(one) {
       "div", "",
       element("strong", "", `${one.ip}: ${place(one.from)} → ${place(one.to)}`),
       element("p", "quiet", `${one.namespace}/${one.name}: ${one.reason}`),
-      phases ? element("ul", "phases", ...phases) : null,
+      phases(one),
     ),
   );
 }
@@ -160,8 +178,10 @@ function render(debug) {
   const sets = debug.recordSets || [];
   show("sets", sets.length ? sets.map(set) : [none("No record sets.")]);
   const accounts = debug.accounts || [];
-  show("accounts", accounts.map((account) => element("li", "", `${account.provider}: ${account.requestsLeft ?? "an unknown number of"} requests left`)));
-  show("changes", [...(debug.changes || [])].reverse().map(change));
+  const budget = ({ provider, requestsLeft }) => element("li", "", `${provider}: ${requestsLeft ?? "an unknown number of"} requests left`);
+  show("accounts", accounts.length ? accounts.map(budget) : [element("li", "quiet", "No token is used.")]);
+  const changes = [...(debug.changes || [])].reverse();
+  show("changes", changes.length ? changes.map(change) : [element("li", "quiet", "No changes yet.")]);
 }
 
 function state(tone, text) {

@@ -1,12 +1,19 @@
-//! Tokens, scopes and zones, as far as reading proves them.
+//! Tokens, scopes, zones, quotas and marks of external-dns, as far as reading proves them.
 
 use super::Finding;
 use crate::command::copy::{self, Objects};
 use crate::command::reach::Reach;
 use crate::command::{CommandError, accounts};
 use crate::config::ProviderVariables;
+use crate::provider::dns::DnsProvider;
 use crate::provider::{CallContext, DESCRIPTORS, Providers};
+use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::firewalls::spec::FirewallSpec;
 use flipop_core::model::ids::AccountId;
+use flipop_core::records::diff::is_marked_by_external_dns;
+use flipop_core::records::dns::Zone;
+use flipop_core::records::mark::name_of_mark;
 use flipop_core::records::name::{ZoneRef, qualify};
 use flipop_core::records::spec::SetSpec;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +24,10 @@ const WRITE_SCOPES: &str = "a token proves its write scopes only by writing";
 /// What the objects ask of the providers.
 #[derive(Default)]
 struct Demands {
-    /// Providers of addresses.
-    ips: BTreeSet<AccountId>,
+    /// Providers of addresses, with how many are still to be bought there.
+    ips: BTreeMap<AccountId, usize>,
+    /// Those with firewalls of pools.
+    firewalls: BTreeSet<AccountId>,
     /// Zones, with the names in each.
     zones: BTreeMap<(AccountId, ZoneRef), BTreeSet<String>>,
 }
@@ -28,9 +37,13 @@ impl Demands {
         let providers = copy::every_provider(false);
         let (pools, sets) = objects.plain();
         let mut demands = Self::default();
-        for spec in pools.iter().filter_map(|pool| copy::pool_spec(pool, &providers)) {
+        for (pool, spec) in pools.iter().filter_map(|pool| Some((pool, copy::pool_spec(pool, &providers)?))) {
             if !spec.account_id.is_unknown() {
-                demands.ips.insert(spec.account_id.clone());
+                let lacking = demands.ips.entry(spec.account_id.clone()).or_default();
+                *lacking = lacking.saturating_add(to_buy(pool, &spec));
+                if spec.firewall != FirewallSpec::None || !pool.status.firewalls.is_empty() {
+                    demands.firewalls.insert(spec.account_id.clone());
+                }
             }
             demands.zone(spec.record_set.as_ref());
         }
@@ -48,7 +61,7 @@ impl Demands {
     }
 
     fn asks_of(&self, id: &AccountId) -> bool {
-        self.ips.contains(id) || self.zones.keys().any(|(of, _)| of == id)
+        self.ips.contains_key(id) || self.zones.keys().any(|(of, _)| of == id)
     }
 }
 
@@ -71,8 +84,11 @@ pub(super) async fn check(
             ));
         }
     }
-    for id in &demands.ips {
-        findings.extend(addresses(&providers, id).await);
+    for (id, lacking) in &demands.ips {
+        findings.extend(addresses(&providers, id, *lacking).await);
+    }
+    for id in &demands.firewalls {
+        findings.extend(firewalls(&providers, id).await);
     }
     for ((id, zone), names) in &demands.zones {
         findings.extend(self::zone(&providers, id, zone, names).await);
@@ -94,7 +110,17 @@ pub(super) async fn check(
     Ok(findings)
 }
 
-async fn addresses(providers: &Providers, id: &AccountId) -> Vec<Finding> {
+/// How many addresses a pool lacks to have what it desires.
+fn to_buy(pool: &PoolObject, spec: &PoolSpec) -> usize {
+    if !spec.may_create() {
+        return 0;
+    }
+    let created = pool.status.memory.iter().flat_map(|memory| &memory.created).map(|created| created.ip);
+    let has: BTreeSet<_> = spec.ips.iter().copied().chain(created).collect();
+    spec.desired.unwrap_or_default().saturating_sub(has.len())
+}
+
+async fn addresses(providers: &Providers, id: &AccountId, lacking: usize) -> Vec<Finding> {
     let Some(client) = providers.ips.get(id) else { return Vec::new() };
     let context = CallContext::account_wide();
     let (list, machines) =
@@ -111,7 +137,33 @@ async fn addresses(providers: &Providers, id: &AccountId) -> Vec<Finding> {
         ),
         Err(fault) => Finding::bad(format!("the token of {id} does not read machines"), fault.message),
     };
-    vec![list, machines]
+    let mut findings = vec![list, machines];
+    if lacking > 0 {
+        findings.push(Finding::doubtful(
+            format!("pools are to buy {lacking} more at {id}, and its limit of addresses cannot be read"),
+            "ask for a higher limit if a purchase is refused: CreationFailed has the reason Quota then",
+        ));
+    }
+    findings
+}
+
+/// Whether the token sees all that decisions about firewalls need.
+async fn firewalls(providers: &Providers, id: &AccountId) -> Option<Finding> {
+    let client = providers.firewalls.get(id)?;
+    Some(match client.look(&CallContext::account_wide(), true).await {
+        Ok(sight) if sight.missing.is_empty() => Finding::good(format!(
+            "the token of {id} reads its {} firewalls, and the tags of its machines",
+            sight.firewalls.len()
+        )),
+        Ok(sight) => {
+            let scopes: Vec<&str> = sight.missing.into_iter().collect();
+            Finding::bad(
+                format!("the token of {id} lacks {}", scopes.join(", ")),
+                "give it these scopes: without them FLIPOP changes no firewall",
+            )
+        }
+        Err(fault) => Finding::bad(format!("the token of {id} does not read its firewalls"), fault.message),
+    })
 }
 
 async fn zone(
@@ -140,27 +192,33 @@ async fn zone(
                 continue;
             }
         };
-        match client.read_records(&context, &found, &fqdn).await {
-            Ok(records) => {
-                let alias = records.iter().any(|record| record.kind == "CNAME");
-                findings.push(if alias {
-                    let what = format!("{fqdn} at {id} is an alias (CNAME)");
-                    Finding::bad(what, "remove it, or choose another recordName")
-                } else {
-                    Finding::good(format!("{fqdn} at {id} can be read"))
-                });
-                let mark = |data: &str| data.contains("heritage=external-dns");
-                if records.iter().any(|record| record.kind == "TXT" && mark(&record.data)) {
-                    findings.push(Finding::doubtful(
-                        format!("external-dns has marked {fqdn} at {id} as its own"),
-                        "let one of the two write that name",
-                    ));
-                }
-            }
-            Err(fault) => {
-                findings.push(Finding::bad(format!("{fqdn} at {id} cannot be read"), fault.message));
-            }
-        }
+        findings.extend(self::name(client.as_ref(), id, &found, &fqdn).await);
+    }
+    findings
+}
+
+/// What stands at a name, and where external-dns marks it.
+async fn name(client: &dyn DnsProvider, id: &AccountId, zone: &Zone, fqdn: &str) -> Vec<Finding> {
+    let context = CallContext::account_wide();
+    let records = match client.read_records(&context, zone, fqdn).await {
+        Ok(records) => records,
+        Err(fault) => return vec![Finding::bad(format!("{fqdn} at {id} cannot be read"), fault.message)],
+    };
+    let alias = records.iter().any(|record| record.kind == "CNAME");
+    let mut findings = vec![if alias {
+        let what = format!("{fqdn} at {id} is an alias (CNAME)");
+        Finding::bad(what, "remove it, or choose another recordName")
+    } else {
+        Finding::good(format!("{fqdn} at {id} can be read"))
+    }];
+    let mut marked = is_marked_by_external_dns(&records);
+    if let Some(mark) = name_of_mark(fqdn, zone).filter(|_| !marked) {
+        let read = client.read_records(&context, zone, &mark).await;
+        marked = read.is_ok_and(|records| is_marked_by_external_dns(&records));
+    }
+    if marked {
+        let what = format!("external-dns has marked {fqdn} at {id} as its own");
+        findings.push(Finding::doubtful(what, "let one of the two write that name"));
     }
     findings
 }

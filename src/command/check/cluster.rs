@@ -2,6 +2,7 @@
 
 use super::Finding;
 use crate::api::crd;
+use crate::command::leader;
 use crate::command::reach::Reach;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -64,28 +65,12 @@ pub(super) async fn crds(reach: &Reach) -> Vec<Finding> {
 }
 
 fn unread(name: &str, trouble: &Trouble) -> Finding {
-    match trouble.kind {
-        TroubleKind::NotFound => Finding::bad(
-            format!("the CRD {name} is not installed"),
-            "flipop crd | kubectl apply --server-side -f -",
-        ),
-        TroubleKind::Forbidden => Finding::doubtful(
-            format!("the CRD {name} cannot be checked"),
-            "you may not get customresourcedefinitions",
-        ),
-        TroubleKind::PermitEnded
-        | TroubleKind::Unauthorised
-        | TroubleKind::Conflict
-        | TroubleKind::Expired
-        | TroubleKind::Invalid
-        | TroubleKind::Throttled
-        | TroubleKind::ServerError
-        | TroubleKind::Unreachable
-        | TroubleKind::Interrupted
-        | TroubleKind::Undecodable => {
-            Finding::doubtful(format!("the CRD {name} cannot be checked"), trouble.message.clone())
-        }
+    if trouble.kind == TroubleKind::NotFound {
+        let what = format!("the CRD {name} is not installed");
+        return Finding::bad(what, "flipop crd | kubectl apply --server-side -f -");
     }
+    let why = leader::missing_right(trouble, "get", "customresourcedefinitions", None);
+    Finding::doubtful(format!("the CRD {name} cannot be checked"), why)
 }
 
 fn served(installed: &Value) -> Option<&Value> {
@@ -116,6 +101,7 @@ fn compare(wanted: &Value, found: &Value, path: &str, missing: &mut Vec<String>)
 pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(reach.client.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(reach.client.clone());
+    let account = super::rights::account(reach).await.user;
     let mut findings = Vec::new();
     for name in POLICIES {
         let (policy, binding) = futures::join!(policies.get(name), bindings.get(name));
@@ -128,12 +114,13 @@ pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
                     let remedy = "apply the policies of k8s/, with their bindings";
                     Finding::doubtful(format!("{what} or its binding is not installed"), remedy)
                 } else {
-                    Finding::doubtful(format!("{what} cannot be checked"), trouble.message)
+                    let resources = "validatingadmissionpolicies and validatingadmissionpolicybindings";
+                    let why = leader::missing_right(&trouble, "get", resources, None);
+                    Finding::doubtful(format!("{what} cannot be checked"), why)
                 });
                 continue;
             }
         };
-        let account = super::rights::account(reach).await.user;
         let conditions = policy.spec.and_then(|spec| spec.match_conditions).unwrap_or_default();
         let names_it =
             conditions.iter().any(|condition| condition.expression.contains(&format!("'{account}'")));

@@ -36,7 +36,7 @@ async fn lease(reach: &Reach) -> Finding {
         ),
         Err(trouble) => Finding::doubtful(
             "the Lease cannot be read",
-            leader::missing_right(&trouble, "get", "leases", namespace),
+            leader::missing_right(&trouble, "get", "leases", Some(namespace)),
         ),
     }
 }
@@ -61,7 +61,7 @@ async fn second(reach: &Reach) -> Vec<Finding> {
         }
         Err(error) => {
             let trouble = Trouble::from(error);
-            let why = leader::missing_right(&trouble, "list", "leases", "(all)");
+            let why = leader::missing_right(&trouble, "list", "leases", None);
             vec![Finding::doubtful("a second installation cannot be looked for", why)]
         }
     }
@@ -73,17 +73,12 @@ async fn replicas(reach: &Reach) -> Finding {
     let pods = match api.list(&ListParams::default().labels("app=flipop")).await {
         Ok(pods) => pods.items,
         Err(error) => {
-            let why = leader::missing_right(&Trouble::from(error), "list", "pods", namespace);
+            let why = leader::missing_right(&Trouble::from(error), "list", "pods", Some(namespace));
             return Finding::doubtful("the replicas cannot be looked at", why);
         }
     };
-    let mut images: BTreeMap<String, usize> = BTreeMap::new();
-    for pod in &pods {
-        let image = pod.spec.as_ref().and_then(|spec| spec.containers.first()?.image.clone());
-        let count = images.entry(image.unwrap_or_default()).or_default();
-        *count = count.saturating_add(1);
-    }
-    let named: Vec<&str> = images.keys().map(String::as_str).collect();
+    let images: BTreeMap<String, String> = pods.iter().map(image).collect();
+    let named: Vec<&str> = images.values().map(String::as_str).collect();
     match (pods.len(), images.len()) {
         (0, _) => Finding::doubtful(
             format!("no pod in namespace {namespace} has the label app=flipop"),
@@ -95,5 +90,35 @@ async fn replicas(reach: &Reach) -> Finding {
             format!("the replicas run different images: {}", named.join(", ")),
             "wait for the end of the rollout, or look at the Deployment",
         ),
+    }
+}
+
+/// What a pod runs: the digest where the kubelet has told it, since a tag may have moved, and the name.
+fn image(pod: &Pod) -> (String, String) {
+    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let digest = statuses.map(|status| status.image_id.clone()).find(|digest| !digest.is_empty());
+    let named = pod.spec.as_ref().and_then(|spec| spec.containers.first()?.image.clone()).unwrap_or_default();
+    (digest.unwrap_or_else(|| named.clone()), named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn one_tag_can_stand_for_two_versions() {
+        let pod = |image: &str, digest: &str| -> Pod {
+            let status = json!({"name": "flipop", "image": image, "imageID": digest, "ready": true, "restartCount": 0});
+            serde_json::from_value(json!({
+                "metadata": {"name": "p"}, "spec": {"containers": [{"name": "flipop", "image": image}]},
+                "status": {"containerStatuses": [status]},
+            }))
+            .unwrap()
+        };
+        let versions = |pods: &[Pod]| pods.iter().map(image).collect::<BTreeMap<_, _>>().len();
+        assert_eq!(versions(&[pod("r/flipop:1", "sha256:a"), pod("r/flipop:1", "sha256:a")]), 1);
+        assert_eq!(versions(&[pod("r/flipop:1", "sha256:a"), pod("r/flipop:1", "sha256:b")]), 2);
+        assert_eq!(versions(&[pod("r/flipop:1", ""), pod("r/flipop:2", "")]), 2);
     }
 }

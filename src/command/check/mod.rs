@@ -3,6 +3,7 @@
 //! It reads and asks; it changes nothing, and creates nothing but access reviews, which are questions.
 
 mod account;
+mod agents;
 mod cluster;
 mod installation;
 mod nodes;
@@ -81,6 +82,7 @@ pub(super) async fn run(
     findings.extend(installation::check(reach).await);
     findings.extend(objects::check(&objects));
     findings.extend(nodes::check(reach, &objects).await);
+    findings.extend(agents::check(reach).await);
     findings.extend(account::check(reach, &variables, &objects).await?);
     output.show(&findings, || text(&findings, output))?;
     let worst = findings.iter().map(|finding| finding.tone).max();

@@ -7,6 +7,9 @@ use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::ObjectName;
 use flipop_core::records::spec::{AddressSource, NodeSetSpec};
 
+/// The reason of conditions that tell of a limit.
+const QUOTA: &str = "Quota";
+
 /// One line for each mistake, or one that there is none.
 pub(super) fn check(objects: &Objects) -> Vec<Finding> {
     let providers = copy::every_provider(false);
@@ -24,7 +27,7 @@ pub(super) fn check(objects: &Objects) -> Vec<Finding> {
             (Err(problem), None) => findings.push(mistake("FloatingIPPool", name, problem)),
             (Ok(_), None) => {}
         }
-        findings.extend(external_dns("FloatingIPPool", name, &pool.status.conditions));
+        findings.extend(told("FloatingIPPool", name, &pool.status.conditions));
     }
     for set in &sets {
         let name = &set.object.name;
@@ -37,7 +40,7 @@ pub(super) fn check(objects: &Objects) -> Vec<Finding> {
             (Err(problem), None) => findings.push(mistake("NodeDNSRecordSet", name, problem)),
             (Ok(_), None) => {}
         }
-        findings.extend(external_dns("NodeDNSRecordSet", name, &set.status.conditions));
+        findings.extend(told("NodeDNSRecordSet", name, &set.status.conditions));
     }
     if findings.is_empty() {
         let (pools, sets) = (pools.len(), sets.len());
@@ -52,9 +55,18 @@ fn mistake(kind: &str, name: &ObjectName, problem: &str) -> Finding {
     Finding::bad(format!("{kind} {name} is invalid"), problem)
 }
 
-fn external_dns(kind: &str, name: &ObjectName, conditions: &[Condition]) -> Option<Finding> {
-    let told = conditions.iter().find(|condition| condition.kind.ends_with("ExternalDNS"))?;
-    Some(Finding::doubtful(format!("external-dns writes at a name of {kind} {name}"), told.message.clone()))
+/// What the operator has told of an object's surroundings: others that write its names, and limits that are reached.
+fn told(kind: &str, name: &ObjectName, conditions: &[Condition]) -> Vec<Finding> {
+    let finding = |condition: &Condition| {
+        let message = condition.message.clone();
+        if condition.kind.ends_with("ExternalDNS") {
+            let what = format!("external-dns writes at a name of {kind} {name}");
+            return Some(Finding::doubtful(what, message));
+        }
+        (condition.reason == QUOTA)
+            .then(|| Finding::bad(format!("{kind} {name} has reached a limit of its account"), message))
+    };
+    conditions.iter().filter_map(finding).collect()
 }
 
 /// A set that publishes the addresses of pools drops a node, or keeps it, at another time than the pool of that node.

@@ -1,8 +1,10 @@
 //! The rights of the operator's account, asked of the API server one by one.
 
 use super::Finding;
+use crate::command::leader;
 use crate::command::reach::Reach;
-use crate::kube::trouble::{Trouble, TroubleKind};
+use crate::kube::trouble::Trouble;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -13,6 +15,9 @@ use serde_json::Value;
 /// The roles that the operator needs, as they are installed.
 const ROLES: [(&str, bool); 2] =
     [(include_str!("../../../k8s/cluster-role.yaml"), false), (include_str!("../../../k8s/role.yaml"), true)];
+
+/// Resources that are asked for at a time.
+const AT_A_TIME: usize = 8;
 
 /// An account of a service.
 pub(super) struct Account {
@@ -40,25 +45,21 @@ pub(super) async fn account(reach: &Reach) -> Account {
 /// One line for each resource.
 pub(super) async fn check(reach: &Reach) -> Vec<Finding> {
     let account = account(reach).await;
-    let mut findings = Vec::new();
-    for (rule, namespaced) in rules() {
-        for resource in rule.resources.iter().flatten() {
-            match of_resource(reach, &account, &rule, resource, namespaced).await {
-                Ok(finding) => findings.push(finding),
-                Err(trouble) => {
-                    let what = format!("the rights of {} cannot be checked", account.user);
-                    let remedy = if trouble.kind == TroubleKind::Forbidden {
-                        "you may not create subjectaccessreviews".to_owned()
-                    } else {
-                        trouble.message
-                    };
-                    findings.push(Finding::doubtful(what, remedy));
-                    return findings;
-                }
-            }
+    let rules = rules();
+    let resources = rules.iter().flat_map(|(rule, namespaced)| {
+        rule.resources.iter().flatten().map(move |resource| (rule, resource, *namespaced))
+    });
+    let asked = stream::iter(resources)
+        .map(|(rule, resource, namespaced)| of_resource(reach, &account, rule, resource, namespaced))
+        .buffered(AT_A_TIME);
+    match asked.try_collect().await {
+        Ok(findings) => findings,
+        Err(trouble) => {
+            let what = format!("the rights of {} cannot be checked", account.user);
+            let why = leader::missing_right(&trouble, "create", "subjectaccessreviews", None);
+            vec![Finding::doubtful(what, why)]
         }
     }
-    findings
 }
 
 async fn of_resource(

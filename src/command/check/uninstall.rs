@@ -27,6 +27,14 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
     let nodes = nodes.map_err(|trouble| CommandError::read("nodes", trouble))?;
     let mut left = BTreeSet::new();
     for node in nodes {
+        for (key, label) in &node.labels.0 {
+            let key = key.as_str();
+            left.insert(Left {
+                what: format!("label {key}={}", label.value),
+                remedy: format!("kubectl label node {} {key}-", node.name),
+                place: format!("node {}", node.name),
+            });
+        }
         if let Some(value) = node.annotation {
             left.insert(Left {
                 what: format!("annotation {RESERVED_IP_ANNOTATION}={value}"),
@@ -50,6 +58,14 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
                 place: place.clone(),
                 what: format!("address {ip} on {on}{bought}"),
                 remedy: "it stays in the account, and is billed there: delete it there if nobody needs it"
+                    .to_owned(),
+            });
+        }
+        for firewall in &pool.status.firewalls {
+            left.insert(Left {
+                place: place.clone(),
+                what: format!("firewall {} at {}", firewall.name, firewall.account_id),
+                remedy: "remove spec.firewall while the operator still runs, or delete the firewall there"
                     .to_owned(),
             });
         }

@@ -205,7 +205,8 @@ where
                     meta
                 }
                 None => ObjectMeta {
-                    uid: Some(format!("new:{named}")),
+                    // The begin of a uid is part of the names of firewalls.
+                    uid: Some(format!("new-{:04}:{named}", all.len())),
                     generation: Some(1),
                     resource_version: Some(UNOBSERVED.abs().to_string()),
                     creation_timestamp: Some(Time(now)),

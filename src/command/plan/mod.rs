@@ -7,6 +7,7 @@ mod account;
 mod files;
 mod rehearsal;
 mod report;
+mod walls;
 mod world;
 
 use super::copy::{self, Lists, Objects};
@@ -17,9 +18,11 @@ use crate::config::Order;
 use crate::config::words::PlanArgs;
 use crate::exit::Exit;
 use account::Account;
+use flipop_core::firewalls::spec::FirewallSpec;
 use flipop_core::model::matching::WatchKey;
 use report::Report;
 use std::time::Duration;
+use walls::Walls;
 use world::World;
 
 /// Between two plans of `--watch`.
@@ -73,18 +76,25 @@ async fn plan(
     let mut keys = copy::keys(criteria.chain(of_sets.iter().filter_map(|spec| spec.criteria.as_ref())));
     keys.insert(WatchKey::Nodes { selector: String::new() });
     let lists = Lists::read(reach, keys).await?;
-    let account = if arguments.with_provider {
-        Account::read(accounts::clients(&order.providers, &reach.clock)?, &mut notes)
+    let (account, walls) = if arguments.with_provider {
+        let clients = accounts::clients(&order.providers, &reach.clock)?;
+        (Account::read(clients.clone(), &mut notes), Walls::read(clients))
     } else {
         notes.push(
             "addresses and records are taken from the status of the objects; --with-provider reads them"
                 .to_owned(),
         );
-        Account::assumed()
+        (Account::assumed(), Walls::default())
     };
     notes.push("cool-offs and retries under way in the leader are not known".to_owned());
-    notes.push("firewalls (spec.firewall) are not part of the plan".to_owned());
-    let mut world = World::new((pools, sets), lists, account);
+    let mut walled = of_pools.iter().filter(|spec| spec.firewall != FirewallSpec::None);
+    if walled.any(|spec| !walls.knows(&spec.account_id)) {
+        notes.push(
+            "what would change in firewalls is not known: --with-provider reads them, with a token in the environment"
+                .to_owned(),
+        );
+    }
+    let mut world = World::new((pools, sets), lists, (account, walls));
     world.assume(&installed.plain(), &providers, &mut notes);
     let outcome = rehearsal::run(&mut world, &providers, reach.now()).await?;
     Ok(report::make(&world, &outcome, &providers, notes))

@@ -12,7 +12,6 @@ use flipop_core::fleet::action::{Action, NodeReading, Outcome as Answer};
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::mechanism::effects::{Effect, WrittenStatus};
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed};
-use flipop_core::model::fault::CallFailure;
 use flipop_core::model::ids::{ActionId, Address, ObjectRef, Uid};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
@@ -81,8 +80,8 @@ pub(super) async fn run(
     };
     rehearsal.begin(epoch_ms);
     rehearsal.go_on(START.plus_millis(limit)).await;
-    let faults = rehearsal.world.account.faults();
-    if let Some(fault) = faults.first() {
+    let faults = rehearsal.world.account.faults().into_iter();
+    if let Some(fault) = faults.chain(rehearsal.world.walls.faults()).next() {
         return Err(CommandError::Missing(format!("failed to read {fault}")));
     }
     let quiet = rehearsal.now.millis_since(rehearsal.last_change);
@@ -256,8 +255,7 @@ impl Rehearsal<'_> {
                 });
                 self.answer(Answer::Labelled { node, uid, changes, result: Ok(()) });
             }
-            // A plan knows of no firewalls, and changes none.
-            Action::Firewalls(call) => self.firewalls(call),
+            Action::Firewalls(call) => self.firewalls(call).await,
             Action::SweepAnnotations => {
                 let found = self.world.annotated();
                 self.answer(Answer::Swept(Ok(found)));
@@ -280,24 +278,12 @@ impl Rehearsal<'_> {
         }
     }
 
-    fn firewalls(&mut self, call: firewalls::Action) {
-        let unsent = CallFailure::NotSent;
-        let answer = match call {
-            firewalls::Action::Look { epoch, .. } => {
-                firewalls::Outcome::Looked { epoch, begun: self.now, result: Err(unsent) }
-            }
-            firewalls::Action::Find { epoch, pool, id } => {
-                firewalls::Outcome::Found { epoch, pool, id, result: Err(unsent) }
-            }
-            firewalls::Action::Create { epoch, pool, name, .. } => {
-                firewalls::Outcome::Created { epoch, pool, name, result: Err(unsent) }
-            }
-            firewalls::Action::Change { epoch, pool, name, change, .. } => {
-                let deleted = change == firewalls::Change::Delete;
-                firewalls::Outcome::Changed { epoch, pool, name, deleted, result: Err(unsent) }
-            }
-        };
-        self.answer(Answer::from(answer));
+    async fn firewalls(&mut self, call: firewalls::Action) {
+        let (answer, changed) = self.world.walls.answer(call, self.now).await;
+        if changed {
+            self.changes();
+        }
+        self.answer(answer);
     }
 
     fn write_ips(&mut self, pool: ObjectRef, add: Vec<Address>) {

@@ -2,12 +2,14 @@
 
 use super::account::Account;
 use super::rehearsal::Outcome;
+use super::walls::Walls;
 use super::world::World;
 use crate::command::copy;
 use crate::command::matched::{LeftOut, Matched};
 use crate::command::output::{Output, Tone, shown};
 use crate::exit::Exit;
 use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::firewalls::facts::{Direction, Firewall, Rule, Targets};
 use flipop_core::model::condition::Condition;
 use flipop_core::model::facts::ReservedIp;
 use flipop_core::model::ids::{Address, ObjectName};
@@ -93,6 +95,7 @@ pub(super) fn make(
     changes.extend(spec_ips(world));
     changes.extend(records(world));
     changes.extend(marks(world));
+    changes.extend(firewalls(world));
     let (mut invalid, mut objects) = (Vec::new(), Vec::new());
     for pool in world.pools.values() {
         let spec = copy::pool_spec(pool, providers);
@@ -301,6 +304,50 @@ fn marks(world: &World) -> Vec<Change> {
         changes.push(Change { sign, text, object: String::new() });
     }
     changes
+}
+
+fn firewalls(world: &World) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (account, before, now) in world.walls.changed() {
+        let Some(some) = now.or(before) else { continue };
+        let owns = |pool: &&PoolObject| pool.status.firewalls.iter().any(|entry| entry.name == some.name);
+        let owner = world.pools.values().chain(world.first_pools.values()).find(owns);
+        let object = owner.map(|pool| format!("FloatingIPPool {}", pool.object.name)).unwrap_or_default();
+        let name = match Walls::number(some) {
+            Some(number) => format!("new firewall {number}"),
+            None => format!("firewall {}", some.name),
+        };
+        let mut note = |sign, text: String| changes.push(Change { sign, text, object: object.clone() });
+        match (before, now) {
+            (None, Some(_)) => note(Sign::Add, format!("create {name} at {account}")),
+            (Some(_), None) => note(Sign::Remove, format!("delete {name} at {account}")),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        let parts = |wall: Option<&Firewall>| wall.map(|wall| parts(world, wall)).unwrap_or_default();
+        let (before, now) = (parts(before), parts(now));
+        now.difference(&before).for_each(|part| note(Sign::Add, format!("{part} in {name}")));
+        before.difference(&now).for_each(|part| note(Sign::Remove, format!("{part} in {name}")));
+    }
+    changes
+}
+
+/// The rules, members and tags of a firewall, each in words.
+fn parts(world: &World, wall: &Firewall) -> BTreeSet<String> {
+    let rule = |rule: &Rule| {
+        let Targets { addresses, machines, balancers, clusters, tags } = &rule.targets;
+        let targets = [addresses, machines, balancers, clusters, tags].into_iter().flatten();
+        let targets: Vec<&str> = targets.map(String::as_str).collect();
+        let towards = match rule.direction {
+            Direction::Inbound => "from",
+            Direction::Outbound => "to",
+        };
+        // ICMP has no ports.
+        let ports = if rule.ports == "0" { String::new() } else { format!("/{}", rule.ports) };
+        format!("rule {}{ports} {towards} {}", rule.protocol, targets.join(", "))
+    };
+    let members = wall.machines.iter().map(|machine| format!("member {}", world.node_on(machine)));
+    let tags = wall.tags.iter().map(|tag| format!("tag {tag}"));
+    wall.rules.iter().map(rule).chain(members).chain(tags).collect()
 }
 
 impl Report {

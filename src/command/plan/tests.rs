@@ -3,6 +3,7 @@
 use super::account::Account;
 use super::rehearsal;
 use super::report::{self, Report};
+use super::walls::Walls;
 use super::world::World;
 use super::{copy, files};
 use crate::api::{FloatingIPPool, NodeDNSRecordSet};
@@ -86,7 +87,7 @@ async fn planned_with(
     let providers = copy::every_provider(false);
     let mut lists = lists(&nodes);
     lists.nodes.insert(WatchKey::Nodes { selector: String::new() }, nodes);
-    let mut world = World::new(wanted.plain(), lists, Account::assumed());
+    let mut world = World::new(wanted.plain(), lists, (Account::assumed(), Walls::default()));
     world.assume(&objects.plain(), &providers, &mut Vec::new());
     let outcome = rehearsal::run(&mut world, &providers, now).await.unwrap();
     report::make(&world, &outcome, &providers, documents.notes.clone())

@@ -1,6 +1,7 @@
 //! The frozen copy that a rehearsal changes in place of the cluster.
 
 use super::account::{Account, NameKey};
+use super::walls::Walls;
 use crate::command::copy::Lists;
 use crate::provider;
 use flipop_core::addresses::pool::object::PoolObject;
@@ -30,6 +31,8 @@ pub(super) struct World {
     pub(super) lists: Lists,
     /// Accounts.
     pub(super) account: Account,
+    /// Firewalls.
+    pub(super) walls: Walls,
     /// Pools before the rehearsal.
     pub(super) first_pools: BTreeMap<Uid, PoolObject>,
     /// Annotations of nodes before the rehearsal.
@@ -42,7 +45,7 @@ impl World {
     pub(super) fn new(
         (pools, sets): (Vec<PoolObject>, Vec<RecordSetObject>),
         lists: Lists,
-        account: Account,
+        (account, walls): (Account, Walls),
     ) -> Self {
         let versions = pools.iter().map(|pool| &pool.resource_version);
         let versions = versions.chain(sets.iter().map(|set| &set.resource_version));
@@ -55,6 +58,7 @@ impl World {
             sets: sets.into_iter().map(|set| (set.object.uid.clone(), set)).collect(),
             lists,
             account,
+            walls,
             first_marks: BTreeMap::new(),
             version: newest,
         };

@@ -26,6 +26,8 @@ const LEASE: &str = "floating-ip-pool-controller-leader-election";
 pub(super) struct Levers {
     throttle: Option<(InjectionId, Instant)>,
     dns: Vec<InjectionId>,
+    /// The fault of providers that are down.
+    providers: Option<InjectionId>,
     /// The number of requests to move an address.
     asked: u64,
 }
@@ -34,6 +36,11 @@ impl Levers {
     /// When the throttling ends.
     pub(super) fn next(&self) -> Option<Instant> {
         self.throttle.map(|(_, end)| end)
+    }
+
+    /// Whether the providers answer.
+    pub(super) fn providers_up(&self) -> bool {
+        self.providers.is_none()
     }
 
     /// Ends the throttling if it is over.
@@ -52,6 +59,7 @@ impl Levers {
             Command::Kill(node)
             | Command::Drain(node)
             | Command::Heal(node)
+            | Command::Add(node)
             | Command::Ask(_, node)
             | Command::Move(_, Some(node)) => is_node(story, node),
             Command::Help
@@ -60,6 +68,7 @@ impl Levers {
             | Command::Token(..)
             | Command::Throttle(_)
             | Command::Dns(_)
+            | Command::Providers(_)
             | Command::Deny(..)
             | Command::Allow
             | Command::Move(_, None)
@@ -77,6 +86,7 @@ impl Levers {
             Command::Kill(node) => kill(story, node)?,
             Command::Drain(node) => drain(story, node)?,
             Command::Heal(node) => heal(story, node)?,
+            Command::Add(node) => add(story, node)?,
             Command::Quota(number) => {
                 story.stage.cloud.cloud().tune(|knobs| knobs.reserved_ip_quota = *number);
                 story.tell(Line::Sandbox, &format!("QUOTA: the account may have {number} reserved IPs"));
@@ -84,6 +94,7 @@ impl Levers {
             Command::Token(good, provider) => token(story, *good, *provider),
             Command::Throttle(seconds) => self.throttle(story, *seconds, Instant::now()),
             Command::Dns(up) => self.dns(story, *up),
+            Command::Providers(up) => self.providers(story, *up),
             Command::Deny(verb, resource) => {
                 story.stage.access.deny(verb, resource);
                 // An open watch is not authorized again.
@@ -162,6 +173,27 @@ impl Levers {
         }
         story.tell(Line::Sandbox, "DNS is down: both providers answer 503 to calls about records");
     }
+
+    fn providers(&mut self, story: &mut Story, up: bool) {
+        let cloud = story.stage.cloud.cloud().clone();
+        if let Some(id) = self.providers.take() {
+            cloud.withdraw(id);
+        }
+        if up {
+            story.tell(Line::Sandbox, "PROVIDERS are up: both answer");
+        } else {
+            self.providers = Some(cloud.inject(Injection::always(Target::any(), Fault::status(503))));
+            story.tell(Line::Sandbox, "PROVIDERS are down: both answer 503 to every call");
+        }
+    }
+}
+
+fn add(story: &mut Story, like: &str) -> Result<(), ScenarioError> {
+    match story.stage.add_node_like(like)? {
+        Some(name) => story.tell(Line::Sandbox, &format!("ADD {name}: a node like {like}")),
+        None => story.tell(Line::Wrong, &format!("the sandbox did not make {like}, and cannot copy it")),
+    }
+    Ok(())
 }
 
 fn is_node(story: &mut Story, node: &str) -> bool {

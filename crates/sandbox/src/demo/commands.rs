@@ -17,6 +17,8 @@ pub(super) enum Command {
     Drain(String),
     /// A node is healthy again.
     Heal(String),
+    /// One more node like this one.
+    Add(String),
     /// Sets how many reserved IPs the account may have.
     Quota(usize),
     /// Whether a provider accepts the operator's token; `None` for both providers.
@@ -25,6 +27,8 @@ pub(super) enum Command {
     Throttle(Option<u64>),
     /// Whether DNS calls are answered.
     Dns(bool),
+    /// Whether any call of a provider is answered.
+    Providers(bool),
     /// Denies the operator a right: verb and resource.
     Deny(String, String),
     /// Allows everything again.
@@ -44,12 +48,13 @@ pub(super) enum Command {
 }
 
 /// Each command with its arguments and its effect.
-pub(super) const HELP: [(&str, &str); 17] = [
+pub(super) const HELP: [(&str, &str); 19] = [
     ("help", "this list"),
     ("show", "nodes, pods, addresses and records as they are"),
     ("kill NODE", "its kubelet falls silent, and Kubernetes calls it NotReady"),
     ("drain NODE", "cordons it and evicts its pods, which return on other nodes"),
     ("heal NODE", "ready and schedulable again, with a pod of each set"),
+    ("add NODE", "one more node like this one; its set starts a pod there"),
     ("quota N", "the account may have N reserved IPs"),
     (
         "token bad|good [digitalocean|cloudflare]",
@@ -57,6 +62,7 @@ pub(super) const HELP: [(&str, &str); 17] = [
     ),
     ("throttle SECONDS|off", "both providers answer 429 for so long"),
     ("dns down|up", "both providers answer 503 to calls about DNS"),
+    ("providers down|up", "both providers answer 503 to every call"),
     ("deny VERB RESOURCE", "the API server refuses it to the operator, as in `deny patch nodes`"),
     ("allow", "the operator may do everything again"),
     ("move IP NODE|nowhere", "moves an address by hand, as in the provider's control panel"),
@@ -90,6 +96,7 @@ impl Command {
             ("kill", [node]) => Self::Kill(text(node)),
             ("drain", [node]) => Self::Drain(text(node)),
             ("heal", [node]) => Self::Heal(text(node)),
+            ("add", [node]) => Self::Add(text(node)),
             ("quota", [number]) => Self::Quota(number.parse().ok()?),
             ("token", [state, rest @ ..]) => {
                 let provider = match rest {
@@ -103,6 +110,7 @@ impl Command {
             ("throttle", ["off"]) => Self::Throttle(None),
             ("throttle", [seconds]) => Self::Throttle(Some(seconds.parse().ok().filter(|s| *s > 0)?)),
             ("dns", [state]) => Self::Dns(either(state, "up", "down")?),
+            ("providers", [state]) => Self::Providers(either(state, "up", "down")?),
             ("deny", [verb, resource]) if VERBS.contains(verb) => Self::Deny(text(verb), text(resource)),
             ("allow", []) => Self::Allow,
             ("move", [ip, "nowhere"]) => Self::Move(ip.parse().ok()?, None),

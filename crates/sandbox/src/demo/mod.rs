@@ -2,8 +2,8 @@
 //!
 //! Its parts: what is simulated for which YAML ([`cast`]), the servers ([`stage`]) and the operators ([`operators`]),
 //! what is told ([`story`]), what is done to the nodes and must follow from it ([`script`], and [`restart`] for a
-//! failure that passes), the final report ([`summary`]), and the commands that can be typed while it serves
-//! ([`commands`]). The operator is linked in unchanged. The simulated API server and the simulated accounts are in
+//! failure that passes), the final report ([`summary`]), the commands that can be typed while it serves ([`commands`]), and
+//! the web page that has buttons for some of them ([`web`]). The operator is linked in unchanged. The simulated API server and the simulated accounts are in
 //! other crates.
 //!
 //! Invariants: nothing leaves this machine. Every wait ends. What the operator is said to have done is read from the
@@ -28,6 +28,7 @@ mod stage;
 mod story;
 mod summary;
 mod teller;
+mod web;
 mod zones;
 
 pub(crate) use manifest::ManifestError;

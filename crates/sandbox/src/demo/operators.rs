@@ -72,13 +72,22 @@ impl Ended {
     }
 }
 
+/// An operator that nobody has asked to end.
+#[derive(Debug)]
+struct Wanted {
+    id: Id,
+    shutdown: CancellationToken,
+    /// Where it serves its endpoints.
+    endpoints: Option<SocketAddr>,
+}
+
 /// All that run.
 #[derive(Debug)]
 pub(super) struct Operators {
     surroundings: Surroundings,
     tasks: JoinSet<Result<(), OperatorError>>,
     /// Those that nobody has asked to end, the oldest first.
-    wanted: Vec<(Id, CancellationToken)>,
+    wanted: Vec<Wanted>,
 }
 
 impl Operators {
@@ -91,6 +100,11 @@ impl Operators {
         self.wanted.len()
     }
 
+    /// Where they serve their endpoints.
+    pub(super) fn endpoints(&self) -> Vec<SocketAddr> {
+        self.wanted.iter().filter_map(|wanted| wanted.endpoints).collect()
+    }
+
     /// Starts one more; returns where it serves metrics.
     pub(super) async fn start(&mut self) -> Result<Option<SocketAddr>, DemoError> {
         let config = self.surroundings.config()?;
@@ -100,9 +114,16 @@ impl Operators {
             // Nobody waits any more only when the story is over.
             let _late = sender.send(started);
         }));
-        self.wanted.push((task.id(), shutdown));
+        let id = task.id();
+        self.wanted.push(Wanted { id, shutdown, endpoints: None });
         match tokio::time::timeout(START, started).await {
-            Ok(Ok(started)) => Ok(started.metrics),
+            Ok(Ok(started)) => {
+                let mut wanted = self.wanted.iter_mut();
+                if let Some(wanted) = wanted.find(|wanted| wanted.id == id) {
+                    wanted.endpoints = started.metrics;
+                }
+                Ok(started.metrics)
+            }
             Ok(Err(_dropped)) => Err(self.ended().await.into_error()),
             Err(_elapsed) => Err(DemoError::Unmet("the operator did not start in time".to_owned())),
         }
@@ -110,8 +131,8 @@ impl Operators {
 
     /// Asks the newest one to end, as SIGTERM does.
     pub(super) fn stop_one(&mut self) {
-        if let Some((_, shutdown)) = self.wanted.pop() {
-            shutdown.cancel();
+        if let Some(wanted) = self.wanted.pop() {
+            wanted.shutdown.cancel();
         }
     }
 
@@ -123,7 +144,7 @@ impl Operators {
             None => return std::future::pending().await,
         };
         let before = self.wanted.len();
-        self.wanted.retain(|(wanted, _)| *wanted != id);
+        self.wanted.retain(|wanted| wanted.id != id);
         Ended { asked: self.wanted.len() == before, result }
     }
 

@@ -1,5 +1,5 @@
-//! Serves the simulated cluster until the user ends it. The story is told; the acts come from kubectl and from typed
-//! commands.
+//! Serves the simulated cluster until the user ends it. The story is told; the acts come from kubectl, from typed commands
+//! and from the buttons of the web page.
 
 use super::DemoError;
 use super::acts::Levers;
@@ -12,6 +12,7 @@ use super::script;
 use super::stage::{CLOUDFLARE_TOKEN, Stage, TOKEN};
 use super::story::Story;
 use super::teller::{Line, Teller};
+use super::web::{Scene, Web};
 use flipop_apiserver::Key;
 use flipop_simulation::furnish::NAMESPACE;
 use std::io::Write;
@@ -62,14 +63,17 @@ async fn tell(
 ) -> Result<(), DemoError> {
     script::introduce(story, cast, &[]);
     let metrics = story.stage.operators.start().await?;
+    let (mut web, routes) = Web::new(story.stage.api.clone());
+    let page = story.stage.serve(routes).await?;
     script::apply(story, documents)?;
-    explain(story, (documents, cast), metrics);
+    explain(story, (documents, cast), &web.url(page), metrics);
     let (mut controllers, mut levers) = (Controllers::default(), Levers::default());
     let mut listening = true;
     loop {
         let now = Instant::now();
         levers.turn(story, now);
         controllers.turn(story, now).await?;
+        web.show(Scene { operators: story.stage.operators.endpoints(), providers_up: levers.providers_up() });
         let due = [levers.next(), controllers.next()].into_iter().flatten().min();
         tokio::select! {
             biased;
@@ -81,6 +85,12 @@ async fn tell(
                 }
                 None => listening = false,
             },
+            asked = web.next() => {
+                story.listen();
+                carry_out(story, &mut levers, &asked.command)?;
+                // The page may have gone.
+                let _unheard = asked.answer.send(story.heard());
+            }
             ended = story.step() => {
                 if let Some(ended) = ended {
                     controllers.operator_ended(story, ended, Instant::now());
@@ -101,13 +111,7 @@ async fn sleep_until(due: Option<Instant>) {
 /// Carries out a line. Failures are shown, and end nothing.
 fn obey(story: &mut Story, levers: &mut Levers, line: &str) -> Result<bool, DemoError> {
     match Command::parse(line) {
-        Ok(Some(command)) => match levers.act(story, &command) {
-            Err(DemoError::Cluster(error)) => {
-                story.tell(Line::Wrong, &super::explain(&error));
-                Ok(false)
-            }
-            other => other,
-        },
+        Ok(Some(command)) => carry_out(story, levers, &command),
         Ok(None) => Ok(false),
         Err(problem) => {
             story.tell(Line::Wrong, &problem);
@@ -116,15 +120,26 @@ fn obey(story: &mut Story, levers: &mut Levers, line: &str) -> Result<bool, Demo
     }
 }
 
+/// Carries out a command. `Ok(true)` ends the sandbox.
+fn carry_out(story: &mut Story, levers: &mut Levers, command: &Command) -> Result<bool, DemoError> {
+    match levers.act(story, command) {
+        Err(DemoError::Cluster(error)) => {
+            story.tell(Line::Wrong, &super::explain(&error));
+            Ok(false)
+        }
+        other => other,
+    }
+}
+
 /// Shows where everything is, and commands to try.
 fn explain(
     story: &mut Story,
     (documents, cast): (&[manifest::Document], &Cast),
+    page: &str,
     metrics: Option<SocketAddr>,
 ) {
     let kubeconfig = story.stage.kubeconfig.display().to_string();
-    let page = metrics.map(|address| format!("http://{address}/")).unwrap_or_default();
-    let metrics = format!("{page}metrics");
+    let metrics = metrics.map(|address| format!("http://{address}/metrics")).unwrap_or_default();
     let node = cast.nodes.first().map_or("NODE", |node| node.name.as_str());
     let digitalocean = story.stage.cloud.digitalocean_url();
     let cloudflare = story.stage.cloud.cloudflare_url();
@@ -135,6 +150,7 @@ fn explain(
         String::new(),
         format!("kubeconfig: {kubeconfig}"),
         format!("web page: {page}"),
+        format!("  it has buttons: kill {node} there, and see its address move"),
         format!("metrics: {metrics}"),
         "try, in another terminal:".to_owned(),
         format!("  export KUBECONFIG={kubeconfig}"),

@@ -118,6 +118,18 @@ impl Set {
 /// A pod that returned, and its node.
 pub(super) type Returned = (String, String);
 
+/// Lets a set have one more pod.
+///
+/// # Errors
+/// If the API server refuses.
+pub(super) fn grow(api: &ApiServer, key: &Key) -> Result<(), ScenarioError> {
+    let kind = ("apps/v1", "ReplicaSet");
+    let Some(set) = api.object(kind.0, kind.1, key) else { return Ok(()) };
+    let replicas = set.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
+    let patch = json!({ "spec": { "replicas": replicas.saturating_add(1) } });
+    api.patch_object(kind, key, "", patch, "sandbox").map(drop)
+}
+
 /// Keeps the sets complete.
 #[derive(Debug, Default)]
 pub(super) struct Sets {

@@ -10,6 +10,8 @@ use super::manifest::{DEFAULT_NAMESPACE, Document};
 use super::operators::{Operators, Surroundings};
 use super::sets;
 use super::zones::Zone;
+use axum::Router;
+use flipop::admin;
 use flipop::clock::Clock;
 use flipop_apiserver::{ApiServer, Key, PodSpec, ScenarioError, kubeconfig_yaml};
 use flipop_cloud::{CloudServer, Options, Plan, Provider, RecordView};
@@ -18,7 +20,7 @@ use flipop_simulation::furnish::{self, NAMESPACE};
 use jiff::SignedDuration;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -59,6 +61,8 @@ pub(super) struct Stage {
     pub(super) epoch: jiff::Timestamp,
     /// Droplets, with their nodes' names.
     pub(super) nodes: BTreeMap<u64, String>,
+    /// The nodes as they were made.
+    planned: Vec<Node>,
     /// The zones of both accounts, each with other people's records.
     pub(super) zones: Vec<Zone>,
     others: Vec<Vec<RecordView>>,
@@ -121,6 +125,7 @@ impl Stage {
             cloud,
             epoch,
             nodes: BTreeMap::new(),
+            planned: Vec::new(),
             zones: Vec::new(),
             others: Vec::new(),
             kubeconfig,
@@ -196,9 +201,45 @@ impl Stage {
     fn add_node(&mut self, node: &Node) -> Result<(), ScenarioError> {
         let droplet = self.cloud.cloud().add_droplet(&node.name, &node.region);
         self.nodes.insert(droplet, node.name.clone());
+        self.planned.push(node.clone());
         let number = u32::try_from(self.nodes.len()).unwrap_or_default();
         furnish::add_node(&self.api, &node.name, droplet, node.labels.clone(), number)?;
         node.pod.as_ref().map_or(Ok(()), |pod| self.add_pod(pod, &node.name))
+    }
+
+    /// Adds a node like this one, with room for one more pod in its set. Returns its name; `None` if the sandbox did not
+    /// make the other one.
+    pub(super) fn add_node_like(&mut self, like: &str) -> Result<Option<String>, ScenarioError> {
+        let Some(like) = self.planned.iter().find(|node| node.name == like).cloned() else {
+            return Ok(None);
+        };
+        let base = like.name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let name = |number: usize| format!("{base}{number}");
+        let taken = |name: &String| self.nodes.values().any(|other| other == name);
+        let name =
+            (1..=self.nodes.len().saturating_add(1)).map(name).find(|name| !taken(name)).unwrap_or_default();
+        self.add_node(&Node { name: name.clone(), pod: None, ..like.clone() })?;
+        if let Some(pod) = &like.pod {
+            sets::grow(&self.api, &Key::new(&pod.namespace, &pod.set))?;
+            // The set starts its pod; another node like this one gets one too.
+            if let Some(added) = self.planned.last_mut() {
+                added.pod.clone_from(&like.pod);
+            }
+        }
+        Ok(Some(name))
+    }
+
+    /// Serves these routes on a free port of this machine until the stage is closed.
+    pub(super) async fn serve(&mut self, routes: Router) -> Result<SocketAddr, DemoError> {
+        let what = "open a port for the web page";
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(machine(what))?;
+        let address = listener.local_addr().map_err(machine(what))?;
+        let served = admin::serve(listener, routes, self.stop.clone());
+        self.servers.spawn(async move {
+            served.await;
+            Ok(())
+        });
+        Ok(address)
     }
 
     /// Starts a pod on a node.

@@ -62,6 +62,8 @@ pub(super) struct Story {
     unannotated: BTreeMap<Ipv4Addr, String>,
     /// When a pool's record set last changed.
     pub(super) rounds: BTreeMap<ObjectName, u64>,
+    /// What the sandbox tells of itself, while somebody listens.
+    heard: Option<Vec<(Line, String)>>,
     feed: Feed,
 }
 
@@ -86,6 +88,7 @@ impl Story {
             lost: BTreeMap::new(),
             unannotated: BTreeMap::new(),
             rounds: BTreeMap::new(),
+            heard: None,
             feed,
         }
     }
@@ -100,6 +103,23 @@ impl Story {
         self.tell_news(Vec::new());
         let now_ms = self.now_ms();
         self.teller.line(now_ms, line, text);
+        if let Some(heard) = &mut self.heard {
+            heard.push((line, text.to_owned()));
+        }
+    }
+
+    /// Keeps what the sandbox tells of itself from now on.
+    pub(super) fn listen(&mut self) {
+        self.heard = Some(Vec::new());
+    }
+
+    /// What the sandbox has told since then: what it did, or why it did not.
+    pub(super) fn heard(&mut self) -> Result<String, String> {
+        let heard = self.heard.take().unwrap_or_default();
+        let failed = heard.iter().any(|(line, _)| *line == Line::Wrong);
+        let texts: Vec<String> = heard.into_iter().map(|(_, text)| text).collect();
+        let text = texts.join("; ");
+        if failed { Err(text) } else { Ok(text) }
     }
 
     /// Prints text unchanged, for copying.

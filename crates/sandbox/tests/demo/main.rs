@@ -8,6 +8,7 @@
     reason = "a test that finds something else than it expects ends there"
 )]
 
+mod page;
 mod run;
 mod serve;
 mod support;

@@ -1,0 +1,134 @@
+//! The firewalls of a rehearsal: as the providers show them, with what the rehearsal changes.
+//!
+//! Owns the copy. Where no client reads an account, nothing is known of its firewalls, and nothing is changed there.
+
+use crate::provider::{CallContext, Providers};
+use flipop_core::firewalls::action::{Action, Change, Outcome};
+use flipop_core::firewalls::facts::{Firewall, Sight};
+use flipop_core::model::fault::{CallFailure, Fault};
+use flipop_core::model::ids::AccountId;
+use flipop_core::model::moment::Moment;
+use std::collections::BTreeMap;
+
+/// The id of a firewall that the rehearsal made begins so.
+const MADE: &str = "plan-";
+
+/// The firewalls of all accounts.
+#[derive(Default)]
+pub(super) struct Walls {
+    clients: Providers,
+    sights: BTreeMap<AccountId, Result<Sight, Fault>>,
+    /// As they were before the rehearsal, by account and id.
+    first: BTreeMap<(AccountId, String), Firewall>,
+    made: usize,
+}
+
+impl Walls {
+    /// Firewalls that these clients can read.
+    pub(super) fn read(clients: Providers) -> Self {
+        Self { clients, ..Self::default() }
+    }
+
+    /// Whether the firewalls of an account are read.
+    pub(super) fn knows(&self, id: &AccountId) -> bool {
+        self.clients.firewalls.contains_key(id)
+    }
+
+    /// The answer to a call, and whether it changed something.
+    pub(super) async fn answer(&mut self, call: Action, begun: Moment) -> (Outcome, bool) {
+        match call {
+            Action::Look { epoch, machines } => {
+                let sight = self.sight(&epoch.account_id).await;
+                let result = sight.map(|sight| Sight {
+                    machines: sight.machines.clone().filter(|_| machines),
+                    ..sight.clone()
+                });
+                (Outcome::Looked { epoch, begun, result }, false)
+            }
+            Action::Find { epoch, pool, id } => {
+                let sight = self.sight(&epoch.account_id).await;
+                let result = sight.map(|sight| sight.firewalls.iter().any(|firewall| firewall.id == id));
+                (Outcome::Found { epoch, pool, id, result }, false)
+            }
+            Action::Create { epoch, pool, name, rules, machines } => {
+                self.made = self.made.saturating_add(1);
+                let id = format!("{MADE}{}", self.made);
+                let made = Firewall {
+                    id: id.clone(),
+                    name: name.clone(),
+                    machines,
+                    tags: std::collections::BTreeSet::new(),
+                    rules,
+                    pending: BTreeMap::new(),
+                };
+                let result = self.sight(&epoch.account_id).await.map(|sight| sight.firewalls.push(made));
+                (Outcome::Created { epoch, pool, name, result: result.map(|()| id) }, true)
+            }
+            Action::Change { epoch, pool, name, id, change } => {
+                let deleted = change == Change::Delete;
+                let result = self.sight(&epoch.account_id).await.map(|sight| apply(sight, &id, change));
+                (Outcome::Changed { epoch, pool, name, deleted, result }, true)
+            }
+        }
+    }
+
+    /// The account as it is now; it is read when it is asked for first.
+    async fn sight(&mut self, id: &AccountId) -> Result<&mut Sight, CallFailure> {
+        let Some(client) = self.clients.firewalls.get(id).cloned() else { return Err(CallFailure::NotSent) };
+        if !self.sights.contains_key(id) {
+            let read = client.look(&CallContext::account_wide(), true).await;
+            for firewall in read.iter().flat_map(|sight| &sight.firewalls) {
+                self.first.insert((id.clone(), firewall.id.clone()), firewall.clone());
+            }
+            self.sights.insert(id.clone(), read);
+        }
+        match self.sights.get_mut(id) {
+            Some(Ok(sight)) => Ok(sight),
+            Some(Err(fault)) => Err(CallFailure::Fault(fault.clone())),
+            None => Err(CallFailure::NotSent),
+        }
+    }
+
+    /// Each firewall that differs, as it was and as it is now.
+    pub(super) fn changed(&self) -> Vec<(&AccountId, Option<&Firewall>, Option<&Firewall>)> {
+        let accounts = self.sights.iter().filter_map(|(id, read)| Some((id, read.as_ref().ok()?)));
+        let now: BTreeMap<(&AccountId, &str), &Firewall> = accounts
+            .flat_map(|(account, sight)| {
+                sight.firewalls.iter().map(move |firewall| ((account, firewall.id.as_str()), firewall))
+            })
+            .collect();
+        let first = self.first.iter().map(|((account, id), firewall)| ((account, id.as_str()), firewall));
+        let first: BTreeMap<(&AccountId, &str), &Firewall> = first.collect();
+        let gone = first.iter().filter(|(key, _)| !now.contains_key(*key));
+        let gone = gone.map(|((account, _), firewall)| (*account, Some(*firewall), None));
+        let others = now.iter().map(|(key, firewall)| (key.0, first.get(key).copied(), Some(*firewall)));
+        gone.chain(others).filter(|(_, before, after)| before != after).collect()
+    }
+
+    /// The number of a firewall that the rehearsal made.
+    pub(super) fn number(firewall: &Firewall) -> Option<&str> {
+        firewall.id.strip_prefix(MADE)
+    }
+
+    /// What the providers refused to tell.
+    pub(super) fn faults(&self) -> impl Iterator<Item = String> {
+        let failed = self.sights.iter().filter_map(|(id, read)| Some((id, read.as_ref().err()?)));
+        failed.map(|(id, fault)| format!("the firewalls at {id}: {fault}"))
+    }
+}
+
+fn apply(sight: &mut Sight, id: &str, change: Change) {
+    if change == Change::Delete {
+        sight.firewalls.retain(|firewall| firewall.id != id);
+        return;
+    }
+    let Some(firewall) = sight.firewalls.iter_mut().find(|firewall| firewall.id == id) else { return };
+    match change {
+        Change::AddRules(rules) => firewall.rules.extend(rules),
+        Change::AddMembers(machines) => firewall.machines.extend(machines),
+        Change::RemoveRules(rules) => firewall.rules.retain(|rule| !rules.contains(rule)),
+        Change::RemoveTags(tags) => firewall.tags.retain(|tag| !tags.contains(tag)),
+        Change::RemoveMembers(machines) => firewall.machines.retain(|machine| !machines.contains(machine)),
+        Change::Delete => {}
+    }
+}
