@@ -1,7 +1,6 @@
-//! What one operator asks the shell to do, and what the shell tells back.
+//! Requests from the core to the shell, and their answers.
 //!
-//! An action names every detail, so that whoever executes it decides nothing. Each is answered by exactly one
-//! [`Outcome`].
+//! An action names every detail, so its execution decides nothing. Each action has exactly one [`Outcome`].
 
 use crate::addresses::action as addresses;
 use crate::addresses::pool::status::PoolStatus;
@@ -77,7 +76,7 @@ pub enum Action {
     SweepAnnotations,
     /// Find out how many nodes the cluster has.
     CountNodes,
-    /// Read one node, and its pods if they matter, as they are now and not as a watch shows them.
+    /// Read one node, and its pods if they matter, by a consistent read that no watch replaces.
     ReadNode {
         /// The object that asks.
         object: ObjectRef,
@@ -93,7 +92,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// It changes something outside, and needs the permit for that.
+    /// Whether it changes something outside, which needs the permit.
     #[must_use]
     pub fn is_write(&self) -> bool {
         match self {
@@ -170,8 +169,8 @@ pub struct NodeReading {
 }
 
 impl NodeReading {
-    /// Whether the node matches, and since when it fails by its own word or that of its pods; `None` where nothing was read. `is_same`: it is the
-    /// node that was meant.
+    /// Whether the node matches. If it fails: why, and since when by its own conditions or those of its pods. `None` if the
+    /// read failed. `is_same`: whether it is the intended node.
     pub(super) fn verdict(
         &self,
         criteria: &Criteria,

@@ -39,7 +39,7 @@ fn whose_limit_holds_records_back_and_until_when_is_told_in_one_write() {
             (
                 limited(provider, used_up),
                 format!(
-                    "what is left of the request quota of the token for {provider} is kept for addresses until"
+                    "the token for {provider} has few requests left, and FLIPOP keeps them for addresses until"
                 ),
             ),
         ] {

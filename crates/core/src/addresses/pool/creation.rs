@@ -92,8 +92,8 @@ impl Pool {
         created.any(|created| !self.on_server.remembers(created.ip) && !in_spec(created.written))
     }
 
-    /// The account that answers for the creation under way, else for the next one: an edit of `spec.provider` does not
-    /// change what was asked of whom.
+    /// The account of the creation under way, or else of the next one. An edit of `spec.provider` does not change the
+    /// account of a request that was sent.
     #[must_use]
     pub fn creates_at(&self) -> &AccountId {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
@@ -107,8 +107,8 @@ impl Pool {
         self.spec.desired.map_or(0, |desired| desired.saturating_sub(self.effective().len()))
     }
 
-    /// How far this pool is with a creation, for the other pools of the account. An intent that the server does not
-    /// take holds nobody up: what others buy meanwhile makes it a new one before it is sent.
+    /// How far this pool is with a creation, for the other pools of the account. An intent that the server refuses
+    /// delays no other pool: if others buy meanwhile, a new intent replaces it before the request.
     #[must_use]
     pub fn purchase(&self) -> Purchase {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
@@ -192,7 +192,7 @@ impl Pool {
                 !gone && free && !named.contains(ip)
             })
             .collect();
-        // What this list leaves out is neither adopted nor given up before another list agrees.
+        // Another list has to agree before an address that this one leaves out is adopted or given up.
         if left.len() <= 1 && left.iter().all(|ip| listed.contains_key(ip)) {
             memory.intent = None;
             for ip in left {
@@ -280,7 +280,7 @@ impl Pool {
             return;
         }
         if !account.known_with(named).is_subset(&intent.known) {
-            // Pools or people have bought meanwhile: a new intent tells theirs from what this request brings.
+            // Pools or people have bought meanwhile: a new intent tells their addresses from the one of this request.
             self.forget_intent();
             self.announce(account, world, named, others, out);
             return;
@@ -318,7 +318,7 @@ impl Pool {
             .filter(|read| read.machine.is_none() && read.region == intent.region)
             .map(|read| read.ip)
             .collect();
-        // A list that leaves out what a former one shows is not believed until another agrees.
+        // If a list leaves out an address of an earlier one, another list has to agree first.
         let Search { found, doubted, away } = &mut self.creation.search;
         let is_open = |ip: &&Address| {
             let there = listed.contains_key(ip);
@@ -372,8 +372,8 @@ impl Pool {
         }
     }
 
-    /// Whether only what the Go operator's CRDs keep is worth writing. When the wait is over the whole status is
-    /// written once more, to see whether the server has learned to keep it.
+    /// Whether only the fields of the Go operator's CRDs are worth writing. After the wait the whole status is written
+    /// once more, to see whether the installed CRDs keep it now.
     pub fn writes_go_fields_only<A>(&self, now: Moment, out: &mut Effects<A>) -> bool {
         let waits = self.creation.crds_outdated && self.creation.retry.due() > now;
         if waits {
@@ -382,8 +382,8 @@ impl Pool {
         waits
     }
 
-    /// What was seen of addresses of unknown origin at another provider's account is out of date by the time that the
-    /// pool asks that provider again.
+    /// Drops the sightings of addresses of unknown origin at the former account. They will be out of date when the pool
+    /// asks that provider again.
     pub(super) fn account_changed(&mut self) {
         self.creation.sightings = Sightings::default();
     }
@@ -395,14 +395,14 @@ impl Pool {
         }
     }
 
-    /// What was refused for want of rights is due at once: there is another token, or another creation was accepted.
+    /// A creation that lacked rights is due at once: there is another token, or another creation was accepted.
     pub(super) fn forgive_token_creating(&mut self) {
         if self.creation.failure.take_if(|(kind, _)| *kind == FaultKind::Unauthorised).is_some() {
             self.request_changed();
         }
     }
 
-    /// The status cannot be written. An intent that never was is taken back, so that it holds nobody else up.
+    /// The status cannot be written. An intent that the server never had is withdrawn, so that it delays no other pool.
     pub fn status_refused(&mut self, at: Context) {
         if self.creation.stage == Progress::Announcing {
             self.forget_intent();
@@ -423,7 +423,7 @@ impl Pool {
         self.creation.crds_outdated
     }
 
-    /// What the server has of the memory is all of it, so that nothing will be written that could show it.
+    /// The server has the whole memory, so no write will come that could show whether the CRDs keep it.
     pub fn recheck_crds(&mut self, now: Moment) {
         if self.memory.is_some() && self.memory == self.on_server.memory {
             self.crds_are_current(now);

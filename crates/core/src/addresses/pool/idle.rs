@@ -186,7 +186,7 @@ impl Pool {
         };
         let mut parts = Vec::new();
         let stand = idle.iter().filter_map(|(ip, how)| match how {
-            How::NoMatch(machine) => Some(format!("{ip} stands on {}", place(machine))),
+            How::NoMatch(machine) => Some(format!("{ip} is on {}", place(machine))),
             How::Unassigned | How::Absent | How::Surplus(_) => None,
         });
         let next = self.retried(idle).unwrap_or_else(|| self.why_no_other());

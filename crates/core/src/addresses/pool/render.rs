@@ -1,4 +1,4 @@
-//! What a user reads of a pool: status and conditions, derived from the same facts as the plan.
+//! The user's view of a pool: status and conditions, derived from the same facts as the plan.
 
 use super::Pool;
 use super::placement::Standing;
@@ -24,7 +24,7 @@ use crate::model::spec::Scope;
 use crate::model::words::{enumerate, name_all};
 use std::collections::BTreeSet;
 
-/// What to do about CRDs that drop our fields.
+/// The remedy for CRDs that drop our fields.
 const CRDS_OUTDATED: &str = "the installed CRDs drop status fields that a creation must not lose; apply the CRDs of this version first \
                              (kubectl apply -f crds)";
 
@@ -56,7 +56,7 @@ impl Pool {
         status
     }
 
-    /// What a status says of addresses, and of nodes without one.
+    /// The part of a status about addresses, and about nodes without one.
     pub(super) fn render_addresses(&self, account: Option<&Account>) -> PoolStatus {
         let mut status = PoolStatus::default();
         for (text, message) in &self.spec.bad_ips {
@@ -93,8 +93,8 @@ impl Pool {
         status
     }
 
-    /// What the spec let go since the account could last be read is remembered too: else, after a restart, it would be
-    /// taken for somebody else's.
+    /// Also remembers addresses that the spec gave up since the account could last be read. Otherwise a restart would
+    /// take them for foreign ones.
     fn remember_let_go(&self, status: &mut PoolStatus) {
         let effective: BTreeSet<Address> = self.effective().into_iter().collect();
         let let_go = self.effective_before().difference(&effective).filter(|_| !self.spec.is_frozen());
@@ -169,7 +169,7 @@ impl Pool {
         }
         let last = self.on_server.ips.get(&ip.to_string());
         if !self.matched && last.is_some_and(|last| last.provider_id == provider_id(&machine)) {
-            // Whether that node matches is not known: what was said of it stays.
+            // It is unknown whether that node matches, so the last report stays.
             return last.cloned();
         }
         if let Some((kind, message)) = self.ips.get(&ip).and_then(|record| record.error.as_ref()) {
@@ -215,7 +215,7 @@ impl Pool {
         conditions
     }
 
-    /// What was sent for this pool and refused for want of rights, and is to be sent again.
+    /// The request of this pool that was refused for lack of rights and will be repeated.
     fn refusal(&self) -> Option<Condition> {
         let moved = self.ips.iter().filter(|(ip, _)| !self.report.active.contains_key(ip));
         let moved = moved.filter_map(|(_, record)| record.failure.as_ref());
@@ -225,8 +225,8 @@ impl Pool {
         Some(Condition::new(ProviderReady::from(kind), message.clone()))
     }
 
-    /// A refusal that the server's copy of the status does not tell of. It has to be told before the token is proved
-    /// anew, which may take a minute; told once, it changes nothing that is said while that goes on.
+    /// A refusal that the server's copy of the status does not have yet. The status has to report it before the token is
+    /// proved again, which may take a minute. Once reported, it does not change until then.
     #[must_use]
     pub fn has_untold_refusal(&self) -> bool {
         let told = |new: &Condition| {
@@ -235,7 +235,7 @@ impl Pool {
         self.refusal().is_some_and(|refusal| !told(&refusal))
     }
 
-    /// What a status says is wrong that the last one did not: an Event for each, so that it is seen when it began.
+    /// An Event for each problem that is in this status and was not in the last one, so that its beginning is visible.
     #[must_use]
     pub fn news(&self, status: &PoolStatus) -> Vec<Notice> {
         let told = |new: &Condition| {
@@ -302,8 +302,8 @@ impl Pool {
         }
     }
 
-    /// What `spec.minActive` makes of `Ready`: it takes the place of no other reason. Of what is Unknown nobody can say how
-    /// many are active.
+    /// Applies `spec.minActive` to `Ready`. It replaces only the reasons of True. While `Ready` is Unknown, so is the number
+    /// of active addresses.
     fn with_minimum(&self, ready: Condition) -> Condition {
         let Some(minimum) = self.spec.min_active.filter(|minimum| self.report.active.len() < *minimum) else {
             return ready;

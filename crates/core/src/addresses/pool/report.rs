@@ -1,4 +1,4 @@
-//! Why things are as they are: for each address and each candidate without one, what it waits for.
+//! Explanations: for each address and each candidate without one, the reason for its wait.
 
 use super::placement::Placement;
 use crate::model::catalog::pool::NodesBlocked;
@@ -6,7 +6,7 @@ use crate::model::ids::{Address, ObjectName};
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
-/// What a candidate without an address waits for.
+/// The reason why a candidate without an address waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
     /// Every address is in use, or waits itself.
@@ -21,9 +21,9 @@ pub enum Wait {
     Pending(Moment, String),
     /// Another pool claims it, which also serves it.
     Claimed(ObjectName),
-    /// An address of another pool stands on it, of which it is no candidate or where the address is surplus.
+    /// It has an address of another pool. It is not a candidate of that pool, or the address is surplus there.
     ClaimedBy(ObjectName, Address),
-    /// An address that no pool holds stands on it.
+    /// It has an address of no pool.
     Foreign(Address),
     /// The free addresses are in another region than the node.
     OtherRegion(String),
@@ -41,18 +41,18 @@ pub enum Wait {
     Firewall(Moment),
     /// FLIPOP may not write now: it may have lost the lease, or the token is refused.
     Unsure,
-    /// The token was refused what it takes, in these words.
+    /// The token lacks the right. These are the provider's words.
     Refused(String),
 }
 
 impl Wait {
-    /// True for what belongs into `nodeErrors`; anything else waits in `assignableNodes`.
+    /// True for entries of `nodeErrors`. All others wait in `assignableNodes`.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.blocked().is_some()
     }
 
-    /// What `NodesBlocked` calls it, where it belongs into `nodeErrors`.
+    /// Its reason in `NodesBlocked`, if it is an entry of `nodeErrors`.
     #[must_use]
     pub fn blocked(&self) -> Option<NodesBlocked> {
         match self {
@@ -104,7 +104,7 @@ impl Wait {
 }
 
 impl Wait {
-    /// What a user reads. `noun` is the word for a machine.
+    /// The message for users. `noun` is the word for a machine.
     #[must_use]
     pub fn text(&self, noun: &str) -> String {
         match self {
@@ -147,7 +147,7 @@ impl Wait {
     }
 }
 
-/// What a plan found.
+/// The findings of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Candidates without an address, by name.
@@ -156,6 +156,6 @@ pub struct Report {
     pub claimed: BTreeMap<Address, ObjectName>,
     /// Addresses on candidates: the node's name.
     pub active: BTreeMap<Address, String>,
-    /// Where each address is, what is unknown included.
+    /// Where each address is, including unknown places.
     pub placements: BTreeMap<Address, Placement>,
 }

@@ -1,4 +1,4 @@
-//! Writes of a pool's status and of its `spec.ips`: what is due, and what an answer leaves.
+//! Writes of a pool's status and of its `spec.ips`: which are due, and the effect of their answers.
 
 use super::Pool;
 use super::status::PoolStatus;
@@ -9,7 +9,7 @@ use crate::model::ids::Address;
 use crate::model::moment::{Context, Moment};
 
 impl Pool {
-    /// Notes what the status is to say, which counts as sent if it is returned.
+    /// Notes the wanted status. It counts as sent if it is returned.
     ///
     /// # Errors
     /// Not yet: the moment when it may be written, or `None` while another write is under way.
@@ -68,9 +68,9 @@ impl Pool {
         }
     }
 
-    /// What is to be added to `spec.ips`, which counts as sent; empty for nothing. A created address is written there
-    /// once, after the status remembers it; at once where the server's statuses remember nothing, since it stands
-    /// nowhere else then.
+    /// The addresses to add to `spec.ips`, which count as sent. A created address is written there once, after the status
+    /// remembers it. If the server's statuses remember nothing, it is written at once, because it is recorded nowhere
+    /// else.
     ///
     /// # Errors
     /// Not yet: the moment when it may be written, or `None` while another write is under way.

@@ -132,8 +132,7 @@ events! {
         "FLIPOP took nodes out of a firewall of the pool, because no firewall of yours governs them any more: see \
          [`FirewallWouldIsolate`](conditions.md#firewallwouldisolate). The message names the nodes.";
     FirewallLeft => Warning on POOL,
-        "The pool was deleted, and its firewalls stay as they are. The message names them. FLIPOP no longer looks after \
-         them: delete those that nobody needs.";
+        "The pool was deleted, and its firewalls stay as they are. The message names them. FLIPOP no longer manages them: delete those that you do not need.";
     CRDsOutdated => Warning on POOL,
         "The condition [`CRDsOutdated`](conditions.md#crdsoutdated) began to hold.";
     AnnotationsDenied => Warning on POOL,
