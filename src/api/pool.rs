@@ -70,12 +70,11 @@ pub struct FloatingIPPoolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ips: Option<Vec<String>>,
 
-    /// Addresses that the pool lets go of at once, created ones included. An address that is listed both here and in
-    /// `ips` is let go. It stays in the account. To give up a created address, add it here, remove it from `ips` and
-    /// lower `desiredIPs` by one, all in one edit; otherwise a replacement is bought at once. When
-    /// `status.createdIPs` no longer names the address, you can delete it in the account and remove it from this
-    /// list. Keep the entry for as long as the address is in `ips`. Values: IPv4 addresses, at most 500. Default:
-    /// empty.
+    /// Addresses that the pool gives up at once, including created ones and those that are also in `ips`. They stay in
+    /// the account. To give up a created address, add it here, remove it from `ips` and lower `desiredIPs` by one, all
+    /// in one edit. Otherwise FLIPOP buys a replacement at once. When `status.createdIPs` no longer names the address,
+    /// you can delete it in the account and remove it from this list. Keep the entry for as long as the address is in
+    /// `ips`. Values: IPv4 addresses, at most 500. Default: empty.
     #[serde(rename = "releasedIPs", default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "released_ips_schema")]
     pub released_ips: Option<Vec<String>>,
@@ -148,7 +147,7 @@ fn released_ips_schema(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The observed state of the pool, and what FLIPOP remembers of it. Until FLIPOP has looked at a new
+/// The observed state of the pool, and FLIPOP's memory of it. Until FLIPOP has looked at a new
 /// object, the status is `observedGeneration: -1` alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -205,7 +204,7 @@ pub struct FloatingIPPoolStatus {
     #[serde(rename = "createdIPs", default, skip_serializing_if = "Option::is_none")]
     pub created_ips: Option<Vec<CreatedIp>>,
 
-    /// Internal, do not edit: addresses that the pool held and let go.
+    /// Internal, do not edit: addresses that the pool once had and gave up.
     #[serde(
         rename = "formerIPs",
         default,
@@ -235,8 +234,7 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation: Option<Creation>,
 
-    /// The last request to move an address by hand, which is the annotation `flipop.digitalocean.com/move`, and what
-    /// became of it.
+    /// The last request to move an address by hand (the annotation `flipop.digitalocean.com/move`), and its outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_move: Option<LastMove>,
 
@@ -244,7 +242,7 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<PublishedRecordSet>,
 
-    /// Internal, do not edit: the firewalls that FLIPOP made for the pool. It deletes no other one.
+    /// Internal, do not edit: the firewalls that FLIPOP made for the pool. It deletes only these.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub firewalls: Vec<FirewallEntry>,
 }
@@ -307,12 +305,12 @@ pub struct LastMove {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub to: String,
 
-    /// When `outcome` became what it is (RFC 3339).
+    /// When `outcome` last changed (RFC 3339).
     #[serde(default, deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub time: Option<Time>,
 
-    /// What became of the request. Values: `Pending`, `Done`, `Interrupted`, `Refused`, `Ignored`.
+    /// Outcome of the request. Values: `Pending`, `Done`, `Interrupted`, `Refused`, `Ignored`.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub outcome: String,
 

@@ -11,7 +11,7 @@ pub const MOVE_ANNOTATION: &str = "flipop.digitalocean.com/move";
 pub const MAX_CHARS: usize = 400;
 
 crate::described! {
-    /// What became of a request to move an address.
+    /// Outcome of a request to move an address.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum MoveOutcome {
         /// FLIPOP accepted the request and has not finished the move.
