@@ -31,7 +31,7 @@ pub enum FirewallSpec {
     /// No firewall.
     #[default]
     None,
-    /// Nothing that can be followed: what stands stays.
+    /// No entry is usable: open ports stay open.
     Unusable,
     /// These rules.
     Open(BTreeSet<Rule>),

@@ -93,7 +93,7 @@ impl Annotations {
             Observed::Apply(node) => self.see(node, of_pool),
             Observed::Delete(node) if !of_pool => drop(self.seen.remove(&node.uid)),
             Observed::Delete(node) => {
-                // It may only have left the filter: what stands on it is then removed blindly.
+                // It may only have left the filter: its value is then removed unseen.
                 self.changed |= self.seen.remove(&node.uid).is_some_and(|seen| seen.value.is_some());
             }
         }

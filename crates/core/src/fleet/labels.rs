@@ -115,7 +115,7 @@ impl NodeLabelling {
         match observed {
             Observed::Reset(nodes) => nodes.iter().for_each(|node| self.see(node, of_pool)),
             Observed::Apply(node) => self.see(node, of_pool),
-            // It may only have left the filter: what stands on it is then removed by what was seen last.
+            // It may only have left the filter: its labels are then removed as last seen.
             Observed::Delete(node) if self.standing.contains(&node.uid) => self.changed = true,
             Observed::Delete(node) => drop(self.seen.remove(&node.uid)),
         }

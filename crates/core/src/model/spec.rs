@@ -68,7 +68,7 @@ pub struct RawRecordSet {
 /// How far a mistake reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// The whole pool: what stands stays, nothing new is done.
+    /// The whole pool is frozen: existing assignments are kept, and nothing new begins.
     Pool,
     /// Only the creation of missing addresses.
     Creation,

@@ -94,7 +94,7 @@ pub struct Scene<'a> {
     pub located: &'a Located,
     /// Another object owns it.
     pub claimed_by: Option<&'a Owner>,
-    /// What stands there.
+    /// The records there.
     pub site: Option<&'a Site>,
     /// Where external-dns has marked the name as its own.
     pub marked_at: Option<&'a str>,
@@ -124,7 +124,7 @@ pub struct Set {
     emptied: bool,
     /// Until when a node has to match this generation of the spec before the name may be emptied.
     trial: Option<Trial>,
-    /// The status says so, or may soon, and first records are to be written, of which whoever takes over has to know.
+    /// The status says that there are no records, or may soon, and first records are due. The next leader has to know them.
     unsaid: bool,
     raised: Option<(u32, u32)>,
     /// The object is paused.
@@ -244,9 +244,9 @@ impl Set {
         }
     }
 
-    /// When the changes have settled. Those of pools need no time: they are few, and each is a failover. But first records
-    /// wait until the status no longer says that there are none, though not for long: whoever takes over would believe it,
-    /// and never delete them.
+    /// When the changes have settled. Changes of pools need no time: they are few, and each is a failover. But first
+    /// records wait, for a short time, until the status no longer says that there are none. A new leader would believe that
+    /// status and never delete them.
     #[must_use]
     pub fn settled_at(&self, kind: ObjectKind) -> Moment {
         match (kind, self.changes) {
@@ -456,7 +456,7 @@ fn limit(view: &View, scene: Scene<'_>) -> Option<String> {
     Some(format!("the change of the records waits: {what}"))
 }
 
-/// What stands in the way at the provider.
+/// The obstacle at the provider.
 fn failure(view: &View, scene: Scene<'_>) -> Option<(Obstacle, String)> {
     let place = view.spec.place.as_ref()?;
     let account = scene.account?;

@@ -1,7 +1,7 @@
-//! What is known of the records at one name, and what happens there next.
+//! The knowledge about the records at one name, and the next step there.
 //!
-//! A site is where claims meet: it belongs to a name and not to an object, so that its knowledge passes on with the
-//! claim, and so that one change set at a time is under way whoever asked for it.
+//! A site belongs to a name instead of an object. So its knowledge passes on with the claim, and one change set at a time
+//! is under way, whichever object asked for it.
 //!
 //! Invariants: nothing is written without a read, or an own complete write, that is still believed; after a failed
 //! write comes a read, after one that may have had an effect two of them, 5 s apart; one call at a time, except that

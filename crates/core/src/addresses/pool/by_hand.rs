@@ -388,7 +388,7 @@ impl Pool {
     }
 }
 
-/// Whether a refusal says no more than that it is too early.
+/// Whether a refusal only means that it is too early.
 fn passes(kind: FaultKind) -> bool {
     match kind {
         FaultKind::InProgress | FaultKind::Throttled | FaultKind::Transient => true,
