@@ -21,7 +21,9 @@ pub enum Annotation {
 }
 
 impl Annotation {
-    fn address(self) -> Option<Ipv4Addr> {
+    /// The address that it names.
+    #[must_use]
+    pub fn address(self) -> Option<Ipv4Addr> {
         match self {
             Self::Names(ip) => Some(ip),
             Self::Unseen | Self::Absent => None,

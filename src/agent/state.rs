@@ -75,6 +75,12 @@ impl State {
         changed
     }
 
+    /// The address that the node's annotation names.
+    #[must_use]
+    pub fn annotated(&self) -> Option<Ipv4Addr> {
+        self.annotation.address()
+    }
+
     /// The metadata service was read; nothing: that failed. True where that changes something.
     pub fn reserved(&mut self, reserved: Option<Reserved>, now: Moment) -> bool {
         self.report.read(reserved.is_some());

@@ -172,6 +172,14 @@ pub trait IpProvider: Account {
         region: &'a str,
     ) -> BoxFuture<'a, Result<Address, CallError>>;
 
+    /// Deletes an address. [`flipop_core::model::fault::FaultKind::NotFound`] when the account does not have it.
+    fn delete_reserved_ip<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        ip: Address,
+    ) -> BoxFuture<'a, Result<(), CallError>>;
+
     /// Starts to move an address onto a machine, from wherever it is.
     fn assign<'a>(
         &'a self,

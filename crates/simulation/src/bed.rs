@@ -23,6 +23,9 @@ const EPOCH_MS: i64 = 1_790_000_000_000;
 /// How long an action of the provider takes unless the plan says otherwise.
 const ACTION_MS: u64 = 900;
 
+/// How long a change of a firewall takes to reach its droplets unless the plan says otherwise.
+const FIREWALL_MS: u64 = 700;
+
 /// Something that the bed does later: it ends a passing fault.
 #[derive(Debug, Clone)]
 pub(super) enum Undo {
@@ -80,7 +83,10 @@ impl Bed {
         cloud.add_token(Provider::Cloudflare, token_name(Provider::Cloudflare), cloudflare, &["*"]);
         dns::furnish(&cloud);
         let foreign = dns::records(&cloud);
-        cloud.tune(|knobs| knobs.action_ms = ACTION_MS);
+        cloud.tune(|knobs| {
+            knobs.action_ms = ACTION_MS;
+            knobs.firewall_ms = FIREWALL_MS;
+        });
         let api = ApiServer::simulated(plan.seed, epoch);
         let judge = Judge::new(cloud.clone(), TOKENS, Blindness::of(&plan));
         let replicas = plan.replicas;
@@ -195,6 +201,7 @@ impl Bed {
         self.cloud.tune(|knobs| {
             knobs.action_ms = ACTION_MS;
             knobs.list_lag_ms = 0;
+            knobs.firewall_ms = FIREWALL_MS;
             knobs.reserved_ip_quota = 50;
         });
     }

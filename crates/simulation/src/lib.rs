@@ -7,17 +7,20 @@
 
 mod act;
 mod acts;
+mod acts_on_firewalls;
 mod asks;
 mod bed;
 mod dice;
 mod diff;
 mod facts;
+mod firewalls;
 mod frames;
 pub mod furnish;
 pub mod generate;
 mod judge;
 mod line;
 mod logs;
+pub mod machines;
 mod mistakes;
 mod network;
 pub mod news;

@@ -8,6 +8,9 @@ pub(super) const CHAOS_MS: u64 = 600_000;
 /// The region of all addresses and droplets.
 pub(super) const REGION: &str = "nyc3";
 
+/// The tag of the droplets of all nodes.
+pub(super) const TAG: &str = "k8s";
+
 /// The namespace of users' objects.
 pub(super) const USER_NAMESPACE: &str = "default";
 

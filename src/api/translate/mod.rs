@@ -6,12 +6,13 @@
 pub mod pool;
 pub mod record_set;
 
-use crate::api::{Condition, DnsRecordSet, Grace, Match, UNOBSERVED, given};
+use crate::api::{Condition, DnsRecordSet, Grace, Match, NodeCheck, UNOBSERVED, given};
 use crate::kube::watch::Undecodable;
 use flipop_core::model::condition::Condition as PlainCondition;
 use flipop_core::model::grace::RawGrace;
 use flipop_core::model::ids::{Address, ObjectName, ObjectRef, Uid};
 use flipop_core::model::matching::Toleration;
+use flipop_core::model::node_check::RawNodeCheck;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_core::model::spec::{RawMatch, RawRecordSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -83,6 +84,15 @@ fn raw_grace(grace: &Grace) -> RawGrace {
         pod_seconds: grace.pod_seconds.unwrap_or_default(),
         node_seconds: grace.node_seconds.unwrap_or_default(),
         recovery_seconds: grace.recovery_seconds.unwrap_or_default(),
+    }
+}
+
+fn raw_node_check(check: &NodeCheck) -> RawNodeCheck {
+    RawNodeCheck {
+        port: check.port,
+        period_seconds: check.period_seconds,
+        timeout_seconds: check.timeout_seconds,
+        failure_threshold: check.failure_threshold,
     }
 }
 

@@ -127,6 +127,15 @@ impl DigitalOcean {
         Ok(created.reserved_ip.ip.into())
     }
 
+    async fn delete_ip(&self, permit: &Permit, ip: Address) -> Result<(), CallError> {
+        let path = ip.to_string();
+        let answer = self.api.write(permit, Request::delete(&["v2", "reserved_ips", &path])).await?;
+        accepted_or(&answer, Intent::Assign, |kind, _| {
+            if kind == FaultKind::Unauthorised { refusal::DELETION_REFUSED.to_owned() } else { String::new() }
+        })?;
+        Ok(())
+    }
+
     async fn act(&self, permit: &Permit, ip: Address, body: &serde_json::Value) -> Result<Action, CallError> {
         let path = ip.to_string();
         let path = ["v2", "reserved_ips", &path, "actions"];
@@ -230,6 +239,15 @@ impl IpProvider for DigitalOcean {
         region: &'a str,
     ) -> BoxFuture<'a, Result<Address, CallError>> {
         self.api.operation(Call::CreateIp, context, self.create(permit, region)).boxed()
+    }
+
+    fn delete_reserved_ip<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        ip: Address,
+    ) -> BoxFuture<'a, Result<(), CallError>> {
+        self.api.operation(Call::DeleteIp, context, self.delete_ip(permit, ip)).boxed()
     }
 
     fn assign<'a>(

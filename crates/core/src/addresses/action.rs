@@ -75,6 +75,15 @@ pub enum Action {
         /// Region slug.
         region: String,
     },
+    /// Delete an address.
+    Delete {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// The pool on whose behalf.
+        pool: ObjectRef,
+        /// The address.
+        ip: Address,
+    },
 }
 
 /// The answer to a call.
@@ -136,6 +145,17 @@ pub enum Outcome {
         /// The new address.
         result: Result<Address, CallFailure>,
     },
+    /// To [`Action::Delete`].
+    Deleted {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// The pool.
+        pool: ObjectRef,
+        /// The address.
+        ip: Address,
+        /// Whether the provider accepted it.
+        result: Result<(), CallFailure>,
+    },
 }
 
 impl Outcome {
@@ -148,6 +168,7 @@ impl Outcome {
             Self::Polled { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Changed { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Created { epoch, result, .. } => (epoch, result.as_mut().err()),
+            Self::Deleted { epoch, result, .. } => (epoch, result.as_mut().err()),
         }
     }
 }

@@ -215,7 +215,8 @@ impl Set {
         if let Some(since) = unjudged {
             sooner(&mut due.whole_by, scene.looks.round_for(since.plus_millis(GATHER_MS)));
         }
-        let more = !new.is_empty();
+        // Whoever is not judged yet may be put in too.
+        let more = !new.is_empty() || unjudged.is_some();
         self.put_in(new, wish, &lacks, scene, due);
         let under_way = self.entries.iter().any(|entry| {
             self.busy.contains(&entry.name) || self.adding.get(&entry.name).is_some_and(|add| !add.is_empty())

@@ -3,6 +3,7 @@
 //! An action names every detail, so its execution decides nothing. Each action has exactly one [`Outcome`].
 
 use crate::addresses::action as addresses;
+use crate::addresses::pool::object::PoolObject;
 use crate::addresses::pool::status::PoolStatus;
 use crate::firewalls::action as firewalls;
 use crate::mechanism::effects::WrittenStatus;
@@ -12,9 +13,12 @@ use crate::model::ids::{Address, ObjectRef, Uid};
 use crate::model::matching::{Criteria, PodStore, WatchKey, verdict};
 use crate::model::mismatch::{Class, Mismatch};
 use crate::model::moment::Moment;
+use crate::model::node_check::LeaseFacts;
 use crate::model::node_labels::{LabelChanges, NodeLabels};
 use crate::records::action as records;
+use crate::records::object::RecordSetObject;
 use crate::records::status::RecordSetStatus;
+use std::collections::BTreeSet;
 
 /// Something to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,12 +40,14 @@ pub enum Action {
         /// The whole status.
         status: Box<PoolStatus>,
     },
-    /// Add created addresses to `spec.ips`.
+    /// Add created addresses to `spec.ips`, and remove deleted ones.
     WriteIps {
         /// The pool.
         pool: ObjectRef,
         /// What to add where it is missing, in order.
         add: Vec<Address>,
+        /// What to remove wherever it stands.
+        remove: BTreeSet<Address>,
     },
     /// Replace the status of a record set.
     WriteRecordSetStatus {
@@ -76,6 +82,11 @@ pub enum Action {
     SweepAnnotations,
     /// Find out how many nodes the cluster has.
     CountNodes,
+    /// List every object of both kinds as it is now, and not as watches show them.
+    ListObjects {
+        /// When it was asked for: the answer repeats it.
+        asked: Moment,
+    },
     /// Read one node, and its pods if they matter, by a consistent read that no watch replaces.
     ReadNode {
         /// The object that asks.
@@ -88,6 +99,8 @@ pub enum Action {
         nodes: WatchKey,
         /// The pods of the object, where they matter.
         pods: Option<WatchKey>,
+        /// Whether its Lease is to be read too.
+        lease: bool,
     },
 }
 
@@ -99,7 +112,8 @@ impl Action {
             Self::Addresses(call) => match call {
                 addresses::Action::Assign { .. }
                 | addresses::Action::Unassign { .. }
-                | addresses::Action::Create { .. } => true,
+                | addresses::Action::Create { .. }
+                | addresses::Action::Delete { .. } => true,
                 addresses::Action::List { .. }
                 | addresses::Action::Get { .. }
                 | addresses::Action::ProveMachineRead { .. }
@@ -115,7 +129,9 @@ impl Action {
             | Self::WriteIps { .. }
             | Self::Annotate { .. }
             | Self::Label { .. } => true,
-            Self::SweepAnnotations | Self::CountNodes | Self::ReadNode { .. } => false,
+            Self::SweepAnnotations | Self::CountNodes | Self::ListObjects { .. } | Self::ReadNode { .. } => {
+                false
+            }
         }
     }
 }
@@ -153,6 +169,15 @@ pub struct MarkedNode {
     pub labels: NodeLabels,
 }
 
+/// The objects of both kinds as consistent lists found them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Objects {
+    /// The pools.
+    pub pools: Vec<PoolObject>,
+    /// The record sets.
+    pub record_sets: Vec<RecordSetObject>,
+}
+
 /// One node as a consistent read found it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeReading {
@@ -166,11 +191,18 @@ pub struct NodeReading {
     pub pods: Option<WatchKey>,
     /// The node if it is there and has the labels, and the pods on it.
     pub result: Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure>,
+    /// Its Lease, if it was to be read and is there.
+    pub lease: Option<LeaseFacts>,
 }
 
 impl NodeReading {
-    /// Whether the node matches. If it fails: why, and since when by its own conditions or those of its pods. `None` if the
-    /// read failed. `is_same`: whether it is the intended node.
+    /// When the kubelet said last that the node is well.
+    pub(super) fn heartbeat_s(&self) -> Option<i64> {
+        self.result.as_ref().ok()?.0.as_ref()?.heartbeat_s
+    }
+
+    /// Whether the node matches, and since when it fails by its own word or that of its pods; `None` where nothing was read. `is_same`: it is the
+    /// node that was meant.
     pub(super) fn verdict(
         &self,
         criteria: &Criteria,
@@ -213,6 +245,8 @@ pub enum Outcome {
         pool: Uid,
         /// What was to be added.
         add: Vec<Address>,
+        /// What was to be removed.
+        remove: BTreeSet<Address>,
         /// Whether it stands there now.
         result: Result<(), WriteFailure>,
     },
@@ -247,6 +281,13 @@ pub enum Outcome {
     },
     /// To [`Action::SweepAnnotations`].
     Swept(Result<Vec<MarkedNode>, WriteFailure>),
+    /// To [`Action::ListObjects`].
+    ObjectsListed {
+        /// When it was asked for.
+        asked: Moment,
+        /// The objects.
+        result: Result<Box<Objects>, WriteFailure>,
+    },
     /// To [`Action::CountNodes`].
     NodesCounted(Result<u64, WriteFailure>),
     /// To [`Action::ReadNode`].

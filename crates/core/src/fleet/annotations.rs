@@ -79,6 +79,14 @@ impl Annotations {
         !self.writes.is_under_way(uid) && self.standing.get(uid).is_some_and(|(_, standing)| *standing == ip)
     }
 
+    /// Whether an annotation of ours may name an address; `None` until all nodes were looked at.
+    pub(super) fn names(&self, ip: Address) -> Option<bool> {
+        let names = |(uid, (_, standing)): (&Uid, &(String, Address))| {
+            *standing == ip || self.writes.is_under_way(uid)
+        };
+        self.swept.then(|| self.standing.iter().any(names))
+    }
+
     /// Why a wanted annotation is refused, if one is.
     pub(super) fn denied(&self) -> Option<&str> {
         self.writes.denied()
@@ -312,6 +320,7 @@ mod tests {
             machine: None,
             ready: true.into(),
             ready_since_s: None,
+            heartbeat_s: None,
             deleting: false,
             taints: Vec::new(),
             region: None,

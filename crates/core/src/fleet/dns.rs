@@ -4,8 +4,11 @@
 //! token. A request that may not start yet asks again in time, and delays nothing else.
 
 mod answers;
+mod given_back;
 mod left;
 mod marks;
+
+pub(super) use given_back::{Leaving, site_of};
 
 use crate::addresses::account::Account;
 use crate::mechanism::budget::{Budget, Held, Purpose, RateReport};
@@ -48,6 +51,10 @@ pub(super) struct Dns {
     marks: BTreeMap<SiteKey, Mark>,
     /// By the uid of the pool or record set.
     sets: BTreeMap<Uid, Set>,
+    /// Who owns which name, by the last plan.
+    owners: BTreeMap<SiteKey, Owner>,
+    /// The longest time for which clients may remember an address, at each name where it stood.
+    remembered_ms: BTreeMap<(Address, SiteKey), u64>,
     /// Objects that ask for no records, and whose left records were reported.
     bare: BTreeSet<Uid>,
     /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts.
@@ -113,7 +120,7 @@ impl Dns {
     /// Decides what is read and changed. `bare` are the objects that ask for no records.
     pub(super) fn plan(
         &mut self,
-        (views, bare): (&[View], &[(Owner, Told)]),
+        (views, bare, leaving): (&[View], &[(Owner, Told)], &BTreeMap<SiteKey, Leaving>),
         accounts: &mut Accounts,
         permit: bool,
         now: Moment,
@@ -139,7 +146,9 @@ impl Dns {
             Located::Nowhere | Located::Pending(_) | Located::Bad(_) => None,
         });
         let owners = claims::owners(claims);
-        self.sites.retain(|key, site| owners.contains_key(key) || site.unclaimed(now));
+        self.sites
+            .retain(|key, site| owners.contains_key(key) || leaving.contains_key(key) || site.unclaimed(now));
+        self.read_anew(leaving);
         self.leave(bare, &owners, permit, out);
         let undecided = self.undecided(views, &located);
         let mut rereads = Vec::new();
@@ -159,8 +168,10 @@ impl Dns {
                 read(site, (&owner, key, zone), purpose, (account, accounts), now, out);
             }
         }
+        self.clear_unowned(leaving, &owners, (accounts, permit, now), out);
         self.look_for_marks((views, &located), &owners, accounts, now, out);
         self.renew_zones(views, accounts, now, out);
+        self.owners = owners;
     }
 
     /// The oldest object at each name of which the first lookup of its zone will tell whether it is the owner.

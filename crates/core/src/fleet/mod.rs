@@ -7,6 +7,7 @@
 pub mod action;
 mod annotations;
 mod changes;
+mod checks;
 mod dns;
 mod explain;
 mod failovers;
@@ -14,10 +15,12 @@ mod firewalls;
 mod labels;
 mod left_out;
 mod node_writes;
+mod objects;
 mod others;
 mod outcomes;
 mod patience;
 mod plan;
+mod reclaim;
 mod record_sets;
 mod snapshot;
 mod stores;
@@ -42,6 +45,7 @@ use crate::model::facts::{NodeFacts, Observed, PodFacts};
 use crate::model::ids::{AccountId, Uid};
 use crate::model::matching::{NodeStore, PodStore, WatchKey};
 use crate::model::moment::{Context, Moment};
+use crate::model::node_check::{Checked, LeaseFacts};
 use crate::model::provider::{Descriptor, Providers};
 use crate::records::node_set::NodeSet;
 use crate::records::object::RecordSetObject;
@@ -59,6 +63,8 @@ pub struct Settings {
     /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts, and for what the
     /// status says of time until the API server's clock is known.
     pub epoch_ms: u64,
+    /// The node that the process runs on, which it does not check; `None` where that is unknown.
+    pub own_node: Option<String>,
 }
 
 /// A fact.
@@ -91,6 +97,12 @@ pub enum Input {
     TokenChanged(AccountId),
     /// When the clock stood at nothing, on the API server's clock, in milliseconds since the Unix epoch.
     ServerEpoch(u64),
+    /// The answer to a check of a node.
+    Checked(Checked),
+    /// A step of the watch of the Leases of nodes.
+    Leases(Observed<LeaseFacts>),
+    /// Whether the Leases may not be read.
+    LeasesDenied(bool),
 }
 
 /// The result of a plan.
@@ -127,6 +139,7 @@ pub struct Fleet {
     labels: NodeLabelling,
     dns: Dns,
     firewalls: firewalls::Firewalls,
+    objects: objects::Objects,
     outbox: Vec<Notice>,
     census: explain::Census,
     changes: changes::Changes,
@@ -141,6 +154,7 @@ pub struct Fleet {
     /// When the clock of this process stood at nothing, on the API server's clock.
     epoch_ms: u64,
     grace: GraceCounts,
+    checks: checks::Checks,
 }
 
 impl Fleet {
@@ -157,6 +171,7 @@ impl Fleet {
         Self {
             epoch_ms: settings.epoch_ms,
             grace: GraceCounts::default(),
+            checks: checks::Checks::default(),
             settings,
             leading: false,
             permit: false,
@@ -175,6 +190,7 @@ impl Fleet {
             labels: NodeLabelling::default(),
             dns,
             firewalls,
+            objects: objects::Objects::default(),
             outbox: Vec::new(),
             census: explain::Census::default(),
             changes: changes::Changes::default(),
@@ -244,6 +260,9 @@ impl Fleet {
                 self.dirty = true;
             }
             Input::ServerEpoch(epoch_ms) => self.epoch_ms = epoch_ms,
+            Input::Checked(checked) => self.checks.evidence.checked(&checked, now),
+            Input::Leases(observed) => self.checks.evidence.leases(&observed, now),
+            Input::LeasesDenied(denied) => self.leases_denied(denied),
         }
     }
 
@@ -271,6 +290,8 @@ impl Fleet {
         self.accounts.values_mut().for_each(|account| account.begin_epoch(now));
         self.annotations.restart();
         self.labels.restart();
+        self.objects.restart();
+        self.checks.restart();
     }
 
     fn observe_pools(&mut self, observed: Observed<PoolObject>, now: Moment) {
@@ -360,6 +381,7 @@ impl Fleet {
         self.annotations.observe(&observed, of_pool);
         self.labels.observe(&observed, of_pool);
         let clocks = self.clocks(now);
+        self.hear_heartbeats(key, &observed, now);
         let store = self.nodes.entry(key.clone()).or_default();
         let first = !store.is_complete();
         let touched = store.observe(observed);

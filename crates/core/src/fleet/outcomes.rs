@@ -25,9 +25,9 @@ impl Fleet {
                     pool.status_written(result, at);
                 }
             }
-            Outcome::IpsWritten { pool, add, result } => {
+            Outcome::IpsWritten { pool, add, remove, result } => {
                 if let Some(pool) = self.pools.get_mut(&pool) {
-                    pool.ips_written(&add, &result, at);
+                    pool.ips_written((&add, &remove), &result, at);
                 }
             }
             Outcome::RecordSetStatusWritten { record_set, result } => {
@@ -44,6 +44,7 @@ impl Fleet {
                     self.labels.swept(&nodes);
                 }
             }
+            Outcome::ObjectsListed { asked, result } => self.objects.answered(asked, result, at),
             Outcome::NodesCounted(result) => self.nodes_counted(&result),
             Outcome::NodeRead { object, read } => self.node_read(&object, &read, at),
         }
@@ -57,6 +58,7 @@ impl Fleet {
                 self.with_account(&epoch, at, |account| account.on_list(begun, result, at));
             }
             OfAddresses::Got { epoch, ip, begun, result } => {
+                self.reclaim_read(&epoch, ip, begun, &result, at);
                 self.with_account(&epoch, at, |account| account.on_get(ip, begun, result, at));
             }
             OfAddresses::Proved { epoch, result } => {
@@ -74,6 +76,19 @@ impl Fleet {
                 match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting) {
                     Some(pool) => pool.on_created(account, result, at, &mut self.outbox),
                     None => self.outbox.extend(orphans::ownerless(pool, &result)),
+                }
+            }
+            OfAddresses::Deleted { epoch, pool, ip, result } => {
+                let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
+                account.deleting.remove(&ip);
+                let owner = self.pools.get_mut(&pool.uid).filter(|pool| pool.is_giving(ip));
+                match (owner, &result) {
+                    (Some(pool), _) => pool.on_deleted(account, ip, result, at),
+                    (None, Ok(())) => account.deletion_is_unowned(ip, true, at.now),
+                    (None, Err(CallFailure::Fault(fault))) if fault.outcome_unknown => {
+                        account.deletion_is_unowned(ip, false, at.now);
+                    }
+                    (None, Err(_)) => {}
                 }
             }
         }

@@ -24,11 +24,14 @@ impl Fleet {
         if self.dirty {
             self.forget_unwatched();
         }
+        if self.leading {
+            self.weigh_checks(now);
+        }
         let due = self.wake.is_some_and(|wake| wake <= now);
         if !self.leading || !(self.dirty || due) {
             return Plan {
                 effects: std::mem::take(&mut self.outbox).into_iter().map(Effect::Tell).collect(),
-                wake: self.wake.filter(|_| self.leading),
+                wake: self.wake.into_iter().chain(self.checks_due()).min().filter(|_| self.leading),
                 fresh: false,
             };
         }
@@ -52,6 +55,9 @@ impl Fleet {
             self.explain(now, &mut out);
             out.lend(|out| self.plan_dns(now, out));
             self.note_published(now);
+            if self.permit {
+                self.plan_reclaims(now, &mut out);
+            }
             out.lend(|out| self.plan_reads(&owners, now, out));
             out.lend(|out| self.plan_firewalls(now, out));
             if self.permit {
@@ -69,6 +75,7 @@ impl Fleet {
         } else {
             self.place_addresses();
         }
+        out.later(self.plan_checks(now));
         self.wake = out.wake();
         let effects = out.into_vec();
         let is_write = |effect: &Effect<Action>| matches!(effect, Effect::Do(action) if action.is_write());
@@ -132,6 +139,8 @@ impl Fleet {
                 let mut named = self.name_addresses(&members, &mut account, now);
                 let (seen, holders) = (account.seen(), account.holders());
                 let standing = self.standing(&members, &owners, &account);
+                let deleting = self.may_delete_in(&account_id, &account, now);
+                out.later(account.unowned_deletion_until(now));
                 for uid in &members {
                     let Some(mut pool) = self.pools.remove(uid) else { continue };
                     let permit = self.permit;
@@ -139,8 +148,19 @@ impl Fleet {
                     let others = &self.pools;
                     let (owners, standing, seen, holders) = (&owners, &standing, &seen, &holders);
                     let (gates, labelled) = (gates.get(uid).unwrap_or(&no_gates), &labelled);
-                    let world =
-                        World { now, permit, owners, standing, seen, holders, gates, labelled, others };
+                    let deleting = deleting || pool.may_delete_in(&account_id);
+                    let world = World {
+                        now,
+                        permit,
+                        owners,
+                        standing,
+                        seen,
+                        holders,
+                        gates,
+                        labelled,
+                        deleting,
+                        others,
+                    };
                     pool.forgive_token_moving(&account);
                     pool.look_after_pause(&mut account);
                     if pool.is_live() && pool.matched {
@@ -186,13 +206,18 @@ impl Fleet {
     fn name_addresses(&self, members: &[Uid], account: &mut Account, now: Moment) -> BTreeSet<Address> {
         let named: BTreeSet<Address> = self.by_age().iter().flat_map(|pool| pool.effective()).collect();
         let pools = || members.iter().filter_map(|uid| self.pools.get(uid));
+        let bought = self.pools.values().flat_map(Pool::purchased);
+        let bought = bought.filter(|bought| bought.account_id == account.epoch().account_id);
+        let bought: BTreeSet<Address> = bought.map(|bought| bought.ip).collect();
         let mut watched: BTreeSet<Address> = pools().flat_map(Pool::effective).collect();
+        watched.extend(&bought);
         watched.extend(pools().flat_map(Pool::former));
         watched.extend(pools().flat_map(Pool::effective_before));
-        let remembered = pools().flat_map(Pool::created).chain(pools().flat_map(Pool::former)).collect();
+        let remembered = pools().flat_map(Pool::created).chain(pools().flat_map(Pool::former));
+        let remembered = remembered.chain(bought.iter().copied()).collect();
         let told = if account.is_known() { BTreeMap::new() } else { pools().flat_map(Pool::told).collect() };
         account.name(&watched, remembered, &told, now);
-        named
+        named.union(&bought).copied().collect()
     }
 
     fn keep_memories(
@@ -356,6 +381,7 @@ impl Fleet {
                 let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
                 one.unconfirmed.push((nodes, pool.effective().into_iter().collect()));
             }
+            one.protected.extend(pool.annotated_still());
             labels.of_pool(pool, &one, known);
             desired.extend(one);
         }

@@ -119,13 +119,15 @@ impl Fleet {
 
     /// Decides about DNS.
     pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Effects<OfRecords>) {
-        let (views, bare) = (self.views(), self.bare());
-        self.dns.plan((&views, &bare), &mut self.accounts, self.permit, now, out);
+        let (mut views, bare, leaving) = (self.views(), self.bare(), self.leaving());
+        self.withdraw(&mut views);
+        self.dns.plan((&views, &bare, &leaving), &mut self.accounts, self.permit, now, out);
     }
 
     /// Writes of the statuses of record sets.
     pub(super) fn plan_record_set_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
         let quiet_until = self.quiet_until();
+        let unavailable = self.checks_unavailable();
         for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting) {
             let kept = self.dns.set(uid).and_then(Set::kept_until).is_some_and(|until| until > now);
             let losses = set.tell_losses(kept);
@@ -164,6 +166,10 @@ impl Fleet {
             unready.tell(&owner, told, (quiet_until, now), out);
             if self.events_denied && report.is_some() {
                 status.conditions.push(events_denied());
+            }
+            if report.is_some() {
+                status.conditions.extend(unavailable.clone().filter(|_| set.spec.check.is_some()));
+                status.conditions.extend(set.checked.doubted.clone());
             }
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
@@ -268,6 +274,7 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
         undecided: ours.filter(|ip| placements.get(ip).is_some_and(Placement::is_undecided)).collect(),
         // While the only address moves, none is active.
         any_node: !pool.candidates.is_empty(),
+        withdrawn: BTreeSet::new(),
     })
 }
 
@@ -286,5 +293,10 @@ fn last_known_choice<'a>(pool: &Pool, older: impl Iterator<Item = &'a Pool>) -> 
     let (addresses, undecided): (BTreeSet<Address>, BTreeSet<Address>) =
         ours.partition(|ip| pool.report.placements.get(ip).is_some_and(|at| at.node().is_some()));
     // Without any, the wanted records are unknown.
-    (!addresses.is_empty()).then_some(Choice { addresses, undecided, any_node: false })
+    (!addresses.is_empty()).then_some(Choice {
+        addresses,
+        undecided,
+        any_node: false,
+        withdrawn: BTreeSet::new(),
+    })
 }

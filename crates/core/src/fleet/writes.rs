@@ -16,6 +16,7 @@ impl Fleet {
         let denied = Denied { annotations: self.annotations.denied(), labels: self.labels.denied() };
         let (draining, quiet_until) = (self.draining, self.quiet_until());
         let mut firewalls = self.told_of_firewalls(now);
+        let unavailable = self.checks_unavailable();
         for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
             if draining && !pool.has_unrecorded_creation() {
                 continue;
@@ -39,6 +40,8 @@ impl Fleet {
             if self.events_denied {
                 status.conditions.push(events_denied());
             }
+            status.conditions.extend(unavailable.clone().filter(|_| pool.spec.check.is_some()));
+            status.conditions.extend(pool.checked.doubted.clone());
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
             let owner = pool.owner();
@@ -61,8 +64,10 @@ impl Fleet {
             }
             if !draining || pool.has_outdated_crds() {
                 match pool.due_ips(now) {
-                    Ok(add) if add.is_empty() => {}
-                    Ok(add) => out.act(Action::WriteIps { pool: pool.object.clone(), add }),
+                    Ok((add, remove)) if add.is_empty() && remove.is_empty() => {}
+                    Ok((add, remove)) => {
+                        out.act(Action::WriteIps { pool: pool.object.clone(), add, remove });
+                    }
                     Err(at) => out.later(at),
                 }
             }

@@ -81,6 +81,8 @@ pub enum Purpose {
     Reread,
     /// Changes or reads firewalls, after what moves addresses and what records need.
     Firewall,
+    /// Gives an address back, for which nobody waits.
+    Reclaim,
 }
 
 /// What keeps a call back.
@@ -250,7 +252,7 @@ impl Budget {
         let kept = match purpose {
             Purpose::Create | Purpose::Assign => 0,
             Purpose::Look | Purpose::Dns => KEPT_FROM_DNS_PERCENT,
-            Purpose::Poll | Purpose::Firewall => KEPT_FROM_POLLS_PERCENT,
+            Purpose::Poll | Purpose::Firewall | Purpose::Reclaim => KEPT_FROM_POLLS_PERCENT,
             Purpose::Reread => KEPT_FROM_REREADS_PERCENT,
         };
         let allowed = usize::try_from(share(self.capacity(), 100 - kept)).unwrap_or(usize::MAX);
@@ -268,7 +270,8 @@ impl Budget {
             | Purpose::Dns
             | Purpose::Poll
             | Purpose::Reread
-            | Purpose::Firewall => None,
+            | Purpose::Firewall
+            | Purpose::Reclaim => None,
         }
     }
 
@@ -287,7 +290,9 @@ impl Budget {
         let kept = match purpose {
             Purpose::Create | Purpose::Assign => 0,
             Purpose::Look | Purpose::Dns => QUOTA_KEPT_FROM_DNS_PERCENT,
-            Purpose::Poll | Purpose::Reread | Purpose::Firewall => QUOTA_KEPT_FROM_POLLS_PERCENT,
+            Purpose::Poll | Purpose::Reread | Purpose::Firewall | Purpose::Reclaim => {
+                QUOTA_KEPT_FROM_POLLS_PERCENT
+            }
         };
         let kept = quota.limit.map_or(0, |limit| share(limit, kept));
         quota.remaining.saturating_sub(self.since_quota) <= kept

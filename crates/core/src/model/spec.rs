@@ -84,6 +84,10 @@ pub enum Scope {
     Firewall,
     /// Only the labels of nodes.
     Labels,
+    /// Only what happens to addresses that are let go.
+    Reclaim,
+    /// Only the checks of nodes.
+    NodeCheck,
 }
 
 /// One mistake in a spec.

@@ -18,7 +18,7 @@ pub fn allowed(view: &View, wanted: Wanted, site: &Site) -> Wanted {
     let lacks = |ip: &&Address| view.finishing.contains(ip) && !stand.contains(ip);
     let due: BTreeSet<Address> = match &target {
         Target::Exact(addresses) => addresses.iter().filter(lacks).copied().collect(),
-        Target::Empty | Target::Keep => BTreeSet::new(),
+        Target::Empty | Target::Keep | Target::Without(_) => BTreeSet::new(),
     };
     let target = if due.is_empty() { Target::Keep } else { Target::Exact(&stand | &due) };
     let (TtlRule::Every(new) | TtlRule::New(new)) = ttl;

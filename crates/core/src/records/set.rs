@@ -10,7 +10,7 @@ use super::status::{Phase, PublishedSet, Remark, SetReport, Told, described};
 use super::view::{Choice, View};
 use crate::model::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised, UnderWay};
 use crate::model::fault::FaultKind;
-use crate::model::ids::{ObjectKind, Owner};
+use crate::model::ids::{Address, ObjectKind, Owner};
 use crate::model::moment::Moment;
 use crate::model::provider::Rules;
 use crate::model::words::{count_addresses, enumerate};
@@ -154,6 +154,18 @@ impl Set {
         self.site.as_ref()
     }
 
+    /// Whether it may go on keeping an address where it stands: it is paused, or nobody knows yet what it wants.
+    #[must_use]
+    pub fn keeps(&self, ip: Address) -> bool {
+        let wants = |wanted: &Wanted| match &wanted.target {
+            Target::Keep => true,
+            Target::Exact(addresses) => addresses.contains(&ip) || wanted.undecided.contains(&ip),
+            Target::Without(gone) => !gone.contains(&ip),
+            Target::Empty => false,
+        };
+        self.paused || self.wanted.as_ref().is_none_or(wants)
+    }
+
     /// Notes whether the object is paused. True when a pause has just ended.
     pub fn pause(&mut self, view: &View) -> bool {
         std::mem::replace(&mut self.paused, view.paused.is_some()) && !self.paused
@@ -207,6 +219,7 @@ impl Set {
                 WhenEmpty::Delete => Target::Empty,
             }
         };
+        let target = if target == Target::Keep { choice.keep_at(site) } else { target };
         let ttl = self.raise(view.spec.ttl, zone.ttl_floor, rules);
         let wanted = Wanted { target, undecided: choice.undecided.clone(), ttl };
         if self.wanted.as_ref() != Some(&wanted) {
@@ -423,13 +436,13 @@ fn active(wanted: &Wanted, view: &View, site: &Site, (emptied, kept): (bool, boo
     let (count, named) = (addresses.len(), enumerate(addresses.into_iter()));
     let (reason, message) = match &wanted.target {
         Target::Exact(_) => (Settled::Published, format!("{}: {named}", count_addresses(count))),
-        Target::Keep | Target::Empty if count == 0 || emptied => {
+        Target::Keep | Target::Without(_) | Target::Empty if count == 0 || emptied => {
             (Settled::Empty, format!("{why}; no address is published"))
         }
-        Target::Keep | Target::Empty if any_node => {
+        Target::Keep | Target::Without(_) | Target::Empty if any_node => {
             (Settled::Kept, format!("no matching node has an address to publish; the records stay: {named}"))
         }
-        Target::Keep | Target::Empty => {
+        Target::Keep | Target::Without(_) | Target::Empty => {
             let deletes = view.spec.when_empty == WhenEmpty::Delete && kept;
             let until =
                 if deletes { " for now (FLIPOP deletes them if no node matches within 10 min)" } else { "" };

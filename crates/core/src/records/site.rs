@@ -9,6 +9,8 @@
 //!
 //! What reads are worth, [`Looks`] tell.
 
+mod looked;
+
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
 use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
 use crate::mechanism::failure::Failure;
@@ -107,6 +109,8 @@ pub struct Site {
     believed: bool,
     looks: Looks,
     read_due: Moment,
+    /// When the last read was begun that counted.
+    read_at: Option<Moment>,
     doubt: Option<Doubt>,
     reading: Option<Reading>,
     applying: Option<Applying>,
@@ -346,6 +350,7 @@ impl Site {
         }
         self.records = Some(records);
         self.believed = true;
+        self.read_at = Some(begun);
         self.read_due = self.looks.next().unwrap_or(now.plus_millis(RESYNC_MS));
         if let Some(alias) = alias {
             let shown: String = alias.chars().take(253).collect();

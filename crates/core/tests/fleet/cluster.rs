@@ -102,6 +102,7 @@ impl World {
             machine: Some(on),
             ready: ready.into(),
             ready_since_s: None,
+            heartbeat_s: None,
             deleting: false,
             taints: Vec::new(),
             region: Some("nyc3".into()),

@@ -38,6 +38,7 @@ fn node(number: u64) -> NodeFacts {
         machine: Some(droplet_of(number)),
         ready: Readiness::Ready,
         ready_since_s: None,
+        heartbeat_s: None,
         deleting: false,
         taints: Vec::new(),
         region: Some("nyc3".into()),

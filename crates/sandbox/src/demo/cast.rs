@@ -8,8 +8,10 @@
 use super::manifest::{DEFAULT_NAMESPACE, Document};
 use super::pools::{RECORD_SET_KIND, parsed};
 use super::specs::{pool_spec, raw_spec};
+use super::stage::USERS_FIREWALL;
 use super::zones::{self, Zone};
 use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::firewalls::spec::FirewallSpec;
 use flipop_core::model::grace;
 use flipop_core::model::matching::Criteria;
 use serde_json::{Value, json};
@@ -92,6 +94,13 @@ pub(super) fn cast(documents: &[Document]) -> Cast {
         casting.add_record_set(document);
     }
     casting.cast.zones = zones::zones(documents);
+    if pools.iter().any(|(_, spec)| spec.firewall != FirewallSpec::None) {
+        let (name, tag) = USERS_FIREWALL;
+        let note = format!(
+            "the user's own firewall {name} governs every droplet by the tag {tag}, and lets in SSH alone"
+        );
+        casting.cast.notes.push(note);
+    }
     casting.cast
 }
 

@@ -67,7 +67,7 @@ pub(super) fn is_trouble(condition: &Value) -> bool {
     let (kind, status) = (text(condition, "/type"), text(condition, "/status"));
     match kind {
         "Ready" | "RecordSetReady" => false,
-        "SpecValid" | "ProviderReady" => status == "False",
+        "SpecValid" | "ProviderReady" | "FirewallReady" => status == "False",
         _ => status == "True",
     }
 }

@@ -15,8 +15,15 @@ const MOST_PER_HOUR: usize = 41;
 const HOUR_MS: u64 = 3_600_000;
 
 /// Conditions that warn of something that is no error.
-const REMARKS: [&str; 5] =
-    ["AddressMissing", "TTLRaised", "ExternalDNS", "RecordSetTTLRaised", "RecordSetExternalDNS"];
+const REMARKS: [&str; 6] = [
+    "AddressMissing",
+    "TTLRaised",
+    "ExternalDNS",
+    "RecordSetTTLRaised",
+    "RecordSetExternalDNS",
+    // Only a node that is taken out has an Event.
+    "FirewallWouldIsolate",
+];
 
 /// What statuses and Events said.
 #[derive(Debug, Default)]
@@ -38,6 +45,7 @@ fn event_of(condition: &Value) -> Option<String> {
         _ if !is_trouble(condition) || REMARKS.contains(&kind) => return None,
         "SpecValid" => "InvalidSpec",
         "ProviderReady" => "ProviderNotReady",
+        "FirewallReady" => "FirewallNotReady",
         "RecordSetConflict" => "NameClaimed",
         "Conflict" if reason == "NameClaimed" => "NameClaimed",
         "Suspect" => "FailoverDelayed",

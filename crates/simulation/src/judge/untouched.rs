@@ -23,6 +23,16 @@ const SERVERS_OWN: [&str; 3] = ["resourceVersion", "managedFields", "generation"
 #[derive(Debug, Default)]
 pub(super) struct Written(BTreeSet<(String, Ipv4Addr)>);
 
+/// Whether the status marks an address that the spec gives back.
+fn is_deleted(pool: &Value, ip: &Value) -> bool {
+    let bought = pool.pointer("/status/purchasedIPs").and_then(Value::as_array).into_iter().flatten();
+    let mut marked = bought.filter(|entry| entry.get("deleting") == Some(&Value::Bool(true)));
+    let released = pool.pointer("/spec/releasedIPs").and_then(Value::as_array);
+    text(pool, "/spec/reclaimPolicy") == "Delete"
+        && released.is_some_and(|released| released.contains(ip))
+        && marked.any(|entry| entry.get("ip") == Some(ip))
+}
+
 /// The object but for its status, what the server writes, and these fields.
 fn rest(object: &Value, ours: &[&str]) -> Value {
     let mut object = object.clone();
@@ -70,7 +80,9 @@ impl Written {
     ) -> Option<String> {
         let same = match kind {
             "floatingippools" => {
-                let (old, new) = (ips(before), ips(after));
+                let (mut old, new) = (ips(before), ips(after));
+                // An address that was deleted leaves the spec.
+                old.retain(|ip| new.contains(ip) || !is_deleted(before, ip));
                 let added: Vec<Ipv4Addr> =
                     new.iter().skip(old.len()).filter_map(|ip| ip.as_str()?.parse().ok()).collect();
                 let uid = text(before, "/metadata/uid");

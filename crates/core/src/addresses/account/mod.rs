@@ -5,6 +5,7 @@
 
 mod answers;
 pub mod belief;
+mod deletions;
 mod glimpse;
 mod named;
 pub mod op;
@@ -12,6 +13,7 @@ mod reads;
 pub mod rights;
 mod scope;
 
+pub(crate) use deletions::EFFECT_MS;
 pub use scope::MachineRead;
 
 use crate::mechanism::budget::{Budget, RateReport};
@@ -85,6 +87,12 @@ pub struct Account {
     trouble: Option<Trouble>,
     /// A list that began before this does not count.
     not_before: Moment,
+    /// When the last deletion was confirmed.
+    deleted_at: Option<Moment>,
+    /// Until when a deletion may take effect for which no pool answers any more.
+    unowned_deletion: Option<Moment>,
+    /// The pools whose deletions were sent and are not answered, be they gone meanwhile or not.
+    pub(crate) deleting: BTreeMap<Address, Uid>,
     /// The pool whose creation awaits its answer. The pool may be gone by now.
     pub(crate) creating: Option<Uid>,
     pub(crate) rights: Rights,
@@ -111,6 +119,9 @@ impl Account {
             unproved: None,
             trouble: None,
             not_before: Moment::default(),
+            deleted_at: None,
+            unowned_deletion: None,
+            deleting: BTreeMap::new(),
             creating: None,
             rights: Rights::default(),
             reads: reads::Reads::default(),

@@ -54,6 +54,16 @@ impl Account {
         self.beliefs.values_mut().for_each(|belief| belief.excuse_absence(now));
     }
 
+    /// The address is gone for good.
+    pub(super) fn forget_address(&mut self, ip: Address) {
+        self.beliefs.remove(&ip);
+        self.hidden.remove(&ip);
+        let complete = self.listed.as_mut().map(|(_, list)| &mut list.ips);
+        for ips in complete.into_iter().chain(&mut self.glimpsed) {
+            ips.remove(&ip);
+        }
+    }
+
     /// No pool names this address any more. Its place moves to the list content, where those of all other addresses
     /// are.
     fn hand_down(&mut self, ip: Address) {

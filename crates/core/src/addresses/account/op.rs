@@ -39,10 +39,10 @@ const UNTOLD_MS: u64 = 60_000;
 pub enum OpKind {
     /// Put it on the machine.
     Assign,
-    /// Take it off the machine, to make room there for `successor`.
+    /// Take it off the machine.
     Unassign {
-        /// The address that is assigned to the machine next.
-        successor: Address,
+        /// The address for which it makes room there; none where it is given back.
+        successor: Option<Address>,
     },
 }
 
@@ -375,7 +375,7 @@ fn poll_again_ms(passed_ms: u64) -> u64 {
 
 /// Waits between reads of an address, single or by a list: 1, 1, 2, 3, then 5 s, and a minute after
 /// [`STALLED_AFTER_MS`].
-pub(super) fn look_again_ms(looks: u32) -> u64 {
+pub(crate) fn look_again_ms(looks: u32) -> u64 {
     match looks {
         0 | 1 => 1_000,
         2 => 2_000,

@@ -35,6 +35,8 @@ pub(super) struct Reads {
     /// When a proof is wanted, if one is.
     prove: Option<Retry>,
     prove_in_flight: bool,
+    /// Somebody waits for a proof that is newer than the last one.
+    proof_asked: bool,
     last_proof: Option<Moment>,
     gets: BTreeSet<Address>,
     polls: BTreeSet<Address>,
@@ -125,6 +127,23 @@ impl Reads {
 
     pub(super) fn prove_failed(&mut self, fault: &Fault, at: Context) {
         self.prove.get_or_insert_default().failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
+    }
+
+    /// A proof is wanted that was begun at `since` or later.
+    pub(super) fn prove_at_once_for(&mut self, since: Moment, now: Moment) {
+        let comes = self.prove_in_flight && self.last_proof >= Some(since);
+        if !comes {
+            self.proof_asked = true;
+            self.prove.get_or_insert(Retry::at(now));
+        }
+    }
+
+    pub(super) fn is_reading(&self, ip: Address) -> bool {
+        self.gets.contains(&ip)
+    }
+
+    pub(super) fn get_begun(&mut self, ip: Address) {
+        self.gets.insert(ip);
     }
 
     pub(super) fn get_done(&mut self, ip: Address) {
@@ -272,7 +291,8 @@ impl Account {
     fn plan_proof(&mut self, turn: &mut Turn<'_>) {
         // A refused token is tried with one read a minute: with the list where that says something.
         let probes = self.is_authorised() || self.lists_say_nothing();
-        let unproved = self.machine_read != MachineRead::Proved || !self.hidden.is_empty();
+        let unproved =
+            self.machine_read != MachineRead::Proved || !self.hidden.is_empty() || self.reads.proof_asked;
         let Some(due) = self.reads.prove.as_ref().map(Retry::due) else { return };
         if !unproved || self.reads.prove_in_flight || !probes {
             return;
@@ -281,6 +301,7 @@ impl Account {
             turn.later(due);
         } else if self.admit(Purpose::Assign, turn) {
             self.reads.prove_in_flight = true;
+            self.reads.proof_asked = false;
             self.reads.last_proof = Some(turn.now);
             turn.out.act(Action::ProveMachineRead { epoch: self.epoch.clone() });
         }

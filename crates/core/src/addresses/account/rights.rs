@@ -14,6 +14,8 @@ pub enum Right {
     Move,
     /// Create addresses.
     Create,
+    /// Delete addresses.
+    Delete,
 }
 
 /// The missing rights: when each is retried, and the provider's words.

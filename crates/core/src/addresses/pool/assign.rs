@@ -43,6 +43,8 @@ pub struct World<'a> {
     pub gates: &'a BTreeMap<MachineId, Moment>,
     /// The addresses that labels name, with the nodes on which these stand. Only of nodes that are well.
     pub labelled: &'a BTreeMap<Address, Uid>,
+    /// A deletion in this account may take effect, or has and is not confirmed.
+    pub deleting: bool,
     /// The other pools.
     pub others: &'a BTreeMap<Uid, Pool>,
 }
@@ -148,6 +150,9 @@ impl Pool {
         for ip in self.effective() {
             let record = self.ips.entry(ip).or_default();
             if report.active.contains_key(&ip) {
+                if let (Some(memory), on) = (&mut self.memory, account.place(ip).machine()) {
+                    memory.stands(ip, on);
+                }
                 record.was_active = true;
                 record.left = None;
             } else if record.was_active {
@@ -182,7 +187,7 @@ impl Pool {
         let promised: BTreeSet<Address> = account
             .ops()
             .filter_map(|(_, op)| match op.kind {
-                OpKind::Unassign { successor } => Some(successor),
+                OpKind::Unassign { successor } => successor,
                 OpKind::Assign => None,
             })
             .collect();
@@ -250,7 +255,14 @@ impl Pool {
         takers.sort_by_key(|taker| {
             let Candidate { uid, lost, order, .. } = taker.candidate;
             let behind = Behind::place(self.behind.get(uid).copied(), world.now);
-            (!self.roomy.contains_key(uid), behind, lost.is_none(), *lost, *order)
+            (
+                !self.roomy.contains_key(uid),
+                behind,
+                self.checked.behind.contains(uid),
+                lost.is_none(),
+                *lost,
+                *order,
+            )
         });
         takers
     }
@@ -467,7 +479,7 @@ impl Pool {
         account.rights.sent(Right::Move, world.now);
         let node = (taker.candidate.uid.clone(), taker.name.clone());
         let (ip, kind) = match taker.evict {
-            Some(holder) => (holder, OpKind::Unassign { successor: free.ip }),
+            Some(holder) => (holder, OpKind::Unassign { successor: Some(free.ip) }),
             None => (free.ip, OpKind::Assign),
         };
         let from = if taker.evict.is_some() { Some(taker.machine.clone()) } else { free.from.clone() };

@@ -257,7 +257,7 @@ impl Pool {
         account: &Account,
         now: Moment,
     ) -> Result<(), Unfit> {
-        let makes_room = |op: &Op| op.kind == OpKind::Unassign { successor: ip };
+        let makes_room = |op: &Op| op.kind == OpKind::Unassign { successor: Some(ip) };
         let promised =
             account.ops().any(|(_, op)| makes_room(op)) || self.roomy.values().any(|room| *room == ip);
         let doubted = account.belief(ip).is_none_or(Belief::is_doubted);

@@ -54,7 +54,7 @@ pub struct Creation {
     pub(super) stage: Progress,
     /// Number of the last intent.
     pub(super) number: u64,
-    retry: Retry,
+    pub(super) retry: Retry,
     /// Why the last creation failed.
     pub failure: Option<(FaultKind, String)>,
     /// The status on the server loses our fields: the installed CRDs are older than the operator.
@@ -214,6 +214,10 @@ impl Pool {
         if account.last_list().is_none() || account.lists_contradict_themselves() {
             return;
         }
+        if world.deleting || !account.is_listed_without_deleted() {
+            // An address that is bought may be one that was deleted: what the account has is listed after that.
+            return;
+        }
         if self.missing() <= self.creation.orphans.len() {
             self.creation.failure = None;
             return;
@@ -262,6 +266,7 @@ impl Pool {
         };
         let elsewhere = self.spec.region.as_ref() != Some(&intent.region);
         if elsewhere
+            || world.deleting
             || self.missing() <= self.creation.orphans.len()
             || !self.may_begin()
             || !self.spec.may_create()
@@ -365,21 +370,11 @@ impl Pool {
         )]);
     }
 
-    fn forget_intent(&mut self) {
+    pub(super) fn forget_intent(&mut self) {
         self.creation.stage = Progress::Idle;
         if let Some(memory) = &mut self.memory {
             memory.intent = None;
         }
-    }
-
-    /// Whether only the fields of the Go operator's CRDs are worth writing. After the wait the whole status is written
-    /// once more, to see whether the installed CRDs keep it now.
-    pub fn writes_go_fields_only<A>(&self, now: Moment, out: &mut Effects<A>) -> bool {
-        let waits = self.creation.crds_outdated && self.creation.retry.due() > now;
-        if waits {
-            out.later(self.creation.retry.due());
-        }
-        waits
     }
 
     /// Drops the sightings of addresses of unknown origin at the former account. They will be out of date when the pool
@@ -410,35 +405,6 @@ impl Pool {
         }
     }
 
-    /// The server has kept our fields.
-    pub fn crds_are_current(&mut self, now: Moment) {
-        // Not before it is due: CRDs that keep a part of an intent show it only by the next one.
-        if self.creation.crds_outdated && self.creation.retry.due() <= now {
-            self.creation.crds_outdated = false;
-        }
-    }
-
-    /// The status on the server loses our fields.
-    pub(crate) fn has_outdated_crds(&self) -> bool {
-        self.creation.crds_outdated
-    }
-
-    /// The server has the whole memory, so no write will come that could show whether the CRDs keep it.
-    pub fn recheck_crds(&mut self, now: Moment) {
-        if self.memory.is_some() && self.memory == self.on_server.memory {
-            self.crds_are_current(now);
-        }
-    }
-
-    /// The server's copy of the status has lost our fields: nothing may be bought that could not be remembered.
-    pub fn crds_are_outdated(&mut self, at: Context) {
-        if self.creation.stage == Progress::Announcing {
-            self.forget_intent();
-        }
-        self.creation.crds_outdated = true;
-        self.put_off(FaultKind::Permanent, at);
-    }
-
     /// The answer to a creation.
     pub fn on_created(
         &mut self,
@@ -452,7 +418,10 @@ impl Pool {
                 let region =
                     self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).map(|i| i.region.clone());
                 self.forget_intent();
-                self.memory.get_or_insert_default().bought(ip, false);
+                let new = self.purchase_in(&account.epoch().account_id, ip);
+                let memory = self.memory.get_or_insert_default();
+                memory.bought(ip, false);
+                memory.purchase(new);
                 account.rights.granted(Right::Create);
                 account.created(ip, &region.unwrap_or_default(), now);
                 self.creation.retry.succeeded();
@@ -488,7 +457,7 @@ impl Pool {
         }
     }
 
-    fn put_off(&mut self, kind: FaultKind, at: Context) {
+    pub(super) fn put_off(&mut self, kind: FaultKind, at: Context) {
         self.creation.retry.failed(Pace::by(Schedule::of(kind)), at);
     }
 }

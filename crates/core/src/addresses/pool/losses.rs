@@ -2,9 +2,9 @@
 //!
 //! Owns the one message for each plan. Does not decide who gets an address.
 
-use super::Pool;
 use super::change::{Change, Failover, MANUAL, Phases, UNSEEN};
 use super::report::Wait;
+use super::{Candidate, Pool};
 use crate::addresses::account::belief::Place;
 use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, Finished};
@@ -64,6 +64,20 @@ impl Losses {
 }
 
 impl Pool {
+    /// While the account is unknown what was confirmed stays so, but only on nodes that still match, and are the
+    /// machines that they were.
+    pub fn forget_mismatched(&mut self, account: &Account) {
+        if self.matched && self.is_live() {
+            let candidates = &self.candidates;
+            self.report.active.retain(|ip, node| {
+                let place = account.place(*ip).machine();
+                let same = |candidate: &Candidate| place.is_none() || candidate.machine.as_ref() == place;
+                candidates.get(node).is_some_and(same)
+            });
+            self.report.waiting.retain(|node, _| candidates.contains_key(node));
+        }
+    }
+
     /// The node is no longer a candidate. Returns true if it was one.
     pub(super) fn drop_candidate(&mut self, name: &str, why: Mismatch, now: Moment) -> bool {
         let Some(candidate) = self.candidates.remove(name) else { return false };
@@ -129,7 +143,8 @@ impl Pool {
         };
         let reason = match (op.kind, left, &op.from) {
             (OpKind::Assign, ..) if by_hand => "moved by hand".to_owned(),
-            (OpKind::Unassign { successor }, ..) => format!("makes room for {successor}"),
+            (OpKind::Unassign { successor: Some(successor) }, ..) => format!("makes room for {successor}"),
+            (OpKind::Unassign { successor: None }, ..) => "is given back".to_owned(),
             (OpKind::Assign, Some(Loss { node, why, .. }), _) => format!("{node} {why}"),
             (OpKind::Assign, None, Some(_)) => "was on no matching node".to_owned(),
             (OpKind::Assign, None, None) => "was unassigned".to_owned(),

@@ -1,9 +1,11 @@
 //! The memory of a pool across restarts, and how it stays true. The object's status holds it.
 
 use super::Pool;
+use super::spec::ReclaimPolicy;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
-use crate::model::ids::{AccountId, Address};
+use crate::model::ids::{AccountId, Address, Uid};
+use crate::model::machine::MachineId;
 use std::collections::BTreeSet;
 
 /// An address that the operator created, or that counts as created.
@@ -13,6 +15,34 @@ pub struct Created {
     pub ip: Address,
     /// It has stood in `spec.ips` once; if it is taken out there, it is not written again.
     pub written: bool,
+}
+
+/// A place where records held an address.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// The account of the zone.
+    pub account_id: AccountId,
+    /// The zone, by the id that its provider gives it.
+    pub zone: String,
+    /// The fully qualified name.
+    pub fqdn: String,
+}
+
+/// An address that the answer to a creation of the pool named, and no other one: only such an address is ever deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purchased {
+    /// The address.
+    pub ip: Address,
+    /// The account that was asked.
+    pub account_id: AccountId,
+    /// The object for which it was bought: one that was made again by the same name has another.
+    pub uid: Uid,
+    /// The provider ID of the machine on which the pool last had it; empty for none.
+    pub held_on: String,
+    /// Where records have held it.
+    pub names: BTreeSet<Name>,
+    /// Its deletion may be asked for, or was.
+    pub deleting: bool,
 }
 
 /// A creation that may have happened: written down before the request is sent.
@@ -43,6 +73,8 @@ impl Intent {
 pub struct Memory {
     /// Created addresses, in order of creation.
     pub created: Vec<Created>,
+    /// What was bought, in order. It may be deleted where the spec asks for that.
+    pub purchased: Vec<Purchased>,
     /// Addresses that the pool held and let go, as long as they may still stand on a machine.
     pub former: BTreeSet<Address>,
     /// Addresses of unknown origin that have stood on candidates, until the first creation.
@@ -64,6 +96,25 @@ impl Memory {
     pub fn remember(&mut self, ip: Address, written: bool) {
         if !self.has_created(ip) {
             self.created.push(Created { ip, written });
+        }
+    }
+
+    /// What was bought under this address.
+    #[must_use]
+    pub fn purchase_of(&self, ip: Address) -> Option<&Purchased> {
+        self.purchased.iter().find(|purchased| purchased.ip == ip)
+    }
+
+    /// Notes an address that the answer to a creation named.
+    pub(super) fn purchase(&mut self, new: Purchased) {
+        self.purchased.retain(|purchased| purchased.ip != new.ip);
+        self.purchased.push(new);
+    }
+
+    /// Notes on which machine the pool has an address.
+    pub(super) fn stands(&mut self, ip: Address, on: Option<&MachineId>) {
+        if let Some(purchased) = self.purchased.iter_mut().find(|purchased| purchased.ip == ip) {
+            purchased.held_on = on.map(MachineId::provider_id).unwrap_or_default();
         }
     }
 
@@ -101,6 +152,15 @@ impl Pool {
             let gone = others_visible && account.belief(created.ip).is_some_and(Belief::is_gone);
             !released.contains(&created.ip) && !gone
         });
+        let kept = self.spec.reclaim == ReclaimPolicy::Delete;
+        let here = &account.epoch().account_id;
+        memory.purchased.retain(|purchased| {
+            let gone = others_visible
+                && purchased.account_id == *here
+                && account.belief(purchased.ip).is_some_and(Belief::is_gone);
+            // What is let go without a wish to delete it is never deleted.
+            (kept || !released.contains(&purchased.ip)) && (purchased.deleting || !gone)
+        });
         let named = memory.created.iter_mut().filter(|created| self.spec.ips.contains(&created.ip));
         named.for_each(|created| created.written = true);
         self.memory = Some(memory);
@@ -130,5 +190,16 @@ impl Pool {
         let former = self.former();
         self.ips.retain(|ip, _| effective.contains(ip) || former.contains(ip));
         self.effective_before = effective.difference(named_elsewhere).copied().collect();
+    }
+
+    /// The pool's addresses that may still stand on a machine although they are not effective.
+    #[must_use]
+    pub fn former(&self) -> BTreeSet<Address> {
+        self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
+    }
+
+    /// What was bought for this pool and not let go for good.
+    pub fn purchased(&self) -> impl Iterator<Item = &Purchased> {
+        self.memory.iter().flat_map(|memory| &memory.purchased)
     }
 }

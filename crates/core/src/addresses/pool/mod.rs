@@ -9,6 +9,8 @@ mod behind;
 mod blocked;
 mod by_hand;
 pub mod change;
+mod checked;
+mod crds;
 pub mod creation;
 mod idle;
 mod labels;
@@ -24,14 +26,15 @@ mod patience;
 pub mod pause;
 pub mod placement;
 mod recall;
+pub mod reclaim;
 pub mod render;
 pub mod report;
 pub mod spec;
 pub mod status;
 mod writing;
 
-use crate::addresses::account::Account;
 use crate::addresses::pool::object::PoolObject;
+use crate::mechanism::checked::CheckedNodes;
 use crate::mechanism::failure::Failure;
 use crate::mechanism::suspects::{Look, Membership, Suspects};
 use crate::mechanism::suspicion::Clocks;
@@ -159,12 +162,16 @@ pub struct Pool {
     pub(crate) moves: BTreeMap<&'static str, u64>,
     /// Nodes that fail and keep their match for a while, or come back.
     pub(crate) suspects: Suspects,
+    /// What the checks say of nodes.
+    pub(crate) checked: CheckedNodes,
     /// Why no node matches.
     pub(crate) no_match: Explanation,
     /// Addresses that serve nowhere.
     idle: idle::Idle,
     /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
     conditions: Option<Vec<Condition>>,
+    /// Addresses that are being given back.
+    pub(crate) reclaim: reclaim::Reclaim,
     /// Writes of status and spec under way and their retries.
     writes: Writes<PoolStatus>,
     /// Addresses that were effective when last planned: one that leaves is let go.
@@ -207,9 +214,11 @@ impl Pool {
             losses: losses::Losses::default(),
             moves: BTreeMap::new(),
             suspects: Suspects::default(),
+            checked: CheckedNodes::default(),
             no_match: Explanation::default(),
             idle: idle::Idle::default(),
             conditions: None,
+            reclaim: reclaim::Reclaim::default(),
             writes: Writes::default(),
             effective_before: BTreeSet::new(),
             named_first: BTreeSet::new(),
@@ -238,6 +247,7 @@ impl Pool {
         self.conditions = None;
         self.losses = losses::Losses::default();
         self.suspects.distrust();
+        self.checked = CheckedNodes::default();
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
@@ -323,12 +333,6 @@ impl Pool {
     #[must_use]
     pub fn effective_before(&self) -> &BTreeSet<Address> {
         &self.effective_before
-    }
-
-    /// The pool's addresses that may still stand on a machine although they are not effective.
-    #[must_use]
-    pub fn former(&self) -> BTreeSet<Address> {
-        self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
     }
 
     /// The object that its Events and records are of.
@@ -445,7 +449,7 @@ impl Pool {
         };
         let look = Look {
             node,
-            verdict: verdict(criteria, node, pods),
+            verdict: verdict(criteria, node, pods).and_then(|()| self.check(node)),
             member,
             serves_by_status: || self.on_server.suspicion_of(&node.provider_id),
             edited: self.losses.edited,
@@ -476,20 +480,6 @@ impl Pool {
                 self.candidates.insert(name.to_owned(), candidate);
                 true
             }
-        }
-    }
-
-    /// While the account is unknown, confirmed places stay confirmed, but only on nodes that still match and are still
-    /// the same machines.
-    pub fn forget_mismatched(&mut self, account: &Account) {
-        if self.matched && self.is_live() {
-            let candidates = &self.candidates;
-            self.report.active.retain(|ip, node| {
-                let place = account.place(*ip).machine();
-                let same = |candidate: &Candidate| place.is_none() || candidate.machine.as_ref() == place;
-                candidates.get(node).is_some_and(same)
-            });
-            self.report.waiting.retain(|node, _| candidates.contains_key(node));
         }
     }
 }

@@ -51,6 +51,9 @@ impl Pool {
         match end {
             End::NotSent => {}
             End::Done => {
+                if let Some(memory) = &mut self.memory {
+                    memory.stands(*ip, op.target().as_ref());
+                }
                 let record = self.ips.entry(*ip).or_default();
                 (record.failure, record.error) = (None, None);
                 if assigns {
@@ -63,14 +66,16 @@ impl Pool {
                         format!("assigned {ip} to node {node} ({})", op.machine),
                     ));
                 } else {
-                    if let OpKind::Unassign { successor } = op.kind {
+                    let mut why = "to give it back";
+                    if let OpKind::Unassign { successor: Some(successor) } = op.kind {
                         self.roomy.insert(op.node.0.clone(), successor);
+                        why = "to make room";
                     }
                     news.push(self.notice(
                         false,
                         EventReason::Unassigned,
                         ip,
-                        format!("unassigned {ip} from node {node} to make room"),
+                        format!("took {ip} off node {node} {why}"),
                     ));
                 }
             }

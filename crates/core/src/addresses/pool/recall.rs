@@ -37,7 +37,15 @@ impl Pool {
             memory.intent.take_if(|intent| self.has_settled(intent));
         }
         for ip in self.unrecorded() {
-            memory.get_or_insert_default().bought(ip, false);
+            let memory = memory.get_or_insert_default();
+            memory.bought(ip, false);
+            let bought = self.memory.as_ref().and_then(|ours| ours.purchase_of(ip)).cloned();
+            bought.into_iter().for_each(|bought| memory.purchase(bought));
+        }
+        if let Some(memory) = &mut memory {
+            // A copy of the status on another object speaks of addresses that are not this one's.
+            memory.purchased.retain(|purchased| purchased.uid == self.object.uid);
+            self.reclaim.recall(&memory.purchased);
         }
         self.memory = memory;
         self.effective_before = status.effective();

@@ -191,6 +191,7 @@ impl Pool {
         conditions.extend(account.and_then(|account| provider_condition(account).or_else(|| self.refusal())));
         conditions.extend(self.suspect_condition());
         conditions.extend(self.idle_condition(known));
+        conditions.extend(self.reclaim_conditions(now));
         conditions.extend(self.pause.reason().map(Reason::condition));
         conditions.extend(self.conflict());
         conditions.extend(self.blocked_nodes());
@@ -334,6 +335,8 @@ impl Pool {
                     Scope::Grace => SpecValid::GraceIgnored,
                     Scope::Firewall => SpecValid::FirewallIgnored,
                     Scope::Labels => SpecValid::LabelsIgnored,
+                    Scope::Reclaim => SpecValid::PolicyIgnored,
+                    Scope::NodeCheck => SpecValid::NodeCheckIgnored,
                 };
                 let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 Condition::new(reason, message.join("; "))
@@ -432,12 +435,17 @@ fn trouble_of(condition: &Condition) -> Option<EventReason> {
         ConditionType::AnnotationsDenied => (Status::True, EventReason::AnnotationsDenied),
         ConditionType::FirewallReady => (Status::False, EventReason::FirewallNotReady),
         ConditionType::LabelsDenied => (Status::True, EventReason::LabelsDenied),
+        ConditionType::ReclaimBlocked => (Status::True, EventReason::ReclaimBlocked),
         ConditionType::WriteDenied => (Status::True, EventReason::WriteDenied),
         ConditionType::WatchFailing => (Status::True, EventReason::WatchFailing),
         ConditionType::Ready
         | ConditionType::CreationFailed
         | ConditionType::FirewallWouldIsolate
+        | ConditionType::Reclaiming
+        | ConditionType::ReclaimKept
         | ConditionType::Suspect
+        | ConditionType::ChecksUnavailable
+        | ConditionType::ChecksDoubted
         | ConditionType::Paused
         | ConditionType::EventsDenied
         | ConditionType::AddressMissing
