@@ -408,6 +408,7 @@ fn written(action: &Action) -> Option<(ObjectKind, Uid)> {
         | Action::SweepAnnotations
         | Action::CountNodes
         | Action::ListObjects { .. }
+        | Action::WriteFinalizer { .. }
         | Action::ReadNode { .. } => None,
     }
 }
@@ -418,6 +419,7 @@ fn refused_write(outcome: &Outcome) -> Option<&str> {
     let failure = match outcome {
         Outcome::Annotated { result, .. }
         | Outcome::Labelled { result, .. }
+        | Outcome::FinalizerWritten { result, .. }
         | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
         Outcome::StatusWritten { result, .. } => result.as_ref().err(),
         Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),

@@ -83,6 +83,7 @@ pub struct FloatingIPPoolSpec {
 
     /// What happens to an address that FLIPOP bought for the pool once it is listed in `releasedIPs`. `Retain`: it stays in
     /// the account for good. `Delete`: it leaves the records, its node and then the account, unless somebody uses it.
+    /// The deletion of the pool gives back everything that was bought for it.
     /// Addresses that FLIPOP did not buy are never deleted, and neither are those that a purchase with a lost answer
     /// brought. Another value counts as `Retain`. Values: `Retain`, `Delete`. Default: `Retain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

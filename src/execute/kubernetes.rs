@@ -7,6 +7,7 @@ use crate::kube::node_read;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::once;
 use crate::kube::writes::{self, ObjectVersion, WriteError};
+use flipop_core::addresses::pool::object::FINALIZER;
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::action::{MarkedNode, Objects, Outcome};
 use flipop_core::mechanism::effects::WrittenStatus;
@@ -132,6 +133,17 @@ impl Executor {
         let body = serde_json::to_value(status).unwrap_or_default();
         let written = writes::replace_status::<K>(&self.client, &self.permit, &version, body).await;
         kept(&written.map_err(write_failure)?)
+    }
+
+    pub(super) async fn write_finalizer(&self, pool: ObjectRef, present: bool) -> Outcome {
+        let result = writes::replace_finalizer::<FloatingIPPool>(
+            &self.client,
+            &self.permit,
+            (&pool.name, &pool.uid),
+            (FINALIZER, present),
+        );
+        let result = result.await.map_err(write_failure);
+        Outcome::FinalizerWritten { pool: pool.uid, present, result }
     }
 
     pub(super) async fn write_ips(

@@ -91,6 +91,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
         | Outcome::StatusWritten { .. }
         | Outcome::RecordSetStatusWritten { .. }
         | Outcome::IpsWritten { .. }
+        | Outcome::FinalizerWritten { .. }
         // And these change nothing.
         | Outcome::Addresses(
             OfAddresses::Listed { .. }

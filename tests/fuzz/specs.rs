@@ -101,6 +101,7 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                 | Action::SweepAnnotations
                 | Action::CountNodes
                 | Action::ListObjects { .. }
+                | Action::WriteFinalizer { .. }
                 | Action::ReadNode { .. } => {}
             }
         }

@@ -122,7 +122,10 @@ pub fn given_back() -> Vec<Plan> {
         at(27_000, create("other", other)),
     ]);
     "give an address back, and buy another".clone_into(&mut again.name);
-    vec![alone, again]
+    let delete = Act::Delete { kind: POOL.to_owned(), name: "pool".to_owned() };
+    let mut all = last(vec![at(1_000, buys("pool", 1)), at(25_000, delete)]);
+    "delete a pool that gives everything back".clone_into(&mut all.name);
+    vec![alone, again, all]
 }
 
 /// The plans in which users ask for nothing unusual.

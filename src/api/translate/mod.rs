@@ -25,6 +25,7 @@ struct Meta {
     generation: i64,
     resource_version: String,
     deleting: bool,
+    finalizers: Vec<String>,
     /// The text of the annotation that pauses it.
     paused: Option<String>,
 }
@@ -38,6 +39,7 @@ fn readable_meta(meta: &ObjectMeta) -> Meta {
         generation: numbered(meta.generation),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
+        finalizers: meta.finalizers.clone().unwrap_or_default(),
         paused: meta.annotations.as_ref().and_then(paused),
     }
 }
@@ -51,6 +53,8 @@ fn unreadable_meta(undecodable: &Undecodable) -> Meta {
         generation: numbered(generation),
         resource_version,
         deleting,
+        // Unknown, like all of an object that cannot be read: nothing is done about it.
+        finalizers: Vec::new(),
         paused: paused(&annotations),
     }
 }

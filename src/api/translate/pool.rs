@@ -11,7 +11,7 @@ use crate::api::{
 use crate::kube::watch::Seen;
 use flipop_core::addresses::pool::last_move::{LastMove as PlainMove, MOVE_ANNOTATION, MoveOutcome};
 use flipop_core::addresses::pool::memory::{Created, Intent, Memory, Name, Purchased};
-use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::object::{FINALIZER, PoolObject};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::{IpEntry, IpState, PoolStatus};
 use flipop_core::firewalls::spec::{RawFirewall, RawPort};
@@ -43,13 +43,14 @@ pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
     };
     let annotations = seen.as_ref().ok().and_then(|pool| pool.metadata.annotations.as_ref());
     let move_request = annotations.and_then(|annotations| annotations.get(MOVE_ANNOTATION)).cloned();
-    let Meta { object, created_at_s, generation, resource_version, deleting, paused } = meta;
+    let Meta { object, created_at_s, generation, resource_version, deleting, finalizers, paused } = meta;
     PoolObject {
         object,
         created_at_s,
         generation,
         resource_version,
         deleting,
+        guarded: finalizers.iter().any(|finalizer| finalizer == FINALIZER),
         paused,
         spec,
         move_request,

@@ -23,7 +23,7 @@ pub fn record_set_object(seen: &Seen<NodeDNSRecordSet>) -> RecordSetObject {
             (unreadable_meta(undecodable), Err(undecodable.error.clone()), RecordSetStatus::default())
         }
     };
-    let Meta { object, created_at_s, generation, resource_version, deleting, paused } = meta;
+    let Meta { object, created_at_s, generation, resource_version, deleting, finalizers: _, paused } = meta;
     RecordSetObject { object, created_at_s, generation, resource_version, deleting, paused, spec, status }
 }
 

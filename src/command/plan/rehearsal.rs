@@ -235,6 +235,16 @@ impl Rehearsal<'_> {
                 self.answer(Answer::RecordSetStatusWritten { record_set: record_set.uid, result: Ok(kept) });
             }
             Action::WriteIps { pool, add, remove } => self.write_ips(pool, add, remove),
+            Action::WriteFinalizer { pool, present } => {
+                let resource_version = self.world.next_version();
+                if let Some(object) = self.world.pools.get_mut(&pool.uid) {
+                    object.guarded = present;
+                    object.resource_version = resource_version;
+                    let seen = object.clone();
+                    self.later(ANSWER_MS / 2, Input::Pools(Observed::Apply(seen)));
+                }
+                self.answer(Answer::FinalizerWritten { pool: pool.uid, present, result: Ok(()) });
+            }
             Action::ListObjects { asked } => {
                 let pools = self.world.pools.values().cloned().collect();
                 let record_sets = self.world.sets.values().cloned().collect();

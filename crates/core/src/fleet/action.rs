@@ -49,6 +49,13 @@ pub enum Action {
         /// What to remove wherever it stands.
         remove: BTreeSet<Address>,
     },
+    /// Set or remove the finalizer of a pool.
+    WriteFinalizer {
+        /// The pool.
+        pool: ObjectRef,
+        /// Whether it shall stand.
+        present: bool,
+    },
     /// Replace the status of a record set.
     WriteRecordSetStatus {
         /// The record set.
@@ -127,6 +134,7 @@ impl Action {
             Self::WriteStatus { .. }
             | Self::WriteRecordSetStatus { .. }
             | Self::WriteIps { .. }
+            | Self::WriteFinalizer { .. }
             | Self::Annotate { .. }
             | Self::Label { .. } => true,
             Self::SweepAnnotations | Self::CountNodes | Self::ListObjects { .. } | Self::ReadNode { .. } => {
@@ -248,6 +256,15 @@ pub enum Outcome {
         /// What was to be removed.
         remove: BTreeSet<Address>,
         /// Whether it stands there now.
+        result: Result<(), WriteFailure>,
+    },
+    /// To [`Action::WriteFinalizer`].
+    FinalizerWritten {
+        /// The pool.
+        pool: Uid,
+        /// Whether it was to stand.
+        present: bool,
+        /// Whether it does so now.
         result: Result<(), WriteFailure>,
     },
     /// To [`Action::WriteRecordSetStatus`].

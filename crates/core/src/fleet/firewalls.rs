@@ -21,7 +21,7 @@ use crate::model::matching::NodeStore;
 use crate::model::moment::{Context, Moment};
 use crate::model::provider::Providers;
 use crate::model::words::name_all;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Machines to which no assignment of a pool should begin yet, and until when.
 pub(super) type Gates = BTreeMap<Uid, BTreeMap<MachineId, Moment>>;
@@ -73,8 +73,8 @@ impl Firewalls {
         self.left = self.left.saturating_add(u64::try_from(left.len()).unwrap_or(u64::MAX));
         let names = name_all(left.iter().map(|entry| entry.name.as_str()));
         let message = format!(
-            "the pool was deleted, and FLIPOP no longer manages its firewalls: {names}; delete those that you do not \
-             need"
+            "the pool is gone, and its firewalls stay as they are: {names}; nobody looks after them now, so delete those \
+             that nobody needs"
         );
         let owner = Owner { kind: ObjectKind::Pool, object: pool.clone() };
         Some(Notice::on(&owner, true, EventReason::FirewallLeft, "firewalls", message))
@@ -94,9 +94,17 @@ impl Fleet {
         (!firewalls.is_empty()).then_some(Standing { firewalls })
     }
 
+    /// The pools of which firewalls stand, or may stand.
+    pub(super) fn pools_with_firewalls(&self) -> BTreeSet<Uid> {
+        let stands = |uid: &&Uid| self.standing_firewalls(uid).is_some();
+        self.pools.keys().filter(stands).cloned().collect()
+    }
+
     /// What the pools of an account wish, with what their statuses on the server remember.
     fn wishes(&self, account_id: &AccountId, account: &Account, now: Moment) -> Vec<(Wish, Vec<Entry>)> {
-        let here = self.by_age().into_iter().filter(|pool| pool.spec.account_id == *account_id);
+        let going = self.pools.values().filter(|pool| pool.is_going());
+        let all = self.by_age().into_iter().chain(going);
+        let here = all.filter(|pool| pool.spec.account_id == *account_id);
         here.filter_map(|pool| {
             let remembered: Vec<Entry> = pool
                 .on_server
@@ -114,9 +122,10 @@ impl Fleet {
     }
 
     fn wish(&self, pool: &Pool, account: &Account, now: Moment) -> Wish {
+        let gone = pool.gives_up_firewalls();
         let rules = match &pool.spec.firewall {
-            FirewallSpec::None | FirewallSpec::Unusable => None,
-            FirewallSpec::Open(rules) => Some(rules.clone()),
+            FirewallSpec::Open(rules) if !gone => Some(rules.clone()),
+            FirewallSpec::None | FirewallSpec::Unusable | FirewallSpec::Open(_) => None,
         };
         let mut machines = BTreeMap::new();
         let stores = pool.spec.criteria.as_ref().map(|of| stores::of(&self.nodes, &self.pods, of).0);
@@ -137,7 +146,8 @@ impl Fleet {
         }
         let known =
             account.is_known() && account.is_authorised() && stores.is_some_and(NodeStore::is_complete);
-        let may = known && pool.may_begin() && pool.spec.firewall != FirewallSpec::Unusable;
+        let begins = pool.may_begin() && pool.spec.firewall != FirewallSpec::Unusable;
+        let may = known && (begins || gone);
         Wish {
             pool: pool.object.clone(),
             rules,
@@ -190,6 +200,9 @@ impl Fleet {
     }
 }
 
+/// The conditions that speak of firewalls.
+const OURS: [ConditionType; 2] = [ConditionType::FirewallReady, ConditionType::FirewallWouldIsolate];
+
 /// The firewall part of a status.
 pub(super) struct Told {
     entries: Vec<Entry>,
@@ -202,6 +215,12 @@ impl Told {
         status.firewalls = self.entries;
         status.conditions.extend(self.conditions);
     }
+
+    /// The same in place of what it says of them.
+    pub(super) fn replace(self, status: &mut PoolStatus) {
+        status.conditions.retain(|told| !OURS.iter().any(|kind| told.is(*kind)));
+        self.complete(status);
+    }
 }
 
 impl Fleet {
@@ -211,7 +230,7 @@ impl Fleet {
             let known = self.firewalls.accounts.values().any(|of| of.entries(&pool.object.uid).is_some());
             known || pool.spec.firewall != FirewallSpec::None || !pool.on_server.firewalls.is_empty()
         };
-        let pools = self.pools.values().filter(|pool| !pool.deleting && tells(pool));
+        let pools = self.pools.values().filter(|pool| (!pool.deleting || pool.is_going()) && tells(pool));
         pools.map(|pool| (pool.object.uid.clone(), self.told_of(pool, now))).collect()
     }
 
@@ -234,8 +253,7 @@ impl Fleet {
             Some(conditions) => conditions,
             None if !asks => Vec::new(),
             None => {
-                let ours = [ConditionType::FirewallReady, ConditionType::FirewallWouldIsolate];
-                let ours = before.conditions.iter().filter(|told| ours.iter().any(|kind| told.is(*kind)));
+                let ours = before.conditions.iter().filter(|told| OURS.iter().any(|kind| told.is(*kind)));
                 ours.cloned().collect()
             }
         };

@@ -206,7 +206,7 @@ impl Fleet {
     /// The watches that some object asks for: after each plan exactly these should run.
     #[must_use]
     pub fn watches(&self) -> BTreeSet<WatchKey> {
-        let pools = self.pools.values().filter(|pool| !pool.deleting);
+        let pools = self.pools.values().filter(|pool| !pool.deleting || pool.is_going());
         let pools = pools.filter_map(|pool| pool.spec.criteria.as_ref());
         let sets = self.record_sets.values().filter(|set| !set.deleting);
         let sets = sets.filter_map(|set| set.spec.criteria.as_ref());
@@ -269,8 +269,9 @@ impl Fleet {
     /// True while an address was bought that the server's copy of the status does not remember yet.
     #[must_use]
     pub fn has_unrecorded_creation(&self) -> bool {
-        // A pool that is being deleted gets no more status writes.
-        self.pools.values().any(|pool| !pool.deleting && pool.has_unrecorded_creation())
+        // The status of a pool that is being deleted is not written any more, unless it gives something back.
+        let written = |pool: &&Pool| !pool.deleting || pool.is_going();
+        self.pools.values().filter(written).any(Pool::has_unrecorded_creation)
     }
 
     /// Leadership begins: everything that a predecessor may have changed is read again before any decision.

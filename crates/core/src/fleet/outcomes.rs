@@ -30,6 +30,11 @@ impl Fleet {
                     pool.ips_written((&add, &remove), &result, at);
                 }
             }
+            Outcome::FinalizerWritten { pool, present, result } => {
+                if let Some(pool) = self.pools.get_mut(&pool) {
+                    pool.guard_written(present, &result, at);
+                }
+            }
             Outcome::RecordSetStatusWritten { record_set, result } => {
                 self.record_set_status_written(&record_set, result, at);
             }
@@ -73,7 +78,7 @@ impl Fleet {
             OfAddresses::Created { epoch, pool, result } => {
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
                 account.creating = None;
-                match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting) {
+                match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting || pool.is_going()) {
                     Some(pool) => pool.on_created(account, result, at, &mut self.outbox),
                     None => self.outbox.extend(orphans::ownerless(pool, &result)),
                 }

@@ -185,7 +185,10 @@ impl Fleet {
                     }
                     self.pools.insert(uid.clone(), pool);
                 }
-                self.resolve_strangers(&order, &account_id, &mut account, &mut named, out);
+                let going = self.pools.values().filter(|pool| pool.deleting);
+                let all: Vec<Uid> =
+                    order.iter().cloned().chain(going.map(|pool| pool.object.uid.clone())).collect();
+                self.resolve_strangers(&all, &account_id, &mut account, &mut named, out);
             } else {
                 let unread = self.pools.values_mut().filter(|pool| pool.spec.account_id == account_id);
                 unread.for_each(|pool| pool.forget_mismatched(&account));
@@ -263,7 +266,7 @@ impl Fleet {
         standing
     }
 
-    /// Pools whose spec names another account by now, and whose creation was asked of this one.
+    /// Pools that are being deleted, or whose spec names another account by now, and whose creation was asked of this one.
     fn resolve_strangers(
         &mut self,
         order: &[Uid],
@@ -274,7 +277,7 @@ impl Fleet {
     ) {
         for pool in order {
             if let Some(pool) = self.pools.get_mut(pool)
-                && pool.spec.account_id != *account_id
+                && (pool.deleting || pool.spec.account_id != *account_id)
                 && pool.creates_at() == account_id
             {
                 pool.end_creation(account, named, out);
@@ -289,7 +292,7 @@ impl Fleet {
         if account.creating.as_ref().is_some_and(|creating| creating != uid) {
             return Purchase::Open;
         }
-        let others = self.pools.values().filter(|pool| !pool.deleting && pool.creates_at() == account_id);
+        let others = self.pools.values().filter(|pool| pool.creates_at() == account_id);
         others.map(Pool::purchase).max().unwrap_or(Purchase::None)
     }
 
@@ -301,8 +304,10 @@ impl Fleet {
     ) {
         for (account_id, account) in &mut self.accounts {
             // An account without an object is not read.
-            let concerns =
-                |pool: &Pool| pool.spec.account_id == *account_id || pool.creates_at() == account_id;
+            let concerns = |pool: &Pool| {
+                let gives_back = pool.is_going() && pool.has_bought_in(account_id);
+                pool.spec.account_id == *account_id || pool.creates_at() == account_id || gives_back
+            };
             let wanted = self.pools.values().any(concerns);
             if !wanted && account.ops().next().is_none() {
                 // A later request must not get today's answer.
@@ -384,6 +389,11 @@ impl Fleet {
             one.protected.extend(pool.annotated_still());
             labels.of_pool(pool, &one, known);
             desired.extend(one);
+        }
+        for pool in self.pools.values().filter(|pool| pool.is_going()) {
+            let kept = Desired { protected: pool.annotated_still(), ..Desired::default() };
+            labels.kept.extend(kept.clone());
+            desired.extend(kept);
         }
         labels.without_address(&desired);
         (desired, labels, read)

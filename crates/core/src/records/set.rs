@@ -257,9 +257,8 @@ impl Set {
         }
     }
 
-    /// When the changes have settled. Changes of pools need no time: they are few, and each is a failover. But first
-    /// records wait, for a short time, until the status no longer says that there are none. A new leader would believe that
-    /// status and never delete them.
+    /// When the changes have settled. Changes of pools need no time: each is a failover. First records wait a short time
+    /// until the status no longer denies them, because a new leader that believed it would never delete them.
     #[must_use]
     pub fn settled_at(&self, kind: ObjectKind) -> Moment {
         match (kind, self.changes) {

@@ -28,6 +28,7 @@ impl World {
             generation: 1,
             resource_version: self.version.to_string(),
             deleting: false,
+            guarded: false,
             paused: None,
             spec: Ok(spec),
             move_request: None,
@@ -68,6 +69,19 @@ impl World {
         pool.resource_version = self.version.to_string();
         self.pools.insert(pool.object.name.name.clone(), pool.clone());
         self.observe(Input::Pools(Observed::Apply(pool)));
+    }
+
+    /// Somebody deletes a pool: it goes at once unless the finalizer keeps it.
+    pub(crate) fn begin_deletion(&mut self, name: &str) {
+        if !self.pools[name].guarded {
+            return self.delete_pool(name);
+        }
+        self.version += 1;
+        let pool = self.pools.get_mut(name).unwrap();
+        pool.deleting = true;
+        pool.resource_version = self.version.to_string();
+        let seen = Input::Pools(Observed::Apply(pool.clone()));
+        self.observe(seen);
     }
 
     pub(crate) fn delete_pool(&mut self, name: &str) {

@@ -77,6 +77,8 @@ pub(crate) struct Faults {
     pub(crate) late_polls_ms: u64,
     /// Answers to lists take so much longer than others.
     pub(crate) late_lists_ms: u64,
+    /// How every write of a finalizer fails.
+    pub(crate) finalizers: Option<WriteFailure>,
     /// Lists of objects fail like this.
     pub(crate) object_lists: Option<WriteFailure>,
     /// Every read of a node fails like this.

@@ -60,6 +60,7 @@ mod random;
 mod reads;
 mod reclaim;
 mod reclaim_doubt;
+mod reclaim_pools;
 mod renewals;
 mod returns;
 mod scale;

@@ -234,10 +234,9 @@ fn purchases_and_deletions_take_turns() {
     assert_eq!(world.created, 3, "one replacement, and it was found");
     // The outcome of a deletion is not known: nothing is bought meanwhile.
     let mut world = bought(2, |_| {});
+    // The unassignment, and the deletion after it.
+    world.tricks.extend([Trick::Fine, Trick::Slow(20)]);
     release(&mut world, FIRST);
-    world.run_while(5, |world| world.count(Moment::default(), "unassign") == 0);
-    world.run_until(world.now.plus_millis(1_200));
-    world.tricks.push_back(Trick::Slow(20));
     world.run_while(5, |world| world.count(Moment::default(), "delete") == 0);
     let from = world.now;
     world.edit("pool", |spec| spec.desired_ips = 2);

@@ -4,9 +4,11 @@ use crate::faults::fault;
 use crate::world::{Trick, World};
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::memory::{Name, Purchased};
+use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{Objects, Outcome};
 use flipop_core::mechanism::epoch::Epoch;
-use flipop_core::model::fault::{CallFailure, FaultKind};
+use flipop_core::model::facts::Observed;
+use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
 use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Owner};
 use flipop_core::model::moment::Moment;
 use std::collections::BTreeSet;
@@ -82,6 +84,30 @@ impl World {
             self.show(seen);
         }
         self.answer(Outcome::IpsWritten { pool: pool.uid, add, remove, result });
+    }
+
+    pub(crate) fn write_finalizer(&mut self, pool: &ObjectRef, present: bool) {
+        self.call(format!("finalizer {present}"));
+        let name = &pool.name.name;
+        let mut result = self.faults.finalizers.clone().map_or(Ok(()), Err);
+        if !self.pools.get(name).is_some_and(|known| known.object.uid == pool.uid) {
+            result = Err(WriteFailure::Gone);
+        }
+        if result.is_ok() {
+            self.version += 1;
+            let object = self.pools.get_mut(name).unwrap();
+            assert!(!(present && object.deleting), "an object that is being deleted gets no finalizer");
+            object.guarded = present;
+            object.resource_version = self.version.to_string();
+            let object = object.clone();
+            if object.deleting && !present {
+                self.pools.remove(name);
+                self.show(Input::Pools(Observed::Delete(object)));
+            } else {
+                self.show(Input::Pools(Observed::Apply(object)));
+            }
+        }
+        self.answer(Outcome::FinalizerWritten { pool: pool.uid.clone(), present, result });
     }
 
     /// The objects as they are, whatever watches show.

@@ -79,6 +79,7 @@ fn pool(number: u16) -> PoolObject {
         generation: 1,
         resource_version: "1".into(),
         deleting: false,
+        guarded: false,
         paused: None,
         spec: Ok(RawPoolSpec { ips, matching, ..spec() }),
         move_request: None,

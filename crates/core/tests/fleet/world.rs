@@ -347,6 +347,7 @@ impl World {
                 self.write_status(&pool, &resource_version, *status);
             }
             Effect::Do(Action::WriteIps { pool, add, remove }) => self.write_ips(pool, add, remove),
+            Effect::Do(Action::WriteFinalizer { pool, present }) => self.write_finalizer(&pool, present),
             Effect::Do(Action::ListObjects { asked }) => self.list_objects(asked),
             Effect::Do(Action::WriteRecordSetStatus { record_set, resource_version, status, .. }) => {
                 self.write_set_status(&record_set, &resource_version, *status);

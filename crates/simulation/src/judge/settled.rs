@@ -216,9 +216,12 @@ pub(super) fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all
 
 /// What a pool gives back is gone and forgotten, or a condition says why not.
 pub(super) fn check_given_back(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
-    for pool in judge.truth.pools.values().filter(|pool| !pool.is_frozen()) {
+    for pool in judge.truth.pools.values().filter(|pool| pool.deleting || !pool.is_frozen()) {
         if pool.condition("ReclaimBlocked").is_some() {
             continue;
+        }
+        if pool.deleting {
+            all.push(format!("{}: it is being deleted and is still there", pool.name));
         }
         for ip in ips.keys().filter(|ip| pool.gives_back(**ip)) {
             all.push(format!("{}: {ip} is to be given back and is still there", pool.name));

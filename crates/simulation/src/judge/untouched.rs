@@ -6,6 +6,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
+const FINALIZER: &str = "flipop.digitalocean.com/reclaim";
+
 const ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
 
 /// The labels of `spec.nodeLabels`.
@@ -91,7 +93,14 @@ impl Written {
                     created.contains(ip) && (first || is_unwritten(before, *ip))
                 });
                 let appended = new.starts_with(&old) && new.len() == old.len() + added.len();
-                ours && appended && rest(before, &["/spec/ips"]) == rest(after, &["/spec/ips"])
+                let others = |pool: &Value| {
+                    let finalizers = pool.pointer("/metadata/finalizers").and_then(Value::as_array);
+                    let others = finalizers.into_iter().flatten().filter(|other| *other != FINALIZER);
+                    others.cloned().collect::<Vec<Value>>()
+                };
+                let fields = ["/spec/ips", "/metadata/finalizers"];
+                let same = others(before) == others(after) && rest(before, &fields) == rest(after, &fields);
+                ours && appended && same
             }
             "nodes" => rest_of_node(before) == rest_of_node(after),
             "nodednsrecordsets" => rest(before, &[]) == rest(after, &[]),

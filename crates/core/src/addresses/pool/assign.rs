@@ -73,8 +73,7 @@ impl Pool {
         self.report = report;
     }
 
-    /// Forgets refusals of nodes whose droplet was in use by an unknown address. Once that address is known, it decides;
-    /// once it has left, nothing blocks the node.
+    /// Forgets refusals of nodes in use by an address that was unknown, once it is known or has left.
     fn forget_refusals_that_are_explained(&mut self, holders: &BTreeMap<MachineId, Address>) {
         let failures = &mut self.node_failures;
         if failures.values().all(|failure| failure.kind != FaultKind::NodeInUse) {
@@ -89,8 +88,7 @@ impl Pool {
         }
     }
 
-    /// Forgets refusals of the token once it has the right: a later request was accepted, or there is another token. A
-    /// frozen pool does this too, because it still reports its problems.
+    /// Forgets refusals of the token once it may have the right. A frozen pool does so too, since it reports problems.
     pub fn forgive_token_moving(&mut self, account: &Account) {
         if !account.rights.lacks(Right::Move) {
             for record in self.ips.values_mut() {
@@ -175,8 +173,7 @@ impl Pool {
         report
     }
 
-    /// Addresses to give out: unassigned ones first, then those whose node stopped matching longest ago; after all of
-    /// them those that could not be assigned, so that a broken one keeps no node from a good one.
+    /// Addresses to give out: unassigned ones, then those whose node stopped matching longest ago, then failed ones.
     fn free_addresses(
         &self,
         mine: &[Address],
@@ -217,8 +214,7 @@ impl Pool {
         free.into_iter().map(|(_, free)| free).collect()
     }
 
-    /// A created address is assigned only once the server remembers it. An interrupted creation is resolved by addresses
-    /// that are new and unassigned, so an assigned address without a record would be lost.
+    /// A created address is assigned only once the server remembers it: without a record a crash would lose it.
     pub(super) fn is_recorded(&self, ip: Address) -> bool {
         self.on_server.remembers(ip) || self.spec.ips.contains(&ip)
     }

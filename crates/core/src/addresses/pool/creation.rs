@@ -277,7 +277,7 @@ impl Pool {
             return self.announce(account, world, named, others, out);
         }
         let kept = self.on_server.memory.as_ref().and_then(|memory| memory.intent.as_ref());
-        if account.lists_contradict_themselves() {
+        if account.lists_contradict_themselves() || !self.may_buy_guarded() {
             return;
         }
         if kept != Some(&intent) || others > Purchase::Announced || !world.permit || !account.is_authorised()
@@ -359,6 +359,13 @@ impl Pool {
     }
 
     fn adopt(&mut self, ip: Address, out: &mut Effects<Action>) {
+        if self.deleting {
+            let what =
+                format!("{ip} was created for this pool, which is being deleted, and stays in the account");
+            let message = format!("{what}: put it into another pool's spec.ips, or delete it there");
+            out.tell([self.notice(true, EventReason::CreatedWithoutPool, ip, message)]);
+            return;
+        }
         if let Some(memory) = &mut self.memory {
             memory.bought(ip, false);
         }

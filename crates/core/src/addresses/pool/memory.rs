@@ -198,6 +198,11 @@ impl Pool {
         self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
     }
 
+    /// Whether something was bought for it in this account.
+    pub(crate) fn has_bought_in(&self, account_id: &AccountId) -> bool {
+        self.purchased().any(|bought| bought.account_id == *account_id)
+    }
+
     /// What was bought for this pool and not let go for good.
     pub fn purchased(&self) -> impl Iterator<Item = &Purchased> {
         self.memory.iter().flat_map(|memory| &memory.purchased)

@@ -119,6 +119,8 @@ pub struct Pool {
     pub(crate) resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub(crate) deleting: bool,
+    /// The finalizer keeps it.
+    pub(crate) guarded: bool,
     /// Whether it may begin anything.
     pub(crate) pause: Pause,
     /// The spec.
@@ -192,6 +194,7 @@ impl Pool {
             generation: seen.generation,
             resource_version: seen.resource_version.clone(),
             deleting: seen.deleting,
+            guarded: seen.guarded,
             pause: Pause::default(),
             spec: PoolSpec::default(),
             raw: Err(String::new()),
@@ -258,6 +261,7 @@ impl Pool {
         self.generation = seen.generation;
         self.resource_version = seen.resource_version;
         self.deleting = seen.deleting;
+        self.guarded = seen.guarded;
         self.on_server = seen.status;
         if seen.spec.is_ok() {
             self.moving.observed(seen.move_request.as_deref());

@@ -34,6 +34,10 @@ sections! {
             ObjectsUnread => True,
                 "The objects of both kinds cannot be listed, or one of them cannot be read, so that it may name the address.",
                 "Correct the object that the message names, or grant what it asks for.";
+            NotGuarded => True,
+                "FLIPOP may not write the finalizer of the pool. It buys nothing for the pool, and what it bought stays if you \
+                 delete the pool.",
+                "Grant the verb that the message names, or change the admission policy that it quotes.";
             NotMarked => True,
                 "The status cannot be written. FLIPOP deletes nothing that the status does not mark.",
                 "See the log, and correct what keeps the status from being written.";

@@ -7,6 +7,7 @@
 //! server marks it; in doubt it stays. Whether a deletion had an effect is known only by a 404, or by a read that shows the
 //! address long enough afterwards.
 
+mod guard;
 mod steps;
 mod told;
 
@@ -31,6 +32,7 @@ pub struct Reclaim {
     giving: BTreeMap<Address, Giving>,
     /// Addresses that stay after all, and why.
     kept: BTreeMap<Address, String>,
+    guard: guard::Guard,
 }
 
 /// One address on its way.
@@ -117,8 +119,11 @@ impl Pool {
 
     /// Whether the spec asks for deletions, as far as it can be followed, and the status can remember them.
     pub(crate) fn gives_back(&self) -> bool {
+        if self.deleting {
+            return self.is_going();
+        }
         let followed = !self.unread && self.raw.is_ok() && !self.spec.is_frozen();
-        followed && !self.deleting && self.spec.reclaim == ReclaimPolicy::Delete && !self.has_outdated_crds()
+        followed && self.spec.reclaim == ReclaimPolicy::Delete && !self.has_outdated_crds()
     }
 
     /// What is to be given back now.
@@ -126,9 +131,9 @@ impl Pool {
         let on_server =
             |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.purchase_of(ip).is_some());
         let due = |purchased: &&Purchased| {
-            purchased.account_id == self.spec.account_id
-                && self.spec.released.contains(&purchased.ip)
-                && on_server(purchased.ip)
+            let let_go =
+                purchased.account_id == self.spec.account_id && self.spec.released.contains(&purchased.ip);
+            (self.deleting || let_go) && on_server(purchased.ip)
         };
         let due = self.purchased().filter(|_| self.gives_back()).filter(due);
         due.map(|purchased| purchased.ip).collect()
@@ -159,7 +164,8 @@ impl Pool {
 
     /// Deleted addresses that `spec.ips` still names.
     pub(super) fn gone_from_account(&self) -> BTreeSet<Address> {
-        let gone = self.reclaim.giving.iter().filter(|(_, giving)| giving.gone && !giving.unlisted);
+        let giving = self.reclaim.giving.iter().filter(|_| !self.deleting);
+        let gone = giving.filter(|(_, giving)| giving.gone && !giving.unlisted);
         gone.map(|(ip, _)| *ip).filter(|ip| self.spec.ips.contains(ip)).collect()
     }
 

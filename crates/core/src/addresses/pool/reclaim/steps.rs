@@ -182,16 +182,21 @@ impl Pool {
                 )
             }
         };
-        self.forget_bought(ip);
+        self.forget_bought(ip, reason == EventReason::Reclaimed);
         let warning = reason != EventReason::Reclaimed;
         out.tell([self.notice(warning, reason, ip, message)]);
         None
     }
 
-    /// Nothing of this address is remembered any more.
-    fn forget_bought(&mut self, ip: Address) {
+    /// What was bought under this address is not given back any more. `gone`: nor is it there.
+    fn forget_bought(&mut self, ip: Address, gone: bool) {
         if let Some(memory) = &mut self.memory {
             memory.purchased.retain(|bought| bought.ip != ip);
+            memory.created.retain(|created| !gone || created.ip != ip);
+        }
+        if gone && self.deleting {
+            // Nobody writes it into the spec of an object that goes.
+            self.spec.ips.retain(|written| *written != ip);
         }
     }
 
@@ -210,7 +215,8 @@ impl Pool {
         ways.extend(open.collect::<Vec<_>>());
         self.reclaim.giving.retain(|ip, _| ways.contains(ip));
         let released = &self.spec.released;
-        self.reclaim.kept.retain(|ip, _| released.contains(ip));
+        let deleting = self.deleting;
+        self.reclaim.kept.retain(|ip, _| deleting || released.contains(ip));
         ways
     }
 
@@ -224,7 +230,7 @@ impl Pool {
     ) -> Next {
         let ip = bought.ip;
         if giving.gone {
-            let listed = self.spec.ips.contains(&ip) && !giving.unlisted;
+            let listed = self.spec.ips.contains(&ip) && !giving.unlisted && !self.deleting;
             return if listed { Wait(Step::Listed) } else { Next::Closed };
         }
         if giving.sending {

@@ -41,6 +41,12 @@ impl Pool {
         let mut conditions = Vec::new();
         let steps: Vec<String> =
             giving().filter_map(|(ip, giving)| Some(format!("{ip} {}", giving.step?.text()))).collect();
+        let firewalls = self.gives_up_firewalls() && !self.on_server.firewalls.is_empty();
+        if steps.is_empty() && firewalls {
+            let message =
+                "every address is given back; the firewalls of the pool are being removed".to_owned();
+            conditions.push(Condition::new(Reclaiming::InProgress, message));
+        }
         if !steps.is_empty() {
             conditions.push(Condition::new(Reclaiming::InProgress, enumerate(steps.into_iter())));
         }
@@ -55,6 +61,12 @@ impl Pool {
             conditions.push(Condition::new(*reason, format!("{what}; {}", self.way_out())));
         }
         conditions.extend(self.kept_condition());
+        if let Some(message) = &self.reclaim.guard.denied {
+            let name = crate::addresses::pool::object::FINALIZER;
+            let message = format!("the finalizer {name} cannot be written: {message}");
+            conditions.retain(|told| !told.is(ConditionType::ReclaimBlocked));
+            conditions.push(Condition::new(ReclaimBlocked::NotGuarded, message));
+        }
         conditions
     }
 
@@ -67,11 +79,16 @@ impl Pool {
         )
     }
 
+    /// What a former process said of addresses that stay. It holds for as long as the spec lets anything go.
+    pub(super) fn kept_before(&self) -> Option<&Condition> {
+        let lets_go = self.deleting || !self.spec.released.is_empty();
+        let mut before = self.on_server.conditions.iter().filter(|_| lets_go);
+        before.find(|old| old.is(ConditionType::ReclaimKept))
+    }
+
     fn kept_condition(&self) -> Option<Condition> {
-        let before = self.on_server.conditions.iter().find(|old| old.is(ConditionType::ReclaimKept));
         if self.reclaim.kept.is_empty() {
-            // What a former process said stays for as long as the spec lets anything go.
-            return before.filter(|_| !self.spec.released.is_empty()).cloned();
+            return self.kept_before().cloned();
         }
         let kept = self.reclaim.kept.iter().map(|(ip, why)| format!("{ip} stays in the account: {why}"));
         Some(Condition::new(ReclaimKept::InUse, enumerate(kept)))
