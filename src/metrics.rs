@@ -260,7 +260,7 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
     registry.register(Box::new(suspicions(snapshot.grace)?))?;
     let left = IntCounter::new(
         "flipop_firewalls_left_total",
-        "Firewalls of deleted pools that stayed at the provider, and that nobody looks after.",
+        "Firewalls that deleted pools left at the provider. FLIPOP no longer manages them.",
     )?;
     left.inc_by(snapshot.firewalls_left);
     registry.register(Box::new(left))?;

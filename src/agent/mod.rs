@@ -80,7 +80,7 @@ enum Word {
     Anchor(Anchor),
 }
 
-/// Runs until it is told to end. What stands in the kernel then stays.
+/// Runs until it is told to end. The settings in the kernel then stay.
 ///
 /// # Errors
 /// [`AgentError`].

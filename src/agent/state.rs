@@ -145,7 +145,7 @@ impl State {
         self.was_able |= layout.is_ok();
         let mut todo = match (&layout, wanted) {
             (Ok(layout), Some(_)) => steps(found, Some(layout), self.config.mark),
-            // What stands has come through worse: only the inputs end it.
+            // The settings outlive such a failure: only the inputs end them.
             (Err(_), Some(_)) if self.was_able => Vec::new(),
             (Ok(_) | Err(_), _) => steps(found, None, self.config.mark),
         };

@@ -175,7 +175,7 @@ fn released_ips_schema(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The observed state of the pool, and what FLIPOP remembers of it. Until FLIPOP has looked at a new
+/// The observed state of the pool, and FLIPOP's memory of it. Until FLIPOP has looked at a new
 /// object, the status is `observedGeneration: -1` alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -242,7 +242,7 @@ pub struct FloatingIPPoolStatus {
     )]
     pub purchased_ips: Vec<PurchasedIp>,
 
-    /// Internal, do not edit: addresses that the pool held and let go.
+    /// Internal, do not edit: addresses that the pool once had and gave up.
     #[serde(
         rename = "formerIPs",
         default,
@@ -272,8 +272,7 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation: Option<Creation>,
 
-    /// The last request to move an address by hand, which is the annotation `flipop.digitalocean.com/move`, and what
-    /// became of it.
+    /// The last request to move an address by hand (the annotation `flipop.digitalocean.com/move`), and its outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_move: Option<LastMove>,
 
@@ -281,7 +280,7 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<PublishedRecordSet>,
 
-    /// Internal, do not edit: the firewalls that FLIPOP made for the pool. It deletes no other one.
+    /// Internal, do not edit: the firewalls that FLIPOP made for the pool. It deletes only these.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub firewalls: Vec<FirewallEntry>,
 }
@@ -344,12 +343,12 @@ pub struct LastMove {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub to: String,
 
-    /// When `outcome` became what it is (RFC 3339).
+    /// When `outcome` last changed (RFC 3339).
     #[serde(default, deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub time: Option<Time>,
 
-    /// What became of the request. Values: `Pending`, `Done`, `Interrupted`, `Refused`, `Ignored`.
+    /// Outcome of the request. Values: `Pending`, `Done`, `Interrupted`, `Refused`, `Ignored`.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub outcome: String,
 

@@ -225,7 +225,7 @@ fn bind_address(text: &str) -> Result<Option<BindAddress>, ConfigError> {
         return Ok(None);
     }
     let invalid = || {
-        let problem = format!("{text:?} is no address; write host:port, :port or [ipv6]:port");
+        let problem = format!("{text:?} is not an address; write host:port, :port or [ipv6]:port");
         ConfigError::invalid("--metrics-bind-addr", problem)
     };
     let (host, port) = text.rsplit_once(':').ok_or_else(invalid)?;

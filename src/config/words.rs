@@ -193,7 +193,7 @@ pub struct PauseArgs {
     #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
     pub which: Which,
 
-    /// Text that says why, for whoever looks at the object
+    /// The reason, for other users
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub reason: String,
 }

@@ -135,7 +135,9 @@ impl Executor {
                 Some(self.write_record_set_status(record_set, resource_version, described, before).await)
             }
             Action::WriteIps { pool, add, remove } => Some(self.write_ips(pool, add, remove).await.into()),
-            Action::WriteFinalizer { pool, present } => Some(self.write_finalizer(pool, present).await.into()),
+            Action::WriteFinalizer { pool, present } => {
+                Some(self.write_finalizer(pool, present).await.into())
+            }
             Action::ListObjects { asked } => Some(self.list_objects(asked).await),
             Action::Annotate { node, uid, value } => Some(self.annotate(node, uid, value).await),
             Action::Label { node, uid, changes } => Some(self.label(node, uid, changes).await),

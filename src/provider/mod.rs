@@ -99,7 +99,7 @@ pub trait Account: Send + Sync {
     /// The provider's name in specs and metric labels.
     fn provider(&self) -> &'static str;
 
-    /// Counts the changes of the token. A change means: what was proved of the old token's scopes is proved no more.
+    /// Counts the changes of the token. A change ends the proofs of the old token's scopes.
     fn token_generation(&self) -> watch::Receiver<u64>;
 
     /// Looks whether a token file has changed. Calls do so too; this is for times without calls.

@@ -184,7 +184,7 @@ fn accepted_or(
     let words = wire::ErrorBody::read(answer.body());
     let kind = refusal::kind(answer.status(), &words.message, intent);
     if kind == FaultKind::Permanent && answer.status().is_redirection() {
-        return Err(answer.refused(kind, "", "a redirect, which is not followed: check the API URL"));
+        return Err(answer.refused(kind, "", "FLIPOP does not follow redirects: check the API URL"));
     }
     let advice = if answer.status() == StatusCode::UNAUTHORIZED {
         refusal::TOKEN_REFUSED.to_owned()
@@ -259,7 +259,8 @@ impl IpProvider for DigitalOcean {
     ) -> BoxFuture<'a, Result<Action, CallError>> {
         let work = async move {
             let Ok(droplet) = machine.id().parse::<u64>() else {
-                let (kind, message) = (FaultKind::Invalid, format!("{machine} has an id that is no number"));
+                let (kind, message) =
+                    (FaultKind::Invalid, format!("{machine} has an id that is not a number"));
                 return Err(Fault { kind, message, outcome_unknown: false, retry_after_ms: None }.into());
             };
             self.act(permit, ip, &json!({ "type": "assign", "droplet_id": droplet })).await

@@ -168,7 +168,7 @@ const ADDRESSES: &[Panel] = &[
     ),
     lines(
         "Firewalls left in a day",
-        "Firewalls that deleted pools left behind, and that nobody looks after.",
+        "Firewalls that deleted pools left behind. FLIPOP no longer manages them.",
         "short",
         &[("sum(increase(flipop_firewalls_left_total[1d]))", "firewalls")],
     ),

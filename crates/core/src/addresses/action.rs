@@ -1,7 +1,6 @@
 //! The calls to providers of addresses that decisions ask for, and their answers.
 //!
-//! An action names every detail, so that whoever executes it decides nothing. Each one is answered by exactly one
-//! [`Outcome`].
+//! An action names every detail, so its execution decides nothing. Each action has exactly one [`Outcome`].
 
 use crate::mechanism::epoch::Epoch;
 use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};

@@ -1,7 +1,6 @@
-//! What one operator asks the shell to do, and what the shell tells back.
+//! Requests from the core to the shell, and their answers.
 //!
-//! An action names every detail, so that whoever executes it decides nothing. Each is answered by exactly one
-//! [`Outcome`].
+//! An action names every detail, so its execution decides nothing. Each action has exactly one [`Outcome`].
 
 use crate::addresses::action as addresses;
 use crate::addresses::pool::object::PoolObject;
@@ -95,7 +94,7 @@ pub enum Action {
         /// When it was asked for: the answer repeats it.
         asked: Moment,
     },
-    /// Read one node, and its pods if they matter, as they are now and not as a watch shows them.
+    /// Read one node, and its pods if they matter, by a consistent read that no watch replaces.
     ReadNode {
         /// The object that asks.
         object: ObjectRef,
@@ -113,7 +112,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// It changes something outside, and needs the permit for that.
+    /// Whether it changes something outside, which needs the permit.
     #[must_use]
     pub fn is_write(&self) -> bool {
         match self {

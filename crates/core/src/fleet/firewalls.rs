@@ -1,7 +1,7 @@
-//! Firewalls of all pools: what each one wishes of them, whose machines wait for them, and what is told.
+//! Firewalls of all pools: the wish of each pool, the machines that wait for a firewall, and the reports.
 //!
-//! Invariants: without `spec.firewall` and without a firewall in the status nothing is asked of a provider; what is not
-//! completely known changes nothing.
+//! Invariants: a pool without `spec.firewall` and without a firewall in its status costs no request. Incomplete knowledge
+//! changes nothing.
 
 use super::{Fleet, stores};
 use crate::addresses::account::Account;
@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Machines to which no assignment of a pool should begin yet, and until when.
 pub(super) type Gates = BTreeMap<Uid, BTreeMap<MachineId, Moment>>;
 
-/// What is known and done about firewalls.
+/// The state of firewalls.
 #[derive(Debug, Default)]
 pub(super) struct Firewalls {
     accounts: BTreeMap<AccountId, FirewallAccount>,
@@ -63,7 +63,7 @@ impl Firewalls {
         }
     }
 
-    /// What is told when a pool is gone and leaves firewalls.
+    /// The Event for a deleted pool that leaves firewalls.
     pub(super) fn forget(&mut self, pool: &ObjectRef) -> Option<Notice> {
         let left = self.accounts.values_mut().flat_map(|account| account.forget(&pool.uid));
         let left: Vec<Entry> = left.collect();
@@ -203,7 +203,7 @@ impl Fleet {
 /// The conditions that speak of firewalls.
 const OURS: [ConditionType; 2] = [ConditionType::FirewallReady, ConditionType::FirewallWouldIsolate];
 
-/// What a status says of firewalls.
+/// The firewall part of a status.
 pub(super) struct Told {
     entries: Vec<Entry>,
     conditions: Vec<Condition>,

@@ -14,7 +14,7 @@ const MAX_NAMED: usize = 20;
 /// Nodes that do not match, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Why, as what a sentence says of a node.
+    /// Why: the predicate of a sentence about a node.
     pub reason: String,
     /// How many they are.
     pub count: usize,

@@ -1,8 +1,8 @@
 //! Everything that one operator decides about, in one state: pools, nodes, pods and accounts.
 //!
-//! Facts go in through [`Fleet::observe`], decisions come out of [`Fleet::plan`]; there is nothing else. One owner of
-//! the whole state is what makes claims between pools, the one open creation per account and the one operation per
-//! machine simple: they are read off, never negotiated.
+//! Facts go in through [`Fleet::observe`], and decisions come out of [`Fleet::plan`]. The whole state has one owner. So
+//! claims between pools, the one open creation per account and the one operation per machine follow from it without
+//! negotiation.
 
 pub mod action;
 mod annotations;
@@ -55,7 +55,7 @@ use dns::Dns;
 use labels::NodeLabelling;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is fixed for the life of the process.
+/// Settings for the life of the process.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Which providers there are, and which can be used.
@@ -89,7 +89,7 @@ pub enum Input {
     Permit(bool),
     /// Whether Events may not be written.
     EventsDenied(bool),
-    /// The process ends: nothing is started any more but the status write that records a finished creation.
+    /// The process ends: it starts only the status write that records a finished creation.
     Draining,
     /// What the provider said about the rates of an account.
     Rate(AccountId, RateReport),
@@ -105,14 +105,14 @@ pub enum Input {
     LeasesDenied(bool),
 }
 
-/// What a plan yields.
+/// The result of a plan.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// What to do now.
+    /// The actions and Events of now.
     pub effects: Vec<Effect<Action>>,
     /// When to plan again at the latest.
     pub wake: Option<Moment>,
-    /// Something was looked at anew: snapshots may differ.
+    /// Something was evaluated again, so snapshots may differ.
     pub fresh: bool,
 }
 
@@ -274,7 +274,7 @@ impl Fleet {
         self.pools.values().filter(written).any(Pool::has_unrecorded_creation)
     }
 
-    /// Leadership begins: what a predecessor may have changed is read again before anything is decided.
+    /// Leadership begins: everything that a predecessor may have changed is read again before any decision.
     fn lead(&mut self, now: Moment) {
         self.leading = true;
         self.dirty = true;

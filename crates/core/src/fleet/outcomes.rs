@@ -1,4 +1,4 @@
-//! What the answers to actions mean, and for whom.
+//! Hands the answers to actions to the parts of the fleet that they concern.
 
 use super::Fleet;
 use super::action::Outcome;
@@ -13,7 +13,7 @@ use crate::records::action::Outcome as OfRecords;
 use crate::records::site::SiteKey;
 
 impl Fleet {
-    /// Every answer changes what is under way, so that plans are made anew even when nothing else has changed.
+    /// Every answer changes the work under way, so a plan follows even if nothing else has changed.
     pub(super) fn observe_outcome(&mut self, outcome: Outcome, at: Context) {
         self.dirty |= !matches!(outcome, Outcome::NodesCounted(_));
         match outcome {
@@ -146,8 +146,8 @@ impl Fleet {
     }
 }
 
-/// What was refused in another epoch says nothing of this one, and had no effect: it is as if nothing had been sent. All
-/// other answers count in every epoch, a purchase above all.
+/// A refusal from another epoch proves nothing in this one and had no effect, so it counts as unsent. All other answers
+/// count in every epoch, purchases above all.
 pub(super) fn judge(asked: &Epoch, present: Option<&Epoch>, failure: Option<&mut CallFailure>) {
     if present != Some(asked)
         && let Some(failure) = failure

@@ -1,4 +1,4 @@
-//! Grace of both kinds of objects: who loses the match now, whose failure has to be proved first, what users are told.
+//! Grace of both kinds of objects: which nodes lose the match now, which failures need a proof first, and the Events.
 
 use super::action::{Action, NodeReading};
 use super::{Fleet, stores};
@@ -104,7 +104,7 @@ impl Fleet {
         } else {
             return;
         };
-        // What was read for other criteria proves nothing.
+        // A read for other criteria proves nothing.
         let same =
             |criteria: &&Criteria| criteria.node_watch() == read.nodes && criteria.pod_watch() == read.pods;
         let is_same =

@@ -19,7 +19,7 @@ use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Fleet {
-    /// Decides what to do now. What is returned counts as begun: planning again without new facts returns nothing.
+    /// Decides the next actions. They count as begun: a second plan without new facts is empty.
     pub fn plan(&mut self, now: Moment) -> Plan {
         if self.dirty {
             self.forget_unwatched();
@@ -180,13 +180,14 @@ impl Fleet {
                     if *pool.creates_at() == account_id {
                         let ahead = self.others_create(uid, &account_id, &account);
                         pool.plan_creation(&mut account, &world, &named, ahead, out);
-                        // What it has just adopted nobody else may.
+                        // No other pool may adopt it too.
                         named.extend(pool.effective());
                     }
                     self.pools.insert(uid.clone(), pool);
                 }
                 let going = self.pools.values().filter(|pool| pool.deleting);
-                let all: Vec<Uid> = order.iter().cloned().chain(going.map(|pool| pool.object.uid.clone())).collect();
+                let all: Vec<Uid> =
+                    order.iter().cloned().chain(going.map(|pool| pool.object.uid.clone())).collect();
                 let going = self.pools.values_mut().filter(|pool| pool.is_going());
                 going.for_each(|pool| pool.look_after_pause(&mut account));
                 self.resolve_strangers(&all, &account_id, &mut account, &mut named, out);
@@ -282,7 +283,7 @@ impl Fleet {
                 && pool.creates_at() == account_id
             {
                 pool.end_creation(account, named, out);
-                // What it has just adopted nobody else may.
+                // No other pool may adopt it too.
                 named.extend(pool.effective());
             }
         }
@@ -304,14 +305,14 @@ impl Fleet {
         out: &mut Effects<OfAddresses>,
     ) {
         for (account_id, account) in &mut self.accounts {
-            // What no object asks for is not read.
+            // An account without an object is not read.
             let concerns = |pool: &Pool| {
                 let gives_back = pool.is_going() && pool.has_bought_in(account_id);
                 pool.spec.account_id == *account_id || pool.creates_at() == account_id || gives_back
             };
             let wanted = self.pools.values().any(concerns);
             if !wanted && account.ops().next().is_none() {
-                // Whoever asks for it later gets no answer of today's.
+                // A later request must not get today's answer.
                 account.forget_lists(now);
                 continue;
             }
@@ -319,7 +320,7 @@ impl Fleet {
         }
     }
 
-    /// Of what was sent before a pause, notes what is done.
+    /// Notes which operations from before a pause are done.
     fn note_finished(&mut self) {
         let (annotations, dns) = (&self.annotations, &self.dns);
         for (uid, pool) in self.pools.iter_mut().filter(|(_, pool)| pool.pause.holds()) {
@@ -329,7 +330,7 @@ impl Fleet {
         }
     }
 
-    /// Whether a node stands under its name, as far as its watch shows.
+    /// Whether the watch shows a node of this name.
     fn is_on_watch(&self, pool: &Pool, node: &str, uid: &Uid) -> bool {
         let key = pool.spec.criteria.as_ref().map(Criteria::node_watch);
         let store = key.and_then(|key| self.nodes.get(&key));

@@ -66,7 +66,7 @@ impl Fleet {
     fn rematch_record_set(&mut self, uid: &Uid, now: Moment) {
         let clocks = self.clocks(now);
         let Some(set) = self.record_sets.get_mut(uid) else { return };
-        // What matched by the old spec says nothing about the new one.
+        // Matches by the old spec prove nothing about the new one.
         set.matched = false;
         let Some(criteria) = &set.spec.criteria else { return };
         set.rematch(None, stores::of(&self.nodes, &self.pods, criteria), clocks);
@@ -141,13 +141,13 @@ impl Fleet {
                 Some(report) => set.render(report),
                 None if trouble.is_some() => {
                     let mut status = set.on_server.clone();
-                    // What was said of a former spec is not said of one that nobody could follow yet.
+                    // A report on a former spec does not hold for one that could not be followed yet.
                     let stale = set.on_server.observed_generation != set.generation;
                     let former = |condition: &Condition| {
                         let of_spec = [ConditionType::Ready, ConditionType::SpecValid];
                         stale && of_spec.into_iter().any(|kind| condition.is(kind))
                     };
-                    // What is unread is told anew, with its present cause.
+                    // An unread state is reported again, with its present cause.
                     let told = |condition: &Condition| {
                         let anew = [ConditionType::WatchFailing, ConditionType::Paused];
                         anew.into_iter().any(|kind| condition.is(kind)) || is_unread(condition)
@@ -261,7 +261,7 @@ fn pool_view<'a>(
     })
 }
 
-/// Exactly the addresses that are confirmed on candidates; those of which nothing is known stay as they are.
+/// Exactly the addresses that are confirmed on candidates. Addresses in an unknown state stay as they are.
 fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
     if !pool.is_live() || !pool.matched || !account.is_known() {
         return None;
@@ -278,9 +278,9 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
     })
 }
 
-/// What is to be published of a pool whose addresses were read, and cannot be read now: the token is refused, or lost a
-/// scope. Its records are changed with another token, to which that means nothing: they follow the spec, and what others
-/// change there is put right.
+/// The addresses to publish for a pool whose account was read before and cannot be read now: the token is refused, or lost
+/// a scope. Another token changes the records, and it still works. So the records follow the spec, and changes by others
+/// are corrected.
 ///
 /// Unknown keeps what was confirmed. An address that was active when last read is published, as long as its node matches;
 /// any other stays where it is published. It may serve there: its node came back, or somebody moved it by hand.
@@ -292,7 +292,7 @@ fn last_known_choice<'a>(pool: &Pool, older: impl Iterator<Item = &'a Pool>) -> 
     let ours = pool.used().into_iter().filter(|ip| !claimed.contains(ip));
     let (addresses, undecided): (BTreeSet<Address>, BTreeSet<Address>) =
         ours.partition(|ip| pool.report.placements.get(ip).is_some_and(|at| at.node().is_some()));
-    // With none, nothing that is known says what the name should hold.
+    // Without any, the wanted records are unknown.
     (!addresses.is_empty()).then_some(Choice {
         addresses,
         undecided,

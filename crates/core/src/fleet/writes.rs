@@ -99,12 +99,7 @@ impl Fleet {
     }
 
     /// Writes of the statuses of pools that are being deleted and give something back.
-    fn write_going(
-        &mut self,
-        firewalls: &mut BTreeMap<Uid, Told>,
-        now: Moment,
-        out: &mut Effects<Action>,
-    ) {
+    fn write_going(&mut self, firewalls: &mut BTreeMap<Uid, Told>, now: Moment, out: &mut Effects<Action>) {
         let draining = self.draining;
         let written = |pool: &&mut Pool| pool.is_going() && (!draining || pool.has_unrecorded_creation());
         for pool in self.pools.values_mut().filter(written) {

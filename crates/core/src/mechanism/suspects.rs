@@ -194,7 +194,7 @@ impl Suspects {
         Membership::Member
     }
 
-    /// The node matches no more.
+    /// The node no longer matches.
     fn out(
         &mut self,
         node: &NodeFacts,

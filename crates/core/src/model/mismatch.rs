@@ -24,7 +24,7 @@ pub enum Class {
     Pod,
     /// The node itself fails; it may be a reboot.
     Node,
-    /// Somebody decided that the node is to serve no more, or the node is gone: no grace.
+    /// Somebody took the node out of service, or the node is gone: no grace.
     Hard,
 }
 

@@ -173,7 +173,7 @@ pub fn addresses(records: &[Record]) -> BTreeSet<Address> {
     records.iter().filter_map(Record::address).collect()
 }
 
-/// What stands at a name after changes to `before` were answered with `answered`.
+/// The records at a name after changes to `before` were answered with `answered`.
 #[must_use]
 pub fn after(before: &[Record], changes: &[Change], answered: Vec<Record>) -> Vec<Record> {
     let touched: BTreeSet<&str> = changes

@@ -240,7 +240,7 @@ impl NodeSet {
         changed
     }
 
-    /// The node matches no more. Returns true when it did.
+    /// The node no longer matches. Returns true if it did.
     fn drop_node(&mut self, name: &str, why: Mismatch) -> bool {
         let Some(member) = self.nodes.remove(name) else { return false };
         if !member.addresses.is_empty() {

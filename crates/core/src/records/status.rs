@@ -79,7 +79,7 @@ pub enum Phase {
     },
     /// Something has to pass, or to be mended.
     Failed {
-        /// What stands in the way.
+        /// The obstacle.
         reason: Obstacle,
         /// What is wrong and what one can do.
         message: String,

@@ -82,11 +82,8 @@ fn a_deleted_pool_yields_its_name_and_its_addresses() {
     let mut world = bought(2, |_| {});
     world.begin_deletion("pool");
     world.run(5);
-    let other = RawPoolSpec {
-        ips: vec![ip(FIRST).to_string()],
-        record_set: Some(record_set("www")),
-        ..spec()
-    };
+    let other =
+        RawPoolSpec { ips: vec![ip(FIRST).to_string()], record_set: Some(record_set("www")), ..spec() };
     world.add_pool("other", other);
     world.run(200);
     assert!(!world.pools.contains_key("pool"));

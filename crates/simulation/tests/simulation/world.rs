@@ -285,7 +285,7 @@ fn a_record_of_somebody_else_that_stands_in_the_way_is_waited_for() {
     let owner = "\"heritage=external-dns,external-dns/owner=other\"";
     for name in ["edge", "a-edge"] {
         let claim = plan("external-dns claims it", vec![place(500, name, "TXT", owner)]);
-        let (stands, gone) = (format!("stands at {name}.example.net"), "RecordSetExternalDNS gone");
+        let (stands, gone) = (format!("has a TXT record at {name}.example.net"), "RecordSetExternalDNS gone");
         tells(&claim, &["place_record", "RecordSetExternalDNS = True", &stands, "Lift", gone]);
     }
 }

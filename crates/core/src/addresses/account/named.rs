@@ -103,7 +103,7 @@ impl Account {
         listed.chain(self.beliefs.keys()).chain(named).copied().collect()
     }
 
-    /// All addresses that the account is known to have, and their places: as in the last list, or as confirmed since.
+    /// All addresses that the account is known to have, with their places from the last list or a later confirmation.
     /// An address that is being moved is locked and counts as at its destination.
     #[must_use]
     pub fn seen(&self) -> BTreeMap<Address, ReservedIp> {
@@ -131,7 +131,7 @@ impl Account {
         named.any(|belief| belief.place().machine().is_some()) || foreign.any(|read| read.machine.is_some())
     }
 
-    /// Which address stands on which machine, foreign ones included.
+    /// Which machine has which address, foreign ones included.
     #[must_use]
     pub fn holders(&self) -> BTreeMap<MachineId, Address> {
         let foreign = self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));

@@ -11,24 +11,24 @@ use crate::model::ids::{Address, ObjectRef};
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More pending actions than this are looked up in the list instead of being polled one by one, and so are addresses
-/// that actions of others keep locked.
+/// If more actions than this are pending, a list replaces their polls. The same holds for addresses that actions of
+/// others keep locked.
 const MAX_POLLED: usize = 5;
 
-/// Addresses that are on no list are read singly, this many a round.
+/// Addresses that are on no list are read one by one, this many in a round.
 const SINGLES_PER_ROUND: usize = 10;
 
-/// What is left to a list is asked for singly once one takes longer than this: longer than those of a few pages do.
+/// Once a list takes longer than this, single reads replace it. A list of a few pages takes less.
 const LIST_SLOW_MS: u64 = 2_000;
 
-/// Refused, a token is tried once a minute.
+/// A refused token is retried once a minute.
 const UNAUTHORISED_INTERVAL_MS: u64 = 60_000;
 
 /// State of the reads themselves.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     list: Retry,
-    /// When the list under way was begun.
+    /// When the list under way began.
     list_in_flight: Option<Moment>,
     /// A newer list than the one under way is wanted at this moment.
     wanted: Option<Moment>,
@@ -57,7 +57,7 @@ impl Reads {
         }
     }
 
-    /// What a list that was begun before `at` cannot tell is wanted.
+    /// A list that begins at `at` or later is wanted.
     pub(super) fn want_list(&mut self, at: Moment) {
         self.list_by(at);
         if self.list_in_flight.is_some_and(|begun| begun < at) {
@@ -65,7 +65,7 @@ impl Reads {
         }
     }
 
-    /// One that is begun now answers what was wanted until now.
+    /// A list begins now and meets every wish so far.
     fn list_begun(&mut self, now: Moment) {
         self.list_in_flight = Some(now);
         self.wanted = self.wanted.filter(|wanted| *wanted > now);
@@ -84,12 +84,12 @@ impl Reads {
         self.list.failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
     }
 
-    /// Lists answer: neither did the last one fail, nor is one under way for long.
+    /// Lists work: the last one succeeded, and none has been under way for long.
     fn lists_answer(&self, now: Moment) -> bool {
         !self.list.is_failing() && self.list_slow_at().is_none_or(|slow| slow > now)
     }
 
-    /// When the list under way will have taken long.
+    /// When the list under way counts as slow.
     fn list_slow_at(&self) -> Option<Moment> {
         self.list_in_flight.map(|begun| begun.plus_millis(LIST_SLOW_MS))
     }
@@ -180,7 +180,7 @@ impl Reads {
     }
 }
 
-/// What it takes to plan reads.
+/// The inputs for planning reads.
 struct Turn<'a> {
     now: Moment,
     out: &'a mut Effects<Action>,
@@ -226,12 +226,12 @@ impl Account {
         }
     }
 
-    /// Without the scope a list says nothing, nor while one waits for the proof of it.
+    /// A list proves nothing without the scope, or while another list waits for the proof.
     fn lists_say_nothing(&self) -> bool {
         self.machine_read == MachineRead::Missing || self.unproved.is_some()
     }
 
-    /// A list tells soon where addresses are.
+    /// A list will soon show where addresses are.
     fn lists_tell(&self, now: Moment) -> bool {
         let whole = !self.lists_contradict_themselves();
         whole && !self.lists_say_nothing() && self.reads.lists_answer(now)
@@ -243,13 +243,13 @@ impl Account {
         self.pending(false) > MAX_POLLED && self.lists_tell(now) && self.is_authorised()
     }
 
-    /// How many actions are pending, with those that only a poll can tell of or without.
+    /// How many actions are pending, with or without those that only a poll can show.
     fn pending(&self, with_direct: bool) -> usize {
         let polled = self.ops.values().filter_map(|op| op.poll_due(false));
         polled.filter(|(_, _, directly)| with_direct || !directly).count()
     }
 
-    /// Addresses that actions of others keep locked, where they are many: one list looks at all of them.
+    /// Many addresses that actions of others keep locked: one list covers all of them.
     fn locked_by_others(&self) -> BTreeSet<Address> {
         let looked_at = |ip: &Address, belief: &Belief| {
             belief.look_due().is_some() && !belief.is_unlisted() && !self.ops.contains_key(ip)

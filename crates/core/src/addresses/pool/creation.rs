@@ -92,8 +92,8 @@ impl Pool {
         created.any(|created| !self.on_server.remembers(created.ip) && !in_spec(created.written))
     }
 
-    /// The account that answers for the creation under way, else for the next one: an edit of `spec.provider` does not
-    /// change what was asked of whom.
+    /// The account of the creation under way, or else of the next one. An edit of `spec.provider` does not change the
+    /// account of a request that was sent.
     #[must_use]
     pub fn creates_at(&self) -> &AccountId {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
@@ -107,8 +107,8 @@ impl Pool {
         self.spec.desired.map_or(0, |desired| desired.saturating_sub(self.effective().len()))
     }
 
-    /// How far this pool is with a creation, for the other pools of the account. An intent that the server does not
-    /// take holds nobody up: what others buy meanwhile makes it a new one before it is sent.
+    /// How far this pool is with a creation, for the other pools of the account. An intent that the server refuses
+    /// delays no other pool: if others buy meanwhile, a new intent replaces it before the request.
     #[must_use]
     pub fn purchase(&self) -> Purchase {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
@@ -192,7 +192,7 @@ impl Pool {
                 !gone && free && !named.contains(ip)
             })
             .collect();
-        // What this list leaves out is neither adopted nor given up before another list agrees.
+        // Another list has to agree before an address that this one leaves out is adopted or given up.
         if left.len() <= 1 && left.iter().all(|ip| listed.contains_key(ip)) {
             memory.intent = None;
             for ip in left {
@@ -285,7 +285,7 @@ impl Pool {
             return;
         }
         if !account.known_with(named).is_subset(&intent.known) {
-            // Pools or people have bought meanwhile: a new intent tells theirs from what this request brings.
+            // Pools or people have bought meanwhile: a new intent tells their addresses from the one of this request.
             self.forget_intent();
             self.announce(account, world, named, others, out);
             return;
@@ -323,7 +323,7 @@ impl Pool {
             .filter(|read| read.machine.is_none() && read.region == intent.region)
             .map(|read| read.ip)
             .collect();
-        // A list that leaves out what a former one shows is not believed until another agrees.
+        // If a list leaves out an address of an earlier one, another list has to agree first.
         let Search { found, doubted, away } = &mut self.creation.search;
         let is_open = |ip: &&Address| {
             let there = listed.contains_key(ip);
@@ -346,7 +346,8 @@ impl Pool {
         self.creation.search = Search::default();
         self.creation.stage = Progress::Idle;
         if new.len() > 1 {
-            let message = format!("one of {} may be ours; put it into spec.ips", name_all(&new));
+            let message =
+                format!("the creation may have made one of {}; put that one into spec.ips", name_all(&new));
             intent.uncertain = Some(new);
             out.tell([self.notice(true, EventReason::CreationUncertain, "addresses", message)]);
         } else {
@@ -359,7 +360,8 @@ impl Pool {
 
     fn adopt(&mut self, ip: Address, out: &mut Effects<Action>) {
         if self.deleting {
-            let what = format!("{ip} was created for this pool, which is being deleted, and stays in the account");
+            let what =
+                format!("{ip} was created for this pool, which is being deleted, and stays in the account");
             let message = format!("{what}: put it into another pool's spec.ips, or delete it there");
             out.tell([self.notice(true, EventReason::CreatedWithoutPool, ip, message)]);
             return;
@@ -382,8 +384,8 @@ impl Pool {
         }
     }
 
-    /// What was seen of addresses of unknown origin at another provider's account is out of date by the time that the
-    /// pool asks that provider again.
+    /// Drops the sightings of addresses of unknown origin at the former account. They will be out of date when the pool
+    /// asks that provider again.
     pub(super) fn account_changed(&mut self) {
         self.creation.sightings = Sightings::default();
     }
@@ -395,14 +397,14 @@ impl Pool {
         }
     }
 
-    /// What was refused for want of rights is due at once: there is another token, or another creation was accepted.
+    /// A creation that lacked rights is due at once: there is another token, or another creation was accepted.
     pub(super) fn forgive_token_creating(&mut self) {
         if self.creation.failure.take_if(|(kind, _)| *kind == FaultKind::Unauthorised).is_some() {
             self.request_changed();
         }
     }
 
-    /// The status cannot be written. An intent that never was is taken back, so that it holds nobody else up.
+    /// The status cannot be written. An intent that the server never had is withdrawn, so that it delays no other pool.
     pub fn status_refused(&mut self, at: Context) {
         if self.creation.stage == Progress::Announcing {
             self.forget_intent();

@@ -1,4 +1,4 @@
-//! Holders that stopped matching since the last plan: why, and what becomes of their addresses.
+//! Holders that stopped matching since the last plan: why, and where their addresses go.
 //!
 //! Owns the one message for each plan. Does not decide who gets an address.
 
@@ -39,7 +39,7 @@ pub(crate) fn summary(told: &[(String, String)], many: &str) -> Option<String> {
 pub struct Loss {
     /// Its name.
     pub node: String,
-    /// Why it matches no more.
+    /// Why it no longer matches.
     pub why: Mismatch,
     /// Since when; at the end of its grace, if it had one.
     pub at: Moment,
@@ -47,7 +47,7 @@ pub struct Loss {
     pub noticed: Moment,
 }
 
-/// Losses that are not told yet, by what was lost.
+/// Losses without an Event yet, by address.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     lost: BTreeMap<Address, Loss>,
@@ -78,7 +78,7 @@ impl Pool {
         }
     }
 
-    /// The candidate is none any more. Returns true when it was one.
+    /// The node is no longer a candidate. Returns true if it was one.
     pub(super) fn drop_candidate(&mut self, name: &str, why: Mismatch, now: Moment) -> bool {
         let Some(candidate) = self.candidates.remove(name) else { return false };
         if let Some(ip) = candidate.holds {
@@ -87,8 +87,8 @@ impl Pool {
         true
     }
 
-    /// The Event of the holders that lost their match, after the plan that follows it. What came back meanwhile, or is
-    /// used no more, is no loss.
+    /// The Event about holders that lost their match, after the plan that follows. A holder that matches again, or whose
+    /// address is no longer used, is no loss.
     pub(crate) fn tell_losses(&mut self, account: &Account, now: Moment) -> Option<Notice> {
         if self.losses.lost.is_empty() {
             return None;
@@ -146,7 +146,7 @@ impl Pool {
             (OpKind::Unassign { successor: Some(successor) }, ..) => format!("makes room for {successor}"),
             (OpKind::Unassign { successor: None }, ..) => "is given back".to_owned(),
             (OpKind::Assign, Some(Loss { node, why, .. }), _) => format!("{node} {why}"),
-            (OpKind::Assign, None, Some(_)) => "stood on no matching node".to_owned(),
+            (OpKind::Assign, None, Some(_)) => "was on no matching node".to_owned(),
             (OpKind::Assign, None, None) => "was unassigned".to_owned(),
         };
         let moved = match (left, &op.from) {

@@ -1,4 +1,4 @@
-//! What a pool has to remember across restarts, and how that is kept true. It lives in the object's status.
+//! The memory of a pool across restarts, and how it stays true. The object's status holds it.
 
 use super::Pool;
 use super::spec::ReclaimPolicy;
@@ -68,7 +68,7 @@ impl Intent {
     }
 }
 
-/// What a pool remembers.
+/// The memory of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Memory {
     /// Created addresses, in order of creation.
@@ -127,7 +127,7 @@ impl Memory {
 }
 
 impl Pool {
-    /// Keeps the memory true: what is let go, released or gone for good.
+    /// Keeps the memory true for addresses that are given up, released or gone for good.
     pub fn keep_memory(
         &mut self,
         account: &Account,
@@ -135,12 +135,12 @@ impl Pool {
         others_visible: bool,
     ) {
         if self.raw.is_err() || self.spec.is_frozen() {
-            // What cannot be read or followed says nothing about what was let go.
+            // A spec that cannot be read or followed gives nothing up.
             return;
         }
         let without_memory = self.memory.is_none() && self.spec.desired.is_some();
         let mut memory = self.memory.clone().unwrap_or_else(|| {
-            // Whoever made them: without our memory, the addresses of a pool that creates count as created.
+            // Without our memory, the addresses of a pool that creates count as created, whatever their origin.
             let mut memory = Memory::default();
             if self.spec.desired.is_some() {
                 self.spec.ips.iter().for_each(|ip| memory.remember(*ip, true));
@@ -165,7 +165,7 @@ impl Pool {
         named.for_each(|created| created.written = true);
         self.memory = Some(memory);
         let effective: BTreeSet<Address> = self.effective().into_iter().collect();
-        // Where our memory was lost, what the status shows may have been created and not let go.
+        // If our memory was lost, addresses in the status may be created ones that were not given up.
         let let_go = |ip: &&Address| {
             !without_memory || self.spec.released.contains(ip) || self.named_first.contains(ip)
         };
@@ -178,7 +178,7 @@ impl Pool {
                 let standing = match account.place(*ip) {
                     Place::Unknown => true,
                     Place::Absent => !(others_visible && gone),
-                    // What is on its way may come to stand on a node of ours.
+                    // An address on its way may arrive on a node of ours.
                     Place::Present { machine, locked, .. } => machine.is_some() || *locked,
                 };
                 (standing || account.op(*ip).is_some())
@@ -186,7 +186,7 @@ impl Pool {
                     && !named_elsewhere.contains(ip)
             });
         }
-        // What failed for an address that was let go still says when it may be tried again.
+        // Failures of an address that was given up still delay its next request.
         let former = self.former();
         self.ips.retain(|ip, _| effective.contains(ip) || former.contains(ip));
         self.effective_before = effective.difference(named_elsewhere).copied().collect();

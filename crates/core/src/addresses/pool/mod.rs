@@ -1,8 +1,7 @@
-//! One `FloatingIPPool`: its spec, its memory, its candidates, and what is decided for it.
+//! One `FloatingIPPool`: its spec, its memory, its candidates, and its decisions.
 //!
-//! Invariants: an assignment that stands between a used address and a candidate is never moved, but by hand; only
-//! addresses of this pool are given out, and only to candidates; nothing is done before the nodes and the account are
-//! known.
+//! Invariants: a used address leaves a candidate only by a move by hand. The pool assigns only its own addresses, and
+//! only to candidates. It does nothing before the nodes and the account are known.
 
 mod absences;
 pub mod assign;
@@ -84,7 +83,7 @@ impl Candidate {
     }
 }
 
-/// What the pool knows of one of its addresses beside the account's belief.
+/// The pool's knowledge about one of its addresses, beside the account's belief.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IpRecord {
     /// When its node stopped matching, as a count; 0 for before we looked.
@@ -99,7 +98,7 @@ pub struct IpRecord {
     pub behind: Option<Behind>,
     /// Nodes that lately could not have it, for reasons that may be the address's.
     pub refused_by: BTreeSet<Uid>,
-    /// The matching node that it stood on last, and why that matches no more.
+    /// The matching node that had it last, and why that node no longer matches.
     pub left: Option<losses::Loss>,
     /// Assignments that succeeded, since the process started.
     pub assignments: u64,
@@ -130,7 +129,7 @@ pub struct Pool {
     raw: Result<spec::RawPoolSpec, String>,
     /// Counts changes of the spec.
     spec_version: u64,
-    /// What has to survive a restart; `None` before the first plan when the status carries none.
+    /// The memory that has to survive a restart. `None` before the first plan if the status has none.
     memory: Option<Memory>,
     /// The status as the server has it.
     pub(crate) on_server: PoolStatus,
@@ -144,7 +143,7 @@ pub struct Pool {
     node_failures: BTreeMap<Uid, Failure<String>>,
     /// Nodes that go behind the others.
     behind: BTreeMap<Uid, Behind>,
-    /// Nodes that made room for an address, which nobody else may have before them.
+    /// Nodes that made room for an address. They get it before all others.
     roomy: BTreeMap<Uid, Address>,
     /// Moves that wait for labels of nodes to go.
     unlabelling: labels::Unlabelling,
@@ -155,11 +154,11 @@ pub struct Pool {
     last_assigned: Option<Moment>,
     /// When the candidates last changed.
     changed_at: Moment,
-    /// What the last plan found.
+    /// The findings of the last plan.
     pub(crate) report: Report,
-    /// What the last plan rendered of addresses and nodes, which every status says.
+    /// The part of the status about addresses and nodes, as the last plan rendered it.
     pub(crate) shown: PoolStatus,
-    /// Holders that stopped matching, until that is told.
+    /// Holders that stopped matching, until an Event says so.
     losses: losses::Losses,
     /// Addresses taken from one node to another since the process started, by the reason.
     pub(crate) moves: BTreeMap<&'static str, u64>,
@@ -179,7 +178,7 @@ pub struct Pool {
     writes: Writes<PoolStatus>,
     /// Addresses that were effective when last planned: one that leaves is let go.
     effective_before: BTreeSet<Address>,
-    /// What `spec.ips` named when the memory was taken from the status.
+    /// The addresses in `spec.ips` when the memory was taken from the status.
     named_first: BTreeSet<Address>,
     unread: bool,
     counter: u64,
@@ -245,7 +244,7 @@ impl Pool {
         }
     }
 
-    /// Leadership begins: what was known before says nothing about now.
+    /// Leadership begins: earlier knowledge no longer counts.
     pub fn distrust(&mut self) {
         self.matched = false;
         self.conditions = None;
@@ -279,12 +278,12 @@ impl Pool {
             Err(message) => self.spec.unreadable(message),
         };
         if criteria != self.spec.criteria {
-            // What was not there before was not edited.
+            // An object that is new was not edited.
             self.losses.edited |= criteria.is_some();
             self.no_match.forget();
         }
         if self.spec.criteria.is_none() {
-            // What stands stays: the last criteria that could be read go on saying which nodes match.
+            // Existing assignments are kept: the last valid criteria still decide which nodes match.
             self.spec.criteria = criteria;
         }
         if request != (self.spec.region.clone(), self.spec.desired) {
@@ -298,7 +297,7 @@ impl Pool {
         true
     }
 
-    /// Every address that counts, in order: `spec.ips`, then what was created.
+    /// Every address that counts, in order: `spec.ips`, then the created ones.
     #[must_use]
     pub fn effective(&self) -> Vec<Address> {
         let written = self.spec.ips.iter().copied();
@@ -363,7 +362,7 @@ impl Pool {
         self.candidates.iter().find(|(_, candidate)| candidate.machine.as_ref() == Some(machine))
     }
 
-    /// What a user reads of a wait.
+    /// The message for users about a wait.
     pub(crate) fn text_of(&self, wait: &Wait) -> String {
         wait.text(self.spec.noun())
     }
@@ -424,7 +423,7 @@ impl Pool {
         changed
     }
 
-    /// What failed on nodes that are gone must not be remembered for ever.
+    /// Forgets failures on nodes that are gone.
     fn forget_failures_of_others(&mut self, nodes: &NodeStore, now: Moment) {
         if self.node_failures.is_empty() && self.behind.is_empty() && !self.suspects.remembers_nodes() {
             return;

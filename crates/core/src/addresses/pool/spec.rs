@@ -1,4 +1,4 @@
-//! From the words of a `FloatingIPPool`'s spec to what the planner works with, and to the list of what is wrong.
+//! Parses the spec of a `FloatingIPPool` into the planner's input and a list of mistakes.
 //!
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
@@ -50,12 +50,12 @@ pub struct RawPoolSpec {
     pub firewall: Option<RawFirewall>,
 }
 
-/// What the planner works with.
+/// The planner's input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolSpec {
     /// The account of addresses, whose provider may be unknown.
     pub account_id: AccountId,
-    /// The machines on which that provider's addresses stand, if it has any.
+    /// The kind of machine that has that provider's addresses, if it has any.
     pub machines: Option<&'static MachineKind>,
     /// Region in which missing addresses are created.
     pub region: Option<String>,
@@ -112,7 +112,7 @@ impl PoolSpec {
         self.machines.map_or("machine", |machines| machines.noun)
     }
 
-    /// Reads what was written.
+    /// Parses a spec.
     #[must_use]
     pub fn parse(raw: &RawPoolSpec, providers: &Providers) -> Self {
         let mut spec = Self { account_id: AccountId::from(&raw.provider), ..Self::default() };
@@ -248,7 +248,7 @@ impl PoolSpec {
                 self.problem(Scope::Creation, "spec.region", message);
             }
             None if raw.ips.is_empty() => {
-                let message = "neither desiredIPs nor ips says which addresses to use; set one of them";
+                let message = "set spec.ips or spec.desiredIPs";
                 self.problem(Scope::Pool, "spec.ips", message);
             }
             Some(_) | None => {}

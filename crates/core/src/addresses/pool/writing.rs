@@ -1,4 +1,4 @@
-//! Writes of a pool's status and of its `spec.ips`: what is due, and what an answer leaves.
+//! Writes of a pool's status and of its `spec.ips`: which are due, and the effect of their answers.
 
 use super::Pool;
 use super::status::PoolStatus;
@@ -10,7 +10,7 @@ use crate::model::moment::{Context, Moment};
 use std::collections::BTreeSet;
 
 impl Pool {
-    /// Notes what the status is to say, which counts as sent if it is returned.
+    /// Notes the wanted status. It counts as sent if it is returned.
     ///
     /// # Errors
     /// Not yet: the moment when it may be written, or `None` while another write is under way.

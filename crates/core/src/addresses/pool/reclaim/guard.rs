@@ -33,7 +33,8 @@ impl Pool {
 
     /// Whether the deletion of the object has to wait. `firewalls`: firewalls of the pool stand, or may stand.
     fn is_to_wait(&self, firewalls: bool) -> bool {
-        let open = self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).is_some_and(Intent::is_open);
+        let open =
+            self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).is_some_and(Intent::is_open);
         let firewalls = firewalls && !(self.deleting && self.keeps_something());
         self.asks_for_deletions() && (open || self.purchased().next().is_some() || firewalls)
     }
@@ -58,11 +59,7 @@ impl Pool {
     ///
     /// # Errors
     /// Not yet: the moment when it may be written, or `None` while another write is under way.
-    pub(crate) fn due_guard(
-        &mut self,
-        firewalls: bool,
-        now: Moment,
-    ) -> Result<Option<bool>, Option<Moment>> {
+    pub(crate) fn due_guard(&mut self, firewalls: bool, now: Moment) -> Result<Option<bool>, Option<Moment>> {
         if self.unread || self.raw.is_err() {
             return Ok(None);
         }

@@ -131,8 +131,8 @@ impl Pool {
         let on_server =
             |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.purchase_of(ip).is_some());
         let due = |purchased: &&Purchased| {
-            let let_go = purchased.account_id == self.spec.account_id
-                && self.spec.released.contains(&purchased.ip);
+            let let_go =
+                purchased.account_id == self.spec.account_id && self.spec.released.contains(&purchased.ip);
             (self.deleting || let_go) && on_server(purchased.ip)
         };
         let due = self.purchased().filter(|_| self.gives_back()).filter(due);

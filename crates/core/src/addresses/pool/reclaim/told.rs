@@ -43,7 +43,8 @@ impl Pool {
             giving().filter_map(|(ip, giving)| Some(format!("{ip} {}", giving.step?.text()))).collect();
         let firewalls = self.gives_up_firewalls() && !self.on_server.firewalls.is_empty();
         if steps.is_empty() && firewalls {
-            let message = "every address is given back; the firewalls of the pool are being removed".to_owned();
+            let message =
+                "every address is given back; the firewalls of the pool are being removed".to_owned();
             conditions.push(Condition::new(Reclaiming::InProgress, message));
         }
         if !steps.is_empty() {
