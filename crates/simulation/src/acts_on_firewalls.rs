@@ -2,18 +2,9 @@
 
 use super::bed::Bed;
 use super::plan::Act;
-use super::scene::{API_VERSION, TAG, USER_NAMESPACE};
+use super::scene::{API_VERSION, TAG, USER_NAMESPACE, firewall_prefix};
 use flipop_apiserver::Key;
 use flipop_cloud::FirewallView;
-
-/// Letters of a pool's uid in the names of its firewalls.
-const UID_CHARS: usize = 8;
-
-/// What the names of a pool's firewalls begin with.
-pub(super) fn prefix(uid: &str) -> String {
-    let start: String = uid.chars().take(UID_CHARS).collect();
-    format!("flipop-{start}-")
-}
 
 impl Bed {
     /// Applies an act, and tells the judge that it was somebody else's.
@@ -58,7 +49,7 @@ impl Bed {
     fn firewalls_of(&self, pool: &str) -> Vec<FirewallView> {
         let object = self.api.object(API_VERSION, "FloatingIPPool", &Key::new(USER_NAMESPACE, pool));
         let uid = object.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str());
-        let Some(prefix) = uid.map(prefix) else { return Vec::new() };
+        let Some(prefix) = uid.map(firewall_prefix) else { return Vec::new() };
         self.cloud.firewalls().into_iter().filter(|found| found.name.starts_with(&prefix)).collect()
     }
 }

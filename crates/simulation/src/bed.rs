@@ -7,7 +7,7 @@ use super::judge::{Judge, Violation, dns};
 use super::network::Network;
 use super::plan::{Plan, Side};
 use super::replica::Replica;
-use super::scene::{TOKENS, token_name, zone_of};
+use super::scene::{EPOCH_MS, TOKENS, epoch, token_name, zone_of};
 use super::story::Story;
 use super::{frames, furnish};
 use flipop_apiserver::{ApiServer, View};
@@ -16,9 +16,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-
-/// The wall clock at the start of every run, in milliseconds since 1970.
-const EPOCH_MS: i64 = 1_790_000_000_000;
 
 /// How long an action of the provider takes unless the plan says otherwise.
 const ACTION_MS: u64 = 900;
@@ -67,11 +64,6 @@ pub(super) struct Bed {
     undone: u64,
     /// Other people's records.
     pub(super) foreign: BTreeMap<Provider, Vec<RecordView>>,
-}
-
-/// When the world begins.
-pub(super) fn epoch() -> jiff::Timestamp {
-    jiff::Timestamp::from_millisecond(EPOCH_MS).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
 }
 
 impl Bed {

@@ -8,6 +8,7 @@
 mod act;
 mod acts;
 mod acts_on_firewalls;
+pub mod ailments;
 mod asks;
 mod bed;
 mod dice;
@@ -20,7 +21,7 @@ pub mod generate;
 mod judge;
 mod line;
 mod logs;
-pub mod machines;
+mod machines;
 mod mistakes;
 mod network;
 pub mod news;

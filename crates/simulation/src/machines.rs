@@ -1,18 +1,17 @@
-//! The machines under the nodes: which of them live, what the way to them loses, and the Leases that their kubelets renew.
+//! The machines under the nodes at work: their answers to checks, and the Leases that their kubelets renew.
 //!
 //! Invariant: what a machine does and what its way loses depends on the plan alone.
 
-use super::bed::epoch;
+use super::ailments::Way;
 use super::dice::roll;
 use super::judge::Process;
 use super::network::Network;
+use super::scene::epoch;
 use flipop::probe::{Call, Probe};
 use flipop_apiserver::{ApiServer, Key};
 use flipop_core::model::node_check::CheckOutcome;
 use futures::future::{BoxFuture, pending};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What a kubelet leaves between two renewals.
@@ -35,110 +34,19 @@ const ROUND_TRIP_MS: u64 = 8;
 
 const LEASE: (&str, &str) = ("coordination.k8s.io/v1", "Lease");
 
-/// What happens to machines and on the ways to them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Machines {
-    /// Kubelets renew Leases.
-    #[serde(default)]
-    pub kubelets: bool,
-    /// What is wrong, and when.
-    #[serde(default)]
-    pub ailments: Vec<Ailment>,
-}
-
-impl Machines {
-    /// Nothing is said of machines.
-    #[must_use]
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// Something that is wrong for a while.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ailment {
-    /// From when.
-    pub from_ms: u64,
-    /// Until when.
-    pub to_ms: u64,
-    /// Of which node; absent: of all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node: Option<String>,
-    /// As which replica sees it; absent: as all do. Kubelets have no replica.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replica: Option<usize>,
-    /// What.
-    pub ail: Ail,
-}
-
-/// What can be wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Ail {
-    /// So many of a hundred packets are lost, of checks and of renewals.
-    Loss {
-        /// Percent.
-        percent: u64,
-    },
-    /// Checks alone are lost.
-    Deaf,
-    /// Checks take up to so much longer.
-    Late {
-        /// Milliseconds.
-        ms: u64,
-    },
-    /// The kubelet renews nothing.
-    Idle,
-    /// The kubelet renews this seldom.
-    Slow {
-        /// Milliseconds.
-        every_ms: u64,
-    },
-    /// Checks fail on the side of the operator.
-    OwnFault,
-}
-
-/// How the way to a machine is at one moment.
-#[derive(Debug, Clone, Copy, Default)]
-struct Way {
-    loss: u64,
-    late_ms: u64,
-    deaf: bool,
-    idle: bool,
-    own_fault: bool,
-    every_ms: Option<u64>,
-}
-
-/// The machines as they are.
-#[derive(Debug, Default)]
-pub(super) struct State {
-    dead: BTreeSet<String>,
-    /// Packets that dice were rolled for.
-    packets: u64,
-}
-
 impl Network {
     /// The machine of a node dies, or comes back.
     pub(super) fn set_dead(&self, node: &str, dead: bool) {
-        let mut machines = self.machines();
-        if dead {
-            machines.dead.insert(node.to_owned());
-        } else {
-            machines.dead.remove(node);
-        }
+        self.machines().set_dead(node, dead);
     }
 
     fn is_dead(&self, node: &str) -> bool {
-        self.machines().dead.contains(node)
+        self.machines().is_dead(node)
     }
 
     /// A number of its own for each packet.
     fn next_packet(&self) -> u64 {
-        let mut machines = self.machines();
-        machines.packets += 1;
-        machines.packets
+        self.machines().next_packet()
     }
 
     /// A process has the answer to a check.
@@ -155,24 +63,10 @@ impl Network {
     }
 
     fn way(&self, node: &str, replica: Option<usize>) -> Way {
-        let now_ms = self.now_ms();
-        let mut way = Way::default();
-        for Ailment { from_ms, to_ms, node: of, replica: seen, ail } in &self.plan().machines.ailments {
-            let now = (*from_ms..*to_ms).contains(&now_ms);
-            let here = of.as_deref().is_none_or(|of| of == node);
-            if !now || !here || (seen.is_some() && *seen != replica) || self.faults_are_over() {
-                continue;
-            }
-            match *ail {
-                Ail::Loss { percent } => way.loss = way.loss.max(percent),
-                Ail::Deaf => way.deaf = true,
-                Ail::Late { ms } => way.late_ms = way.late_ms.max(ms),
-                Ail::Idle => way.idle = true,
-                Ail::Slow { every_ms } => way.every_ms = Some(every_ms),
-                Ail::OwnFault => way.own_fault = true,
-            }
+        if self.faults_are_over() {
+            return Way::default();
         }
-        way
+        self.plan().machines.way(self.now_ms(), node, replica)
     }
 
     fn lost(&self, way: Way) -> bool {

@@ -3,11 +3,11 @@
 //! Every call passes here when it is sent, when it takes effect and when it ends. So the judge and the story hear of it
 //! here too. Invariant: the fate of a call depends only on the plan and the call's number.
 
+use super::ailments;
 use super::dice::{Fingerprint, roll};
 use super::diff;
 use super::facts::{Facts, Kind};
 use super::judge::{Ending, Judge, Process};
-use super::machines;
 use super::plan::{Fault, On, Plan, Side, Then};
 use super::story::Story;
 use flipop::signal;
@@ -134,7 +134,7 @@ struct Inner {
     story: Story,
     links: Vec<signal::Sender<Link>>,
     state: Mutex<State>,
-    machines: Mutex<machines::State>,
+    machines: Mutex<ailments::State>,
     tracker: TaskTracker,
 }
 
@@ -191,7 +191,7 @@ impl Network {
     }
 
     /// The machines under the nodes.
-    pub(super) fn machines(&self) -> MutexGuard<'_, machines::State> {
+    pub(super) fn machines(&self) -> MutexGuard<'_, ailments::State> {
         self.0.machines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

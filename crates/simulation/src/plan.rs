@@ -4,7 +4,7 @@
 //! else.
 
 pub use super::act::{Act, Side};
-pub use super::machines::{Ail, Ailment, Machines};
+pub use super::ailments::{Ail, Ailment, Machines};
 use flipop_cloud::Provider;
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,6 @@
 use super::manifest::{DEFAULT_NAMESPACE, Document};
 use super::pools::{RECORD_SET_KIND, parsed};
 use super::specs::{pool_spec, raw_spec};
-use super::stage::USERS_FIREWALL;
 use super::zones::{self, Zone};
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::firewalls::spec::FirewallSpec;
@@ -17,6 +16,9 @@ use flipop_core::model::matching::Criteria;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+
+/// The firewall that a managed cluster gives its droplets by a tag.
+pub(super) const USERS_FIREWALL: (&str, &str) = ("k8s-worker", "k8s");
 
 /// The region of a pool that names none.
 const DEFAULT_REGION: &str = "nyc3";

@@ -5,7 +5,7 @@
 
 use super::DemoError;
 use super::access::Access;
-use super::cast::{Address, Cast, Node, Pod};
+use super::cast::{Address, Cast, Node, Pod, USERS_FIREWALL};
 use super::manifest::{DEFAULT_NAMESPACE, Document};
 use super::operators::{Operators, Surroundings};
 use super::sets;
@@ -36,9 +36,6 @@ const ACTION_MS: u64 = 900;
 
 /// How long a change of a firewall takes to reach its droplets.
 const FIREWALL_MS: u64 = 500;
-
-/// The firewall that a managed cluster gives its droplets by a tag.
-pub(super) const USERS_FIREWALL: (&str, &str) = ("k8s-worker", "k8s");
 
 /// How long each answer of a provider takes.
 const LATENCY_MS: u64 = 50;

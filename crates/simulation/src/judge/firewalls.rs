@@ -10,8 +10,8 @@ use super::selector::selects;
 use super::since::Since;
 use super::truth::{Node, Pool};
 use super::validity::{field, text};
-use crate::acts_on_firewalls::prefix;
 use crate::facts::{Facts, Kind};
+use crate::scene::firewall_prefix;
 use flipop_cloud::{FirewallView, Provider};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,7 +140,7 @@ impl Judge {
         let Some(name) = new.or(old).map(|view| view.name.as_str()) else { return };
         let from_ms = self.blindness.since(now_ms).saturating_sub(LATE_MS);
         let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);
-        let of = |pool: &&Pool| !pool.uid.is_empty() && name.starts_with(&prefix(&pool.uid));
+        let of = |pool: &&Pool| !pool.uid.is_empty() && name.starts_with(&firewall_prefix(&pool.uid));
         let pools: Vec<&Pool> = self.truth.pools.values().chain(former).filter(of).collect();
         let Some(pool) = pools.first() else {
             wrong.push(format!("{name} is made, changed or deleted, and no pool owns it"));
@@ -301,8 +301,9 @@ pub(super) fn check(judge: &Judge, all: &mut Vec<String>) {
 fn check_pool(judge: &Judge, pool: &Pool, all: &mut Vec<String>) {
     let name = &pool.name;
     let asked = rules(&pool.spec);
+    let prefix = firewall_prefix(&pool.uid);
     let own: Vec<&FirewallView> =
-        judge.walls.views.values().filter(|view| view.name.starts_with(&prefix(&pool.uid))).collect();
+        judge.walls.views.values().filter(|view| view.name.starts_with(&prefix)).collect();
     let entries = field(&pool.status, "/firewalls").and_then(Value::as_array).into_iter().flatten();
     let told: BTreeSet<(&str, &str)> =
         entries.map(|entry| (text(entry, "/id"), text(entry, "/name"))).collect();

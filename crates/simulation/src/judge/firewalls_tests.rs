@@ -2,9 +2,8 @@
 
 use super::tests::{A, Court, IP, POOL};
 use super::{firewalls, pauses};
-use crate::acts_on_firewalls::prefix;
 use crate::furnish;
-use crate::scene::REGION;
+use crate::scene::{REGION, firewall_prefix};
 use serde_json::{Value, json};
 
 const ALL: &str = "0.0.0.0/0";
@@ -29,7 +28,7 @@ impl Walled {
         court.hear(2_000, false);
         court.judge.firewalls_by_hand(2_000);
         let uid = court.judge.truth.pools["pool"].uid.clone();
-        let name = format!("{}1", prefix(&uid));
+        let name = format!("{}1", firewall_prefix(&uid));
         let ours = court.cloud.add_firewall(&name, &droplets, &[]).unwrap();
         court.cloud.open_port(&ours, "tcp", "443", ALL);
         court.cloud.close_port(&ours, "tcp", "22");
@@ -224,7 +223,7 @@ async fn in_the_end_the_ports_are_open_exactly_where_they_are_asked_for() {
     };
     let told = |walled: &mut Walled, conditions: Value| {
         let uid = walled.court.judge.truth.pools["pool"].uid.clone();
-        let entry = json!([{ "id": walled.ours, "name": format!("{}1", prefix(&uid)) }]);
+        let entry = json!([{ "id": walled.ours, "name": format!("{}1", firewall_prefix(&uid)) }]);
         let status = json!({ "firewalls": entry, "conditions": conditions });
         walled.court.patch(POOL, "pool", "status", json!({ "status": Value::Null }), "flipop");
         walled.court.patch(POOL, "pool", "status", json!({ "status": status }), "flipop");
