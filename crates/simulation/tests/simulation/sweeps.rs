@@ -243,7 +243,7 @@ fn a_port_that_is_asked_for_stays_open_whatever_happens_at_any_call() {
 #[test]
 fn a_port_that_is_asked_for_stays_open_whatever_a_watch_or_a_list_hides() {
     let spare = Spare { assigns: 1, records: 6, writes: 12, annotations: 0, same_end: true };
-    sweep(workloads::firewalls(), sweep::lags, spare, 50);
+    sweep(workloads::firewalls(), sweep::lags, spare, 40);
     sweep(workloads::firewalls(), sweep::blindness, spare, 200);
 }
 
