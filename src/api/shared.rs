@@ -74,12 +74,12 @@ pub struct NodeCheck {
     /// Seconds from one check of a node that serves to the next. Other nodes are checked every 10 seconds. Range: 0.5 to
     /// 10. Default: 1.
     #[serde(default, serialize_with = "lenient::write_number", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0.5, max = 10.0))]
+    #[schemars(range(min = 0.5, max = 10))]
     pub period_seconds: Option<f64>,
 
     /// Seconds after which a check without an answer has failed. Range: 0.1 to 10. Default: 1.
     #[serde(default, serialize_with = "lenient::write_number", skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0.1, max = 10.0))]
+    #[schemars(range(min = 0.1, max = 10))]
     pub timeout_seconds: Option<f64>,
 
     /// Checks in a row that have to fail at the least. Range: 2 to 10. Default: 3.

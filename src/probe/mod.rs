@@ -30,6 +30,9 @@ pub const MAX_UNDERWAY: usize = 500;
 /// Answers that wait to be taken in. Beyond it checks wait as well.
 pub const MAX_ANSWERS: usize = 1_024;
 
+/// While checks have to wait, the late ones are counted this often.
+const COUNTED_MS: u64 = 500;
+
 /// One check to make.
 #[derive(Debug, Clone)]
 pub struct Call {
@@ -114,6 +117,7 @@ impl Prober {
     /// Runs until cancelled, or until nobody decides any more.
     pub async fn run(mut self, cancel: CancellationToken) {
         let mut underway = FuturesUnordered::new();
+        let mut counted_at: Option<Moment> = None;
         loop {
             while underway.len() < MAX_UNDERWAY {
                 let Some((key, call)) = self.next_due() else { break };
@@ -121,8 +125,15 @@ impl Prober {
                 underway.push(async move { (key, started, probe.await) });
             }
             let full = underway.len() >= MAX_UNDERWAY;
-            self.metrics.checks().set_stretched(if full { self.late() } else { 0 });
-            let next = self.queue.first().map(|(due, _)| *due).filter(|_| !full);
+            let now = self.clock.now();
+            if !full {
+                self.metrics.checks().set_stretched(0);
+            } else if counted_at.is_none_or(|at| now.millis_since(at) >= COUNTED_MS) {
+                self.metrics.checks().set_stretched(self.late());
+                counted_at = Some(now);
+            }
+            let counted = counted_at.map(|at| at.plus_millis(COUNTED_MS));
+            let next = if full { counted } else { self.queue.first().map(|(due, _)| *due) };
             let clock = self.clock.clone();
             let due = async {
                 match next {
@@ -207,9 +218,9 @@ impl Prober {
         self.busy.remove(&key.node);
         let now = self.clock.now();
         for waiting in self.behind.remove(&key.node).into_iter().flatten() {
-            if let Some(turn) = self.turns.get_mut(&waiting) {
-                turn.due = now;
-                self.queue.insert((now, waiting));
+            // It keeps its place: whichever waits the longest is next.
+            if let Some(turn) = self.turns.get(&waiting) {
+                self.queue.insert((turn.due, waiting));
             }
         }
         let turn = self.turns.get_mut(&key)?;

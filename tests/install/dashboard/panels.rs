@@ -179,6 +179,24 @@ const ADDRESSES: &[Panel] = &[
         &[("sum by (outcome) (increase(flipop_grace_total[1h]))", "{{outcome}}")],
     ),
     lines(
+        "Checks of nodes",
+        "In a second. Late ones wait because too many others are under way.",
+        "short",
+        &[
+            ("sum by (outcome) (rate(flipop_node_checks_total[$__rate_interval]))", "{{outcome}}"),
+            ("sum(flipop_node_checks_stretched)", "late"),
+        ],
+    ),
+    lines(
+        "Time from the last answer of a node to the verdict that it is dead",
+        "99 % of the last hour are faster.",
+        "s",
+        &[(
+            "histogram_quantile(0.99, sum by (le, stage) (increase(flipop_detection_seconds_bucket[1h])))",
+            "stage {{stage}}",
+        )],
+    ),
+    lines(
         "Published addresses of NodeDNSRecordSets",
         "Addresses in the records of each name.",
         "short",
