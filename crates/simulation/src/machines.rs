@@ -49,6 +49,12 @@ impl Network {
         self.machines().next_packet()
     }
 
+    /// A process begins a check.
+    fn probing(&self, process: Process, node: &str) {
+        let now_ms = self.now_ms();
+        self.judge(|judge| judge.probing(now_ms, process, node));
+    }
+
     /// A process has the answer to a check.
     fn probed(&self, process: Process, node: &str, passed: bool) {
         let now_ms = self.now_ms();
@@ -97,6 +103,7 @@ impl Probe for Checks {
             if way.own_fault {
                 return CheckOutcome::NoVerdict("too many open files".to_owned());
             }
+            network.probing(process, &call.node);
             let late_ms = roll(network.plan().seed, network.next_packet(), 31, way.late_ms + 1);
             let takes_ms = ROUND_TRIP_MS + late_ms;
             // A packet to it, and one back.

@@ -20,6 +20,7 @@ const THRESHOLD: u64 = 3;
 struct Checks {
     failures: u64,
     last_pass_ms: Option<u64>,
+    /// When the first one began: none before it could have been answered.
     since_ms: u64,
 }
 
@@ -32,9 +33,13 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    pub(super) fn probed(&mut self, process: Process, node: &str, passed: bool, now_ms: u64) {
+    pub(super) fn probing(&mut self, process: Process, node: &str, now_ms: u64) {
         let first = Checks { since_ms: now_ms, ..Checks::default() };
-        let checks = self.checks.entry((process, node.to_owned())).or_insert(first);
+        self.checks.entry((process, node.to_owned())).or_insert(first);
+    }
+
+    pub(super) fn probed(&mut self, process: Process, node: &str, passed: bool, now_ms: u64) {
+        let Some(checks) = self.checks.get_mut(&(process, node.to_owned())) else { return };
         checks.failures = if passed { 0 } else { checks.failures + 1 };
         checks.last_pass_ms = if passed { Some(now_ms) } else { checks.last_pass_ms };
     }
@@ -76,7 +81,7 @@ impl Evidence {
         if checks.failures < threshold {
             Some(format!("{} checks failed in a row", checks.failures))
         } else if silent_ms < SILENT_MS + grace_ms {
-            Some(format!("it answered {silent_ms} ms ago"))
+            Some(format!("no check was answered for {silent_ms} ms"))
         } else if unrenewed_ms + UNSEEN_MS < SILENT_MS + grace_ms {
             Some(format!("its Lease was renewed {unrenewed_ms} ms ago"))
         } else if fresh * 2 < count || count == 0 {
@@ -88,6 +93,11 @@ impl Evidence {
 }
 
 impl Judge {
+    /// A process begins a check.
+    pub(crate) fn probing(&mut self, now_ms: u64, process: Process, node: &str) {
+        self.evidence.probing(process, node, now_ms);
+    }
+
     /// A process has the answer to a check.
     pub(crate) fn probed(&mut self, now_ms: u64, process: Process, node: &str, passed: bool) {
         self.evidence.probed(process, node, passed, now_ms);
@@ -135,6 +145,7 @@ mod tests {
     fn evidence(answers_until_ms: u64, renews_until_ms: u64, others_renew: bool, now_ms: u64) -> Evidence {
         let mut evidence = Evidence::default();
         for at_ms in (0..=now_ms).step_by(1_000) {
+            evidence.probing(ONE, "a", at_ms);
             evidence.probed(ONE, "a", at_ms <= answers_until_ms, at_ms);
             if at_ms % 10_000 == 0 {
                 if at_ms <= renews_until_ms {
@@ -156,7 +167,7 @@ mod tests {
         let lacks = |evidence: &Evidence, now_ms| evidence.lacks(ONE, "a", asked, now_ms);
         assert_eq!(lacks(&evidence(60_000, 60_000, true, 72_000), 72_000), None);
         for (violation, says) in [
-            (evidence(61_000, 60_000, true, 72_000), "it answered 11000 ms ago"),
+            (evidence(61_000, 60_000, true, 72_000), "no check was answered for 11000 ms"),
             (evidence(60_000, 70_000, true, 72_000), "its Lease was renewed 2000 ms ago"),
             (evidence(60_000, 60_000, false, 72_000), "0 of 2 other Leases go on"),
             (evidence(72_000, 60_000, true, 72_000), "0 checks failed in a row"),
@@ -171,5 +182,18 @@ mod tests {
         let mut gone = dead;
         gone.renewed("a", false, 72_000);
         assert_eq!(gone.lacks(ONE, "a", asked, 72_000).as_deref(), Some("it has no Lease"));
+    }
+
+    #[test]
+    fn a_node_that_never_answered_is_silent_from_the_begin_of_the_first_check() {
+        let mut evidence = evidence(0, 0, true, 90_000);
+        let later = Process { replica: 1, incarnation: 1 };
+        for began_ms in (78_000..90_000).step_by(2_000) {
+            evidence.probing(later, "a", began_ms);
+            evidence.probed(later, "a", false, began_ms + 1_000);
+        }
+        assert_eq!(evidence.lacks(later, "a", (3, 0), 90_000), None);
+        let early = evidence.lacks(later, "a", (3, 0), 89_999);
+        assert_eq!(early.as_deref(), Some("no check was answered for 11999 ms"));
     }
 }
