@@ -40,6 +40,9 @@ const RESUMED_MS: u64 = 35_000;
 /// creation is settled by two lists 30 s apart, and each change is followed by a look.
 const FIREWALLS_MS: u64 = 180_000;
 
+/// Ten checks in a row, one every 10 s, end a doubt of checks. The first one may have begun just before.
+const CHECKS_MS: u64 = 115_000;
+
 /// Retries may come up to a tenth later.
 const JITTER: u64 = 10;
 
@@ -85,6 +88,8 @@ pub(crate) struct Patience {
     forget_ms: u64,
     /// Firewalls, where a pool asks for some.
     firewalls_ms: u64,
+    /// Doubts of checks, where machines or the ways to them ail.
+    checks_ms: u64,
 }
 
 /// For how long clients may remember an address: an hour where nobody saw the TTL of its record, and the last looks take
@@ -126,17 +131,20 @@ impl Patience {
         all.forget_ms = forget_ms(plan);
         let asked = specs(plan).any(|spec| spec.get("firewall").is_some());
         all.firewalls_ms = if asked { FIREWALLS_MS } else { 0 };
+        all.checks_ms = if plan.machines.ailments.is_empty() { 0 } else { CHECKS_MS };
         all
     }
 
     /// From the end of the plan to the time by which everything must be right.
     pub(crate) fn right_ms(&self) -> u64 {
         let Self { blind_ms, account_ms, fast, slow, unauthorised_ms, told_ms, .. } = *self;
-        let Self { takeover_ms, purchase_ms, cool_off_ms, grace_ms, forget_ms, firewalls_ms, .. } = *self;
+        let Self { takeover_ms, purchase_ms, cool_off_ms, grace_ms, forget_ms, .. } = *self;
+        let Self { firewalls_ms, checks_ms, .. } = *self;
         let fast_ms = if fast.1 > 0 { wait_ms(&FAST_S, fast.0, fast.1) } else { 0 };
         let slow_ms = if slow.1 > 0 { wait_ms(&SLOW_S, slow.0, slow.1) } else { 0 };
         let waits = [fast_ms, slow_ms, unauthorised_ms, told_ms].into_iter().max().unwrap_or_default();
-        let rest_ms = takeover_ms + purchase_ms + cool_off_ms + grace_ms + forget_ms + firewalls_ms;
+        let rest_ms =
+            takeover_ms + purchase_ms + cool_off_ms + grace_ms + forget_ms + firewalls_ms + checks_ms;
         PLAIN_MS + blind_ms + account_ms + waits + rest_ms
     }
 

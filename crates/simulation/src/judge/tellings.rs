@@ -15,7 +15,7 @@ const MOST_PER_HOUR: usize = 41;
 const HOUR_MS: u64 = 3_600_000;
 
 /// Conditions that warn of something that is no error.
-const REMARKS: [&str; 6] = [
+const REMARKS: [&str; 7] = [
     "AddressMissing",
     "TTLRaised",
     "ExternalDNS",
@@ -23,6 +23,8 @@ const REMARKS: [&str; 6] = [
     "RecordSetExternalDNS",
     // Only a node that is taken out has an Event.
     "FirewallWouldIsolate",
+    // Nothing follows from checks that are not believed. Only a node that is found dead has an Event.
+    "ChecksDoubted",
 ];
 
 /// What statuses and Events said.
