@@ -5,6 +5,7 @@ use super::action::Outcome;
 use crate::addresses::account::op::End;
 use crate::addresses::account::{Account, Changes};
 use crate::addresses::action::Outcome as OfAddresses;
+use crate::addresses::pool::Pool;
 use crate::addresses::pool::orphans;
 use crate::mechanism::epoch::Epoch;
 use crate::model::fault::{CallFailure, FaultKind};
@@ -78,9 +79,15 @@ impl Fleet {
             OfAddresses::Created { epoch, pool, result } => {
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
                 account.creating = None;
-                match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting || pool.is_going()) {
-                    Some(pool) => pool.on_created(account, result, at, &mut self.outbox),
-                    None => self.outbox.extend(orphans::ownerless(pool, &result)),
+                match self.pools.get_mut(&pool.uid) {
+                    Some(pool) if !pool.deleting || pool.is_going() => {
+                        pool.on_created(account, result, at, &mut self.outbox);
+                    }
+                    gone => {
+                        // It delays no other pool of the account any longer.
+                        gone.into_iter().for_each(Pool::forget_intent);
+                        self.outbox.extend(orphans::ownerless(pool, &result));
+                    }
                 }
             }
             OfAddresses::Deleted { epoch, pool, ip, result } => {

@@ -377,7 +377,7 @@ impl Pool {
         )]);
     }
 
-    pub(super) fn forget_intent(&mut self) {
+    pub(crate) fn forget_intent(&mut self) {
         self.creation.stage = Progress::Idle;
         if let Some(memory) = &mut self.memory {
             memory.intent = None;
