@@ -8,6 +8,7 @@ use flipop::kube::events::CONTROLLER;
 use flipop::kube::objects::FIELD_MANAGER;
 use flipop::leader::LEASE_NAME;
 use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
+use flipop_core::addresses::pool::object::FINALIZER;
 use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::mismatch::PASSING_TAINTS;
@@ -102,6 +103,10 @@ fn annotations(page: &mut Page) {
         ["annotation", "value", "when"],
         rows.map(|(name, value, when)| [code(name), value.to_owned(), when.to_owned()]),
     );
+    page.paragraph(&format!(
+        "On a FloatingIPPool with `reclaimPolicy: Delete`, FLIPOP sets the finalizer `{FINALIZER}` while something is left to \
+         [give back](../recipes/give-up-an-address.md)."
+    ));
     labels(page);
 }
 

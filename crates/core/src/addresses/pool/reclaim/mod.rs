@@ -7,11 +7,12 @@
 //! server marks it; in doubt it stays. Whether a deletion had an effect is known only by a 404, or by a read that shows the
 //! address long enough afterwards.
 
+mod around;
 mod guard;
 mod steps;
 mod told;
 
-pub use steps::{Around, Listed, Records};
+pub use around::{Around, Listed, Records};
 
 use super::Pool;
 use super::memory::Purchased;

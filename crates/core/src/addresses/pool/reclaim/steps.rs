@@ -6,6 +6,7 @@
 use super::super::Pool;
 use super::super::assign::MAX_OPS;
 use super::super::memory::Purchased;
+use super::around::{Around, Records};
 use super::{Blocked, Giving};
 use crate::addresses::account::Account;
 use crate::addresses::account::EFFECT_MS;
@@ -18,10 +19,9 @@ use crate::mechanism::effects::Effects;
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::reclaim::ReclaimBlocked;
 use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, Uid};
+use crate::model::ids::Address;
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
-use std::collections::BTreeMap;
 
 /// Objects, records and the address are read this short a time before the deletion, or again.
 const FRESH_MS: u64 = 30_000;
@@ -60,63 +60,6 @@ pub(in super::super) enum Step {
     Listed,
     /// The end of a pause.
     Paused,
-}
-
-/// What records hold an address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Records {
-    /// Those at some name have still to be read, or cannot be read: the text says why.
-    Unread(Option<String>),
-    /// Some do, and are about to go.
-    Held,
-    /// Some do that an object wants: which.
-    Claimed(String),
-    /// None, where it ever was.
-    None {
-        /// The longest time for which clients may remember one.
-        ttl_ms: u64,
-        /// When the oldest of the last reads was begun; `None` where no record ever held it.
-        read: Option<Moment>,
-    },
-}
-
-/// What consistent lists of the objects of both kinds show.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Listed {
-    /// When they were begun.
-    pub begun: Moment,
-    /// When they were answered.
-    pub done: Moment,
-    /// The objects that name an address.
-    pub naming: BTreeMap<Address, Vec<(Uid, String)>>,
-    /// Record sets whose statuses tell of an address.
-    pub publishing: BTreeMap<Address, String>,
-    /// Objects that cannot be read.
-    pub unread: Vec<String>,
-}
-
-/// What has to be known of the rest of the world.
-pub struct Around<'a> {
-    /// Now.
-    pub now: Moment,
-    /// Mutating calls may start.
-    pub permit: bool,
-    /// Other objects that name addresses, by what watches show.
-    pub named_by: &'a BTreeMap<Address, String>,
-    /// Which records hold an address.
-    pub records: &'a dyn Fn(&Purchased) -> Records,
-    /// Whether an annotation names an address; `None` while that is not known.
-    pub annotated: &'a dyn Fn(Address) -> Option<bool>,
-    /// Why annotations cannot be written, if they cannot.
-    pub unwritable: Option<&'a str>,
-    /// The node of this cluster on a machine.
-    pub node_on: &'a dyn Fn(&MachineId) -> Option<(Uid, String)>,
-    /// What the last consistent lists show.
-    pub listed: Option<&'a Listed>,
-    /// Why objects cannot be listed, if they cannot.
-    pub unlistable: Option<&'a str>,
-    /// A purchase in the account is not finished.
-    pub purchasing: bool,
 }
 
 /// What is next.
