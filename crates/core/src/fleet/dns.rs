@@ -61,6 +61,9 @@ pub(super) struct Dns {
     epoch_ms: u64,
 }
 
+/// What objects ask for, the objects that ask for no records, and the addresses that leave records to be given back.
+type Asked<'a> = (&'a [View], &'a [(Owner, Told)], &'a BTreeMap<SiteKey, Leaving>);
+
 impl Dns {
     /// The token of a provider that has addresses as well has a budget already, which the account keeps.
     pub(super) fn new(providers: &Providers, epoch_ms: u64) -> Self {
@@ -120,7 +123,7 @@ impl Dns {
     /// Decides what is read and changed. `bare` are the objects that ask for no records.
     pub(super) fn plan(
         &mut self,
-        (views, bare, leaving): (&[View], &[(Owner, Told)], &BTreeMap<SiteKey, Leaving>),
+        (views, bare, leaving): Asked<'_>,
         accounts: &mut Accounts,
         permit: bool,
         now: Moment,

@@ -15,6 +15,7 @@ use crate::mechanism::effects::{Effect, Effects};
 use crate::model::ids::{AccountId, Address, ObjectRef, Uid};
 use crate::model::machine::MachineId;
 use crate::model::matching::Criteria;
+use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -161,22 +162,7 @@ impl Fleet {
                         deleting,
                         others,
                     };
-                    pool.forgive_token_moving(&account);
-                    pool.look_after_pause(&mut account);
-                    if pool.is_live() && pool.matched {
-                        pool.plan_assignments(&mut account, &world, out);
-                        out.tell(permit.then(|| pool.tell_losses(&account, now)).flatten());
-                        if permit {
-                            pool.plan_move(&mut account, &world, why_not.as_ref(), out);
-                        }
-                    }
-                    if !pool.is_live() || !pool.matched {
-                        pool.note_claimed(owners);
-                    }
-                    if pool.spec.is_frozen() {
-                        pool.follow_standing(&account);
-                    }
-                    pool.follow_sent(&account);
+                    plan_moves(&mut pool, &mut account, &world, why_not.as_ref(), out);
                     if *pool.creates_at() == account_id {
                         let ahead = self.others_create(uid, &account_id, &account);
                         pool.plan_creation(&mut account, &world, &named, ahead, out);
@@ -400,4 +386,29 @@ impl Fleet {
         labels.without_address(&desired);
         (desired, labels, read)
     }
+}
+
+/// Decides on the assignments of one pool, and on the move that a user asks for.
+fn plan_moves(
+    pool: &mut Pool,
+    account: &mut Account,
+    world: &World<'_>,
+    why_not: Option<&Mismatch>,
+    out: &mut Effects<OfAddresses>,
+) {
+    pool.forgive_token_moving(account);
+    pool.look_after_pause(account);
+    if pool.is_live() && pool.matched {
+        pool.plan_assignments(account, world, out);
+        out.tell(world.permit.then(|| pool.tell_losses(account, world.now)).flatten());
+        if world.permit {
+            pool.plan_move(account, world, why_not, out);
+        }
+    } else {
+        pool.note_claimed(world.owners);
+    }
+    if pool.spec.is_frozen() {
+        pool.follow_standing(account);
+    }
+    pool.follow_sent(account);
 }

@@ -3,7 +3,7 @@
 use crate::faults::fault;
 use crate::world::{Trick, World};
 use flipop_core::addresses::action as addresses;
-use flipop_core::addresses::pool::memory::{Name, Purchased};
+use flipop_core::addresses::pool::memory::{Intent, Name, Purchased};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{Objects, Outcome};
 use flipop_core::mechanism::epoch::Epoch;
@@ -50,7 +50,7 @@ impl World {
         assert!(read.is_none_or(|read| read.machine.is_none() && !read.locked), "{ip} is in use");
         assert!(!self.annotations.values().any(|value| *value == ip.to_string()), "{ip} is in an annotation");
         let intent = self.pools.values().filter_map(|pool| pool.status.memory.as_ref()?.intent.as_ref());
-        assert!(!intent.into_iter().any(|intent| intent.is_open()), "a purchase is open");
+        assert!(!intent.into_iter().any(Intent::is_open), "a purchase is open");
         self.call(format!("delete {ip}"));
         let trick = self.tricks.pop_front().unwrap_or(Trick::Fine);
         let exists = self.cloud.contains_key(&ip);
@@ -90,7 +90,7 @@ impl World {
         self.call(format!("finalizer {present}"));
         let name = &pool.name.name;
         let mut result = self.faults.finalizers.clone().map_or(Ok(()), Err);
-        if !self.pools.get(name).is_some_and(|known| known.object.uid == pool.uid) {
+        if self.pools.get(name).is_none_or(|known| known.object.uid != pool.uid) {
             result = Err(WriteFailure::Gone);
         }
         if result.is_ok() {

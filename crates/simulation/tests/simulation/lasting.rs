@@ -237,7 +237,7 @@ fn an_action_that_takes_an_hour_is_polled_ever_less_often_told_after_five_minute
         count(&calls, "poll 192.0.2.1", span) + count(&calls, "get 192.0.2.1", span)
     };
     let (at_first, later, stalled) = (polls(0, 10), polls(10, 290), polls(360, 3_560));
-    assert!((3..=5).contains(&at_first) && (40..=60).contains(&later) && (40..=120).contains(&stalled));
+    assert!((11..=15).contains(&at_first) && (40..=60).contains(&later) && (40..=120).contains(&stalled));
     let told = |from_s: u64, to_s: u64| {
         count(&calls, "PUT floatingippools", (begun + from_s * 1_000, begun + to_s * 1_000))
     };

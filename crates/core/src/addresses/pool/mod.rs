@@ -108,6 +108,10 @@ pub struct IpRecord {
 
 /// A pool.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and any may hold with any other"
+)]
 pub struct Pool {
     /// Which object.
     pub(crate) object: ObjectRef,

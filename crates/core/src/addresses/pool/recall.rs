@@ -39,8 +39,9 @@ impl Pool {
         for ip in self.unrecorded() {
             let memory = memory.get_or_insert_default();
             memory.bought(ip, false);
-            let bought = self.memory.as_ref().and_then(|ours| ours.purchase_of(ip)).cloned();
-            bought.into_iter().for_each(|bought| memory.purchase(bought));
+            if let Some(bought) = self.memory.as_ref().and_then(|ours| ours.purchase_of(ip)).cloned() {
+                memory.purchase(bought);
+            }
         }
         if let Some(memory) = &mut memory {
             // A copy of the status on another object speaks of addresses that are not this one's.

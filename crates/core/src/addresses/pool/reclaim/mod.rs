@@ -38,6 +38,10 @@ pub struct Reclaim {
 
 /// One address on its way.
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and any may hold with any other"
+)]
 struct Giving {
     /// Since when no record holds it.
     unpublished: Option<Moment>,

@@ -85,15 +85,14 @@ impl Pool {
         around: &Around<'_>,
         out: &mut Effects<Action>,
     ) -> Option<Moment> {
-        let Some(bought) = self.memory.as_ref().and_then(|memory| memory.purchase_of(ip)).cloned() else {
-            return None;
-        };
+        let bought = self.memory.as_ref().and_then(|memory| memory.purchase_of(ip)).cloned()?;
         let mut giving = self.reclaim.giving.remove(&ip).unwrap_or_default();
-        let next = match self.next_for(&bought, &mut giving, account, around, out) {
-            // What was sent may take effect for a while; until then nobody can say that it stays.
-            Next::Keep(_) if giving.undecided.is_some() && giving.accepted.is_none() => Wait(Step::Deleting),
-            next => next,
-        };
+        let mut next = self.next_for(&bought, &mut giving, account, around, out);
+        let is_open = giving.undecided.is_some() && giving.accepted.is_none();
+        if is_open && matches!(next, Next::Keep(_)) {
+            // A deletion that was sent may take effect for a while. Until then nobody can say that the address stays.
+            next = Wait(Step::Deleting);
+        }
         let wanted = giving.fresh.filter(|since| around.listed.is_none_or(|listed| listed.begun < *since));
         let (reason, message) = match next {
             Wait(step) => {
@@ -408,7 +407,9 @@ impl Pool {
         }
         match (around.records)(bought) {
             Records::None { read, .. } if read.is_none_or(|read| read >= since) => {}
-            _ => return Some(Wait(Step::Checking)),
+            Records::None { .. } | Records::Unread(_) | Records::Held | Records::Claimed(_) => {
+                return Some(Wait(Step::Checking));
+            }
         }
         let Some(free) = giving.free.filter(|free| *free >= listed.done) else {
             look(self, ip, giving, account, now, out);
