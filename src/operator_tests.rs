@@ -37,8 +37,6 @@ fn platform(api: &LeaseApi) -> Platform {
             tracker: TaskTracker::new(),
         },
         transport: Some(Arc::new(Silent)),
-        probe: Arc::new(Sockets::default()),
-        node: None,
     }
 }
 
@@ -57,7 +55,6 @@ fn config() -> Config {
         digitalocean: Some(digitalocean),
         cloudflare: None,
         hostname: "a".to_owned(),
-        node: None,
     }
 }
 

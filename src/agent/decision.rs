@@ -21,9 +21,7 @@ pub enum Annotation {
 }
 
 impl Annotation {
-    /// The address that it names.
-    #[must_use]
-    pub fn address(self) -> Option<Ipv4Addr> {
+    fn address(self) -> Option<Ipv4Addr> {
         match self {
             Self::Names(ip) => Some(ip),
             Self::Unseen | Self::Absent => None,
@@ -40,7 +38,7 @@ pub enum Reserved {
     Active(Ipv4Addr),
 }
 
-/// The facts, and the address in the kernel.
+/// What is known, and what stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     standing: Option<Ipv4Addr>,
@@ -55,7 +53,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Only the address in the kernel is known.
+    /// Nothing is known but what stands in the kernel.
     #[must_use]
     pub fn new(standing: Option<Ipv4Addr>, now: Moment) -> Self {
         Self { standing, annotation: Annotation::Unseen, metadata: None, fresh: false, good_at: now }

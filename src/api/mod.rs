@@ -12,7 +12,6 @@
 //!   status alone has one, which says that nothing was observed.
 //! - Writing an object back changes nothing in a spec that was not changed on purpose.
 
-pub mod conditioned;
 pub mod crd;
 mod firewall;
 mod lenient;
@@ -25,10 +24,10 @@ pub mod translate;
 pub use firewall::{Firewall, FirewallEntry, FirewallPort};
 pub use pool::{
     CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus, LastMove,
-    NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
+    NodeLabels, PublishedRecordSet,
 };
 pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, SuspectNode};
-pub use shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, Toleration};
+pub use shared::{Condition, DnsRecordSet, Grace, Match, Toleration};
 
 /// API group of both kinds.
 pub const GROUP: &str = "flipop.digitalocean.com";

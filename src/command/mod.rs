@@ -65,13 +65,9 @@ impl CommandError {
         Self::Read { what: what.into(), trouble }
     }
 
-    /// How a command ends with it. `check` has a code of its own for a cluster that it cannot read.
-    fn exit(&self, word: &Word) -> Exit {
+    fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::UnknownCommand,
-            Self::Cluster(_) | Self::Client(_) | Self::Read { .. } if matches!(word, Word::Check(_)) => {
-                Exit::Unreadable
-            }
             Self::Cluster(_)
             | Self::Client(_)
             | Self::System(_)
@@ -102,7 +98,7 @@ pub fn run(order: &Order) -> Exit {
     };
     ended.unwrap_or_else(|error| {
         output::complain(&error.to_string());
-        error.exit(&order.word)
+        error.exit()
     })
 }
 

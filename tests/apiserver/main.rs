@@ -38,7 +38,6 @@ mod labels;
 mod leadership;
 mod lease;
 mod lists;
-mod node_checks;
 mod node_policy;
 mod observation;
 #[path = "../book/pages.rs"]
@@ -48,7 +47,6 @@ mod pause;
 mod prometheus;
 mod provider_faults;
 mod rbac;
-mod reclaim;
 mod removal;
 mod restart;
 mod rights;
@@ -73,13 +71,12 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 48] = [
+    let modules: [fn() -> Vec<Case>; 46] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
         corpus::cases,
         labels::cases,
-        node_checks::cases,
         node_policy::cases,
         rbac::cases,
         warnings::cases,
@@ -120,7 +117,6 @@ fn main() -> ExitCode {
         api_faults::cases,
         provider_faults::cases,
         account::cases,
-        reclaim::cases,
         removal::cases,
     ];
     let cases = modules.into_iter().flat_map(|cases| cases());

@@ -3,7 +3,6 @@
 use crate::book;
 use crate::dashboard;
 use crate::helm;
-use crate::node_checks;
 use crate::pages::Page;
 use crate::team::times;
 use crate::world::World;
@@ -52,8 +51,6 @@ pub(crate) enum Server {
     InstalledWithGo,
     /// The same for a test that runs Prometheus.
     InstalledWithPrometheus,
-    /// The same for a test that makes network namespaces.
-    InstalledWithNamespaces,
     /// With k8s/ applied. The test changes the installation.
     InstalledForOne,
     /// With nothing applied.
@@ -88,9 +85,6 @@ impl Case {
         }
         if self.server == Server::InstalledWithPrometheus && !dashboard::prometheus_is_installed() {
             return Some(dashboard::NEEDS);
-        }
-        if self.server == Server::InstalledWithNamespaces && !node_checks::namespaces_work() {
-            return Some(node_checks::NEEDS);
         }
         if self.server == Server::BareWithHelm && !helm::is_installed() {
             return Some(helm::NEEDS);
@@ -156,7 +150,6 @@ impl Suite {
                 Server::Installed
                 | Server::InstalledWithGo
                 | Server::InstalledWithPrometheus
-                | Server::InstalledWithNamespaces
                 | Server::InstalledForOne => Installed::Manifests,
                 Server::Bare | Server::BareWithControllers | Server::BareWithHelm => Installed::Nothing,
             };

@@ -9,7 +9,6 @@
 mod cases;
 mod helper;
 mod lab;
-mod rest;
 mod world;
 
 use flipop_envtest::assets::{self, Found};

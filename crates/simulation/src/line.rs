@@ -76,7 +76,9 @@ impl Drop for Waiting<'_> {
 
 impl Line {
     async fn until_awake(&self) {
-        self.network.until_awake(self.process.replica).await;
+        let Some(mut link) = self.network.link(self.process.replica) else { return };
+        // The sender lives as long as the network.
+        let _awake = link.wait_for(|link| !link.paused).await;
     }
 
     fn cut(&self, side: Side) -> bool {

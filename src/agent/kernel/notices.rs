@@ -1,4 +1,4 @@
-//! Notices of changes in the kernel. They do not say what changed, so the receiver looks.
+//! Word of changes in the kernel. What changed is not told: whoever hears of one looks.
 
 use super::socket::{NetlinkError, open};
 use super::{nft, route};

@@ -1,6 +1,7 @@
 //! The calls to providers of addresses that decisions ask for, and their answers.
 //!
-//! An action names every detail, so its execution decides nothing. Each action has exactly one [`Outcome`].
+//! An action names every detail, so that whoever executes it decides nothing. Each one is answered by exactly one
+//! [`Outcome`].
 
 use crate::mechanism::epoch::Epoch;
 use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
@@ -75,15 +76,6 @@ pub enum Action {
         /// Region slug.
         region: String,
     },
-    /// Delete an address.
-    Delete {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// The pool on whose behalf.
-        pool: ObjectRef,
-        /// The address.
-        ip: Address,
-    },
 }
 
 /// The answer to a call.
@@ -145,17 +137,6 @@ pub enum Outcome {
         /// The new address.
         result: Result<Address, CallFailure>,
     },
-    /// To [`Action::Delete`].
-    Deleted {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// The pool.
-        pool: ObjectRef,
-        /// The address.
-        ip: Address,
-        /// Whether the provider accepted it.
-        result: Result<(), CallFailure>,
-    },
 }
 
 impl Outcome {
@@ -168,7 +149,6 @@ impl Outcome {
             Self::Polled { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Changed { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Created { epoch, result, .. } => (epoch, result.as_mut().err()),
-            Self::Deleted { epoch, result, .. } => (epoch, result.as_mut().err()),
         }
     }
 }

@@ -30,7 +30,8 @@ const KINDS: [(ConditionType, EventReason); 2] = [
 ];
 
 /// The message at the end of a pause.
-const RESUMED: &str = "the annotation flipop.digitalocean.com/paused was removed; FLIPOP reads the current state before it acts";
+const RESUMED: &str =
+    "the annotation flipop.digitalocean.com/paused was removed; FLIPOP reads how things stand, and then acts";
 
 /// What to tell.
 enum News {

@@ -42,8 +42,6 @@ pub(super) enum Line {
     Account,
     /// A DNS record.
     Record,
-    /// A firewall in the account.
-    Firewall,
 }
 
 impl Line {
@@ -62,7 +60,6 @@ impl Line {
             Self::Set => ('◇', "set", AnsiColor::Yellow),
             Self::Account => ('→', "account", AnsiColor::Green),
             Self::Record => ('@', "record", AnsiColor::Blue),
-            Self::Firewall => ('▦', "firewall", AnsiColor::Blue),
         }
     }
 }
@@ -184,13 +181,10 @@ mod tests {
     #[test]
     fn each_kind_of_line_has_a_symbol_of_its_own() {
         use Line::{
-            Account, Apply, Done, Event, Firewall, Match, Node, Pool, Record, Sandbox, Set, Waits, Warning,
-            Wrong,
+            Account, Apply, Done, Event, Match, Node, Pool, Record, Sandbox, Set, Waits, Warning, Wrong,
         };
-        let all = [
-            Sandbox, Done, Wrong, Waits, Apply, Warning, Match, Node, Event, Pool, Set, Account, Record,
-            Firewall,
-        ];
+        let all =
+            [Sandbox, Done, Wrong, Waits, Apply, Warning, Match, Node, Event, Pool, Set, Account, Record];
         let mut symbols: Vec<char> = all.iter().map(|line| line.look().0).collect();
         symbols.sort_unstable();
         symbols.dedup();

@@ -17,7 +17,6 @@ pub(super) struct Reads {
     /// Whether the token is proved to see droplets: by an address that shows one, or by a list of droplets.
     droplets: bool,
     records: BTreeSet<Provider>,
-    firewalls: bool,
 }
 
 impl Reads {
@@ -42,10 +41,7 @@ impl Reads {
                 self.addresses = true;
                 self.droplets |= shows;
             }
-            Kind::Read => {
-                self.droplets |= facts.what == "ListDroplets";
-                self.firewalls |= facts.what == "ListFirewalls";
-            }
+            Kind::Read => self.droplets |= facts.what == "ListDroplets",
             Kind::ReadRecords => self.records.extend(facts.account),
             Kind::Lease { .. }
             | Kind::Event
@@ -54,9 +50,7 @@ impl Reads {
             | Kind::Assign { .. }
             | Kind::Unassign { .. }
             | Kind::CreateIp
-            | Kind::DeleteIp { .. }
-            | Kind::Record
-            | Kind::Firewall => {}
+            | Kind::Record => {}
         }
     }
 
@@ -65,14 +59,9 @@ impl Reads {
         let listed = |resource: &str| self.complete.contains(resource);
         let (nodes, addresses, records) = match &facts.kind {
             Kind::Assign { .. } | Kind::Unassign { .. } => (true, true, false),
-            Kind::CreateIp | Kind::DeleteIp { .. } => (false, true, false),
+            Kind::CreateIp => (false, true, false),
             // DNS needs no account of addresses.
             Kind::Record => (true, false, true),
-            // A machine that would be isolated is taken out whatever else is known.
-            Kind::Firewall => {
-                let acts = !facts.what.starts_with("RemoveFirewallDroplets");
-                (acts, acts, false)
-            }
             Kind::Lease { .. }
             | Kind::Event
             | Kind::List { .. }
@@ -92,7 +81,6 @@ impl Reads {
             ("addresses", !addresses || self.addresses),
             ("a droplet", !addresses || self.droplets),
             ("records", !records || records_read),
-            ("firewalls", facts.kind != Kind::Firewall || self.firewalls),
         ]
         .into_iter()
         .filter_map(|(what, known)| (!known).then_some(what))
@@ -112,8 +100,6 @@ impl Judge {
             }
             Kind::Record => pools.clone().next().is_some() && pools.clone().all(Pool::asks_for_pods),
             Kind::CreateIp
-            | Kind::DeleteIp { .. }
-            | Kind::Firewall
             | Kind::Lease { .. }
             | Kind::Event
             | Kind::List { .. }

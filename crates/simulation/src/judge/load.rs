@@ -44,14 +44,12 @@ struct Load {
 enum Right {
     Move,
     Create,
-    Delete,
 }
 
 fn right(facts: &Facts) -> Option<Right> {
     match facts.kind {
         Kind::Assign { .. } | Kind::Unassign { .. } => Some(Right::Move),
         Kind::CreateIp => Some(Right::Create),
-        Kind::DeleteIp { .. } => Some(Right::Delete),
         Kind::Lease { .. }
         | Kind::Event
         | Kind::List { .. }
@@ -60,8 +58,7 @@ fn right(facts: &Facts) -> Option<Right> {
         | Kind::Read
         | Kind::Write { .. }
         | Kind::ListIps
-        | Kind::Record
-        | Kind::Firewall => None,
+        | Kind::Record => None,
     }
 }
 
@@ -97,9 +94,7 @@ fn is_scheduled(facts: &Facts) -> bool {
         | Kind::Assign { .. }
         | Kind::Unassign { .. }
         | Kind::CreateIp
-        | Kind::DeleteIp { .. }
-        | Kind::Record
-        | Kind::Firewall => true,
+        | Kind::Record => true,
         // The lease and Events have their own rhythm, and reads serve several purposes.
         Kind::Lease { .. } | Kind::Event | Kind::Read | Kind::ReadRecords | Kind::ListIps => false,
     }

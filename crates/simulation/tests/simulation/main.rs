@@ -5,7 +5,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 mod determinism;
-mod evidence;
 mod grace;
 mod lasting;
 mod regressions;

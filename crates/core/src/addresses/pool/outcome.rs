@@ -1,4 +1,4 @@
-//! The effect of an ended operation on the pool that started it: counts, cool-off, and who has to wait.
+//! What the end of an operation means for the pool that started it: counts, cool-off, and who has to wait.
 
 use super::Pool;
 use super::behind::Behind;
@@ -13,13 +13,13 @@ use crate::model::ids::{Address, Uid};
 use crate::model::moment::Context;
 use std::fmt;
 
-/// After this many nodes in a row could not take an address, the address itself counts as the cause.
+/// An address that so many nodes in a row could not have is itself what is wrong.
 const REFUSALS_THAT_BLAME_THE_ADDRESS: usize = 2;
 
-/// After this many failures in a row a node lets others go first, whatever the cause.
+/// After so many failures in a row a node lets others go first, whatever is in its way.
 const FAILURES_THAT_SET_A_NODE_BACK: u32 = 2;
 
-/// Whether the address may be the cause, so that its node should get another one.
+/// Whether it may be the address that is in the way, so that its node is better served by another one.
 fn says_something_of_the_address(kind: FaultKind) -> bool {
     match kind {
         FaultKind::Transient | FaultKind::Permanent | FaultKind::NotFound | FaultKind::Invalid => true,
@@ -51,9 +51,6 @@ impl Pool {
         match end {
             End::NotSent => {}
             End::Done => {
-                if let Some(memory) = &mut self.memory {
-                    memory.stands(*ip, op.target().as_ref());
-                }
                 let record = self.ips.entry(*ip).or_default();
                 (record.failure, record.error) = (None, None);
                 if assigns {
@@ -66,16 +63,14 @@ impl Pool {
                         format!("assigned {ip} to node {node} ({})", op.machine),
                     ));
                 } else {
-                    let mut why = "to give it back";
-                    if let OpKind::Unassign { successor: Some(successor) } = op.kind {
+                    if let OpKind::Unassign { successor } = op.kind {
                         self.roomy.insert(op.node.0.clone(), successor);
-                        why = "to make room";
                     }
                     news.push(self.notice(
                         false,
                         EventReason::Unassigned,
                         ip,
-                        format!("took {ip} off node {node} {why}"),
+                        format!("took {ip} off node {node} to make room"),
                     ));
                 }
             }
@@ -88,7 +83,7 @@ impl Pool {
             }
             End::Refused(kind, message) | End::Failed(kind, message) => {
                 if *kind == FaultKind::NodeInUse {
-                    // That machine has an address that the last list did not show.
+                    // Something stands on that machine that the last list did not show.
                     account.want_list(now);
                 }
                 self.failed(*ip, finished, (*kind, message), false, at, news);
@@ -96,7 +91,7 @@ impl Pool {
         }
     }
 
-    /// Forgets the failures of an address that serves, and of its node.
+    /// An address that serves, and its node, have failed at nothing any more.
     pub(super) fn forget_failures_of(&mut self, ip: Address, node: &Uid) {
         let record = self.ips.entry(ip).or_default();
         (record.failure, record.error, record.behind) = (None, None, None);
@@ -133,7 +128,7 @@ impl Pool {
             FaultKind::NodeInUse => (false, true, true),
             FaultKind::Permanent | FaultKind::Invalid => (blamed, true, true),
         };
-        // A failure that only needs patience is no error. An occupied machine is no error of the address.
+        // What only asks for patience is no error, and an occupied machine none of the address.
         let of_the_address = !matches!(kind, FaultKind::InProgress | FaultKind::NodeInUse);
         record.error = of_the_address.then(|| (kind, message.to_owned()));
         let unassigns = op.kind != OpKind::Assign;

@@ -37,12 +37,7 @@ types! {
     Stalled
     FirewallReady
     FirewallWouldIsolate
-    Reclaiming
-    ReclaimBlocked
-    ReclaimKept
     Suspect
-    ChecksUnavailable
-    ChecksDoubted
     Paused
     WatchFailing
     AnnotationsDenied
@@ -91,12 +86,7 @@ impl ConditionType {
             | Self::Stalled
             | Self::FirewallReady
             | Self::FirewallWouldIsolate
-            | Self::Reclaiming
-            | Self::ReclaimBlocked
-            | Self::ReclaimKept
             | Self::Suspect
-            | Self::ChecksUnavailable
-            | Self::ChecksDoubted
             | Self::Paused
             | Self::WatchFailing
             | Self::AnnotationsDenied

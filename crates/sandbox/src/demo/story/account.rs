@@ -42,8 +42,7 @@ impl Story {
                     &format!("{fqdn} {rtype} {data} {verb} at {provider}{reason}"),
                 );
             }
-            ChangeKind::Firewall(id) => self.tell_firewall(at_ms, id),
-            ChangeKind::DropletAdded(_) | ChangeKind::DropletDestroyed(_) => {}
+            ChangeKind::DropletAdded(_) | ChangeKind::DropletDestroyed(_) | ChangeKind::Firewall(_) => {}
         }
     }
 
@@ -161,7 +160,7 @@ impl Story {
     }
 
     /// The node on a droplet.
-    pub(super) fn node(&self, droplet: u64) -> String {
+    fn node(&self, droplet: u64) -> String {
         self.stage.nodes.get(&droplet).cloned().unwrap_or_else(|| format!("droplet {droplet}"))
     }
 }
