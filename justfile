@@ -1,6 +1,12 @@
 # What CI runs.
 check: fmt-check lint deny doc book workflow release-files test simulate image
 
+# A fast check for daily work: the decisions, the clients of the providers, a sample of the simulations.
+quick:
+    cargo test --locked --package flipop-core --test fleet
+    cargo test --locked --test provider_http
+    cargo test --locked --package flipop-simulation --test simulation -- seeds:: regressions::
+
 # Formats the code.
 fmt:
     cargo fmt --all

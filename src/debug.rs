@@ -8,6 +8,7 @@ use flipop_core::fleet::{
     AccountSnapshot, Change, LeftOut, NodesLeftOut, Phases, PoolSnapshot, RecordSetSnapshot, Snapshot,
     SuspectSnapshot,
 };
+use flipop_core::mechanism::evidence::{CheckedNode, Standing};
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{Address, ObjectName};
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 pub fn describe(
     snapshot: &Snapshot,
     (by_pools, by_sets): &(NodesLeftOut, NodesLeftOut),
+    checked: &[CheckedNode],
     clock: &Clock,
 ) -> Value {
     let pools = snapshot.pools.iter().map(|of| pool(of, by_pools));
@@ -31,7 +33,21 @@ pub fn describe(
         "pools": pools.collect::<Vec<_>>(),
         "recordSets": sets.collect::<Vec<_>>(),
         "accounts": accounts.collect::<Vec<_>>(),
+        "checks": checked.iter().map(check).collect::<Vec<_>>(),
         "changes": snapshot.changes.iter().map(|of| change(of, clock)).collect::<Vec<_>>(),
+    })
+}
+
+fn check(node: &CheckedNode) -> Value {
+    let standing = match node.standing {
+        Standing::Unknown => "unknown",
+        Standing::Alive => "alive",
+        Standing::Behind => "failing",
+        Standing::Dead => "dead",
+    };
+    json!({
+        "node": node.name, "address": node.at, "standing": standing, "lastPassedMs": node.last_pass_ms,
+        "failures": node.failures, "leaseAgeMs": node.lease_ms, "doubted": node.disbelieved,
     })
 }
 

@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod agent;
 pub mod api;
+mod check_metrics;
 pub mod clock;
 pub mod command;
 pub mod config;
@@ -16,6 +17,7 @@ pub mod metrics;
 pub mod network;
 pub mod operator;
 pub mod permit;
+pub mod probe;
 pub mod process_metrics;
 pub mod provider;
 pub mod random;

@@ -4,6 +4,7 @@
 //! that left the snapshot leaves the scrape. Owns the counters of provider calls, and drops the series of objects that
 //! are gone.
 
+use crate::check_metrics::CheckMetrics;
 use crate::clock::Clock;
 use crate::kube::watch::WatchHealth;
 use crate::process_metrics::ProcessMetrics;
@@ -13,6 +14,7 @@ use arc_swap::ArcSwap;
 use flipop_core::fleet::{
     FailoverPhase, GraceCounts, NodesLeftOut, PoolSnapshot, RecordSetSnapshot, Snapshot,
 };
+use flipop_core::mechanism::evidence::CheckedNode;
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{ObjectKind, ObjectName};
 
@@ -50,6 +52,8 @@ pub struct Metrics {
     snapshot: ArcSwap<Snapshot>,
     health: WatchHealth,
     left_out: OnDemand,
+    checks: CheckMetrics,
+    checked: ArcSwap<Vec<CheckedNode>>,
 }
 
 /// What is made only while somebody asks for it.
@@ -111,6 +115,7 @@ impl Metrics {
             &["version"],
         )?;
         build.with_label_values(&[version]).set(1);
+        let checks = CheckMetrics::new(&lasting)?;
         lasting.register(Box::new(calls.clone()))?;
         lasting.register(Box::new(durations.clone()))?;
         lasting.register(Box::new(assignment_seconds.clone()))?;
@@ -129,6 +134,8 @@ impl Metrics {
             snapshot: ArcSwap::default(),
             health,
             left_out: OnDemand::default(),
+            checks,
+            checked: ArcSwap::default(),
         }))
     }
 
@@ -200,12 +207,22 @@ impl Metrics {
         self.left_out.answer.store(Arc::new(left_out));
     }
 
+    /// Takes in which nodes are checked, and what came of it.
+    pub fn publish_checked(&self, checked: Vec<CheckedNode>) {
+        self.checked.store(Arc::new(checked));
+    }
+
+    /// What is counted of the checks of nodes.
+    pub const fn checks(&self) -> &CheckMetrics {
+        &self.checks
+    }
+
     /// The latest facts as JSON, with what every node without an address waits for and the last changes of addresses. Nodes
     /// that are left out are there from the second answer on, since nobody looks for them before they are asked for.
     pub fn describe(&self, clock: &Clock) -> serde_json::Value {
         self.left_out.asked.store(true, Ordering::Relaxed);
         let (snapshot, left_out) = (self.snapshot.load(), self.left_out.answer.load());
-        crate::debug::describe(&snapshot, &left_out, clock)
+        crate::debug::describe(&snapshot, &left_out, &self.checked.load(), clock)
     }
 }
 
@@ -243,7 +260,7 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
     registry.register(Box::new(suspicions(snapshot.grace)?))?;
     let left = IntCounter::new(
         "flipop_firewalls_left_total",
-        "Firewalls of deleted pools that stayed at the provider, and that nobody looks after.",
+        "Firewalls that deleted pools left at the provider. FLIPOP no longer manages them.",
     )?;
     left.inc_by(snapshot.firewalls_left);
     registry.register(Box::new(left))?;

@@ -14,6 +14,9 @@ use crate::leader::{LeaderHandle, LeaderOutcome, LeaderState};
 use crate::liveness::Liveness;
 use crate::metrics::{Metrics, MetricsError};
 use crate::permit::PermitSource;
+use crate::probe::connect::Sockets;
+use crate::probe::feed::{self, Feed};
+use crate::probe::{self, Probe, Prober};
 use crate::provider::cloudflare::{self, Cloudflare};
 use crate::provider::digitalocean::{self, DigitalOcean};
 use crate::provider::http::{ApiConfig, BuildError, Transport};
@@ -107,6 +110,10 @@ pub struct Platform {
     pub lease: LeaseHome,
     /// Carries requests to providers. `None` means over the network.
     pub transport: Option<Arc<dyn Transport>>,
+    /// Makes checks of nodes.
+    pub probe: Arc<dyn Probe>,
+    /// The node that the process runs on, if it is known.
+    pub node: Option<String>,
 }
 
 impl Platform {
@@ -139,6 +146,8 @@ impl Platform {
             namespace,
             lease: LeaseHome::Thread(Box::new(cluster)),
             transport: None,
+            probe: Arc::new(Sockets::default()),
+            node: config.node.clone(),
         })
     }
 
@@ -211,7 +220,8 @@ pub async fn run_on(
     shutdown: CancellationToken,
     started: impl FnOnce(Started),
 ) -> Result<(), OperatorError> {
-    let Platform { clock, random, identity, namespace, server, clients, lease, transport } = platform;
+    let Platform { clock, random, identity, namespace, server, clients, lease, transport, probe, node } =
+        platform;
     let base = Base::new(clock, random, clients, transport)?;
     let providers = providers(&config, &base)?;
     let bound = shutdown.run_until_cancelled(listen(config.metrics.as_ref())).await;
@@ -226,8 +236,8 @@ pub async fn run_on(
     if config.keep_last_record {
         tracing::info!("--keep-last-record: NodeDNSRecordSets without whenEmpty keep their records");
     }
-    let settings = settings(&providers, config.keep_last_record, &base.clock);
-    let reconciler = reconciler(providers, settings, &base, &election);
+    let settings = settings(&providers, (config.keep_last_record, node), &base.clock);
+    let reconciler = reconciler(providers, settings, probe, (&base, &election));
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
     tokio::select! {
@@ -291,7 +301,12 @@ fn elect(
     Ok(Election { identity, leader, permits, lease, _stop_on_drop: stop.clone().drop_guard(), stop })
 }
 
-fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &Election) -> Reconciler {
+fn reconciler(
+    providers: Providers,
+    settings: Settings,
+    probe: Arc<dyn Probe>,
+    (base, election): (&Base, &Election),
+) -> Reconciler {
     let underway = Arc::new(Underway::new(base.clock.clone()));
     let (client, clock) = (base.clients.requests.clone(), base.clock.clone());
     let (events, event_writer) = events::events(client, clock, &election.identity, underway.guards());
@@ -318,6 +333,7 @@ fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &
     Reconciler::new(Parts {
         settings,
         executor,
+        checks: check_nodes(probe, base),
         done,
         watches: Watches::new(context, base.tracker.clone(), base.stop.clone()),
         leader: election.leader.state(),
@@ -326,6 +342,15 @@ fn reconciler(providers: Providers, settings: Settings, base: &Base, election: &
         random: base.random.clone(),
         heartbeat: base.liveness.register("reconcile", MAX_LOOP_AGE_MS),
     })
+}
+
+/// Starts what checks nodes.
+fn check_nodes(probe: Arc<dyn Probe>, base: &Base) -> Feed {
+    let (feed, wanted, answers) = feed::feed();
+    let (clock, random, metrics) = (base.clock.clone(), base.random.clone(), Arc::clone(&base.metrics));
+    let prober = Prober::new(probe::Parts { probe, clock, random, metrics, wanted, answers });
+    base.tracker.spawn(prober.run(base.stop.clone()));
+    feed
 }
 
 /// Starts nothing new and waits for what is under way. Releases the lease only if all of it has ended.
@@ -392,11 +417,16 @@ fn api_config(config: ProviderConfig, base: &Base) -> ApiConfig {
     ApiConfig { base_url, user_agent, token, clock, observer, transport }
 }
 
-fn settings(providers: &Providers, keep_last_record: bool, clock: &Clock) -> Settings {
+fn settings(
+    providers: &Providers,
+    (keep_last_record, own_node): (bool, Option<String>),
+    clock: &Clock,
+) -> Settings {
     let has_token =
         |of: &Descriptor| providers.accounts().any(|(account_id, _)| account_id.provider == of.name);
     let known = DESCRIPTORS.map(|descriptor| (descriptor, has_token(&descriptor)));
-    Settings { providers: KnownProviders::new(known, keep_last_record), epoch_ms: clock.epoch_ms() }
+    let providers = KnownProviders::new(known, keep_last_record);
+    Settings { providers, epoch_ms: clock.epoch_ms(), own_node }
 }
 
 fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle, identity: &str) {

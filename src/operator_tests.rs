@@ -37,6 +37,8 @@ fn platform(api: &LeaseApi) -> Platform {
             tracker: TaskTracker::new(),
         },
         transport: Some(Arc::new(Silent)),
+        probe: Arc::new(Sockets::default()),
+        node: None,
     }
 }
 
@@ -55,6 +57,7 @@ fn config() -> Config {
         digitalocean: Some(digitalocean),
         cloudflare: None,
         hostname: "a".to_owned(),
+        node: None,
     }
 }
 

@@ -4,9 +4,10 @@
 //! fact: every call runs on a task of its own. Inputs are drained before a plan, so that a burst of events is one
 //! plan.
 
+use crate::api::Condition;
+use crate::api::conditioned::Conditioned;
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
-use crate::api::{Condition, FloatingIPPool, NodeDNSRecordSet};
 use crate::clock::Clock;
 use crate::execute::{Done, Executor};
 use crate::kube::server_time::ServerTime;
@@ -14,6 +15,7 @@ use crate::kube::watch::Seen;
 use crate::leader::LeaderState;
 use crate::liveness::Heartbeat;
 use crate::metrics::Metrics;
+use crate::probe::feed::{BEAT, Feed};
 use crate::provider::Providers;
 use crate::random::Random;
 use crate::watches::{Step, Watches};
@@ -56,6 +58,7 @@ pub struct Reconciler {
     /// What is decided on.
     fleet: Fleet,
     executor: Executor,
+    checks: Feed,
     watches: Watches,
     leader: watch::Receiver<LeaderState>,
     /// The epoch of permits in which this process leads.
@@ -85,6 +88,8 @@ pub struct Parts {
     pub settings: Settings,
     /// Carries out actions.
     pub executor: Executor,
+    /// Checks of nodes.
+    pub checks: Feed,
     /// Where outcomes arrive.
     pub done: mpsc::Receiver<Done>,
     /// Watches of the API server.
@@ -105,8 +110,18 @@ impl Reconciler {
     /// A loop that has not begun.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { settings, executor, done, watches, leader, metrics, server_time, random, heartbeat } =
-            parts;
+        let Parts {
+            settings,
+            executor,
+            checks,
+            done,
+            watches,
+            leader,
+            metrics,
+            server_time,
+            random,
+            heartbeat,
+        } = parts;
         let providers = executor.providers.clone();
         let tokens = providers
             .accounts()
@@ -116,6 +131,7 @@ impl Reconciler {
             fleet: Fleet::new(settings),
             clock: executor.clock.clone(),
             executor,
+            checks,
             watches,
             leader,
             epoch: None,
@@ -164,6 +180,7 @@ impl Reconciler {
                 step = self.watches.next() => self.observe_step(step),
                 () = due => {}
                 () = tokio::time::sleep(AWAIT_PERMIT), if self.awaits_permit() => {}
+                () = tokio::time::sleep(BEAT), if self.watches.follow_the_leases() => {}
             }
             self.take_in().await;
             self.plan();
@@ -239,6 +256,7 @@ impl Reconciler {
             }
             Step::Nodes(key, step) => self.observe(Input::Nodes(key, step)),
             Step::Pods(key, step) => self.observe(Input::Pods(key, step)),
+            Step::Leases(step) => self.observe(Input::Leases(step)),
         }
     }
 
@@ -300,6 +318,8 @@ impl Reconciler {
                 self.observe_done(done);
             } else if let Some(step) = self.watches.try_next() {
                 self.observe_step(step);
+            } else if let Some(checked) = self.checks.try_next() {
+                self.observe(Input::Checked(checked));
             } else {
                 return taken;
             }
@@ -311,7 +331,9 @@ impl Reconciler {
         if self.metrics.is_asked() {
             self.metrics.publish_left_out(self.fleet.left_out());
         }
+        self.metrics.publish_checked(self.fleet.checked_nodes(self.clock.now()));
         self.observe(Input::EventsDenied(self.executor.events.forbidden()));
+        self.observe(Input::LeasesDenied(self.watches.leases_denied()));
         self.providers.accounts().for_each(|(_, account)| account.recheck_token());
         let troubles = self.watches.troubles();
         for key in
@@ -361,34 +383,12 @@ impl Reconciler {
             self.watches.follow(&self.fleet.watches());
         }
         if plan.fresh {
+            self.watches.follow_leases(self.fleet.wants_leases());
+            self.checks.follow(self.fleet.checks());
+            self.metrics.checks().observe_detections(&self.fleet.take_detections_ms());
             let (snapshot, latencies_ms) = (self.fleet.snapshot(), self.fleet.take_latencies_ms());
             self.metrics.publish(snapshot, &latencies_ms, &self.fleet.take_failovers());
         }
-    }
-}
-
-/// An object of ours, with conditions in its status.
-trait Conditioned: kube::Resource {
-    /// Its kind.
-    const KIND: ObjectKind;
-
-    /// Those that stand there.
-    fn conditions(&self) -> &[Condition];
-}
-
-impl Conditioned for FloatingIPPool {
-    const KIND: ObjectKind = ObjectKind::Pool;
-
-    fn conditions(&self) -> &[Condition] {
-        self.status.as_ref().map_or(&[], |status| &status.conditions)
-    }
-}
-
-impl Conditioned for NodeDNSRecordSet {
-    const KIND: ObjectKind = ObjectKind::RecordSet;
-
-    fn conditions(&self) -> &[Condition] {
-        self.status.as_ref().map_or(&[], |status| &status.conditions)
     }
 }
 
@@ -407,6 +407,8 @@ fn written(action: &Action) -> Option<(ObjectKind, Uid)> {
         | Action::Label { .. }
         | Action::SweepAnnotations
         | Action::CountNodes
+        | Action::ListObjects { .. }
+        | Action::WriteFinalizer { .. }
         | Action::ReadNode { .. } => None,
     }
 }
@@ -417,11 +419,13 @@ fn refused_write(outcome: &Outcome) -> Option<&str> {
     let failure = match outcome {
         Outcome::Annotated { result, .. }
         | Outcome::Labelled { result, .. }
+        | Outcome::FinalizerWritten { result, .. }
         | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
         Outcome::StatusWritten { result, .. } => result.as_ref().err(),
         Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
         Outcome::Swept(result) => result.as_ref().err(),
         Outcome::NodesCounted(result) => result.as_ref().err(),
+        Outcome::ObjectsListed { result, .. } => result.as_ref().err(),
         Outcome::NodeRead { read, .. } => read.result.as_ref().err(),
         Outcome::Addresses(_) | Outcome::Records(_) | Outcome::Firewalls(_) => None,
     };

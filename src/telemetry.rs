@@ -249,7 +249,7 @@ impl<W: Write> Scribe<W> {
         }
         self.told = dropped;
         let timestamp = self.clock.timestamp();
-        let text = "log lines were lost because nobody read them in time";
+        let text = "log lines were lost because standard error was not read in time";
         let line = if self.terminal {
             format!("{timestamp} WARN flipop::telemetry: {text} lost={lost}\n")
         } else {

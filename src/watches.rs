@@ -8,6 +8,7 @@ use crate::kube::trouble::TroubleKind;
 use crate::kube::watch::{self, Seen, WatchContext, WatchName};
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::model::matching::WatchKey;
+use flipop_core::model::node_check::LeaseFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +32,8 @@ pub enum Step {
     Nodes(WatchKey, Observed<NodeFacts>),
     /// Of pods.
     Pods(WatchKey, Observed<PodFacts>),
+    /// Of the Leases of nodes.
+    Leases(Observed<LeaseFacts>),
 }
 
 struct Channel<G, T> {
@@ -57,6 +60,8 @@ pub struct Watches {
     record_sets: Channel<Round, Seen<NodeDNSRecordSet>>,
     nodes: Channel<(Round, WatchKey), NodeFacts>,
     pods: Channel<(Round, WatchKey), PodFacts>,
+    leases: Channel<Round, LeaseFacts>,
+    leases_running: Option<CancellationToken>,
 }
 
 impl Watches {
@@ -74,6 +79,8 @@ impl Watches {
             record_sets: Channel::new(),
             nodes: Channel::new(),
             pods: Channel::new(),
+            leases: Channel::new(),
+            leases_running: None,
         }
     }
 
@@ -89,6 +96,7 @@ impl Watches {
         self.of_round = self.cancel.child_token();
         self.round += 1;
         self.running.clear();
+        self.leases_running = None;
         let (context, round, cancel) = (self.context.clone(), self.round, self.of_round.clone());
         self.tracker.spawn(watch::watch_resources(context, round, self.pools.sender.clone(), cancel));
         let (context, cancel) = (self.context.clone(), self.of_round.clone());
@@ -113,6 +121,36 @@ impl Watches {
         }
     }
 
+    /// Starts or ends the watch of the Leases of nodes.
+    pub fn follow_leases(&mut self, wanted: bool) {
+        if !wanted {
+            if let Some(running) = self.leases_running.take() {
+                running.cancel();
+            }
+            return;
+        }
+        if self.leases_running.is_none() {
+            let cancel = self.of_round.child_token();
+            let (context, sink) = (self.context.clone(), self.leases.sender.clone());
+            self.tracker.spawn(watch::watch_leases(context, self.round, sink, cancel.clone()));
+            self.leases_running = Some(cancel);
+        }
+    }
+
+    /// Whether the Leases of nodes are watched.
+    #[must_use]
+    pub const fn follow_the_leases(&self) -> bool {
+        self.leases_running.is_some()
+    }
+
+    /// Whether the Leases of nodes may not be read.
+    #[must_use]
+    pub fn leases_denied(&self) -> bool {
+        let statuses = self.context.health.snapshot();
+        let status = statuses.get(&WatchName::of_leases());
+        status.is_some_and(|status| status.trouble == Some(TroubleKind::Forbidden))
+    }
+
     fn start(&self, key: WatchKey, cancel: CancellationToken) {
         let context = self.context.clone();
         let tag = (self.round, key.clone());
@@ -134,7 +172,8 @@ impl Watches {
         }
     }
 
-    /// The next step. Nodes come before pods, which are far more numerous.
+    /// The next step, but for those of Leases: hundreds come in a second, and none is urgent. Nodes come before pods, which are
+    /// far more numerous.
     pub async fn next(&mut self) -> Step {
         loop {
             let step = tokio::select! {
@@ -162,6 +201,8 @@ impl Watches {
                 (round, Step::Nodes(key, step))
             } else if let Ok(((round, key), step)) = self.pods.receiver.try_recv() {
                 (round, Step::Pods(key, step))
+            } else if let Ok((round, step)) = self.leases.receiver.try_recv() {
+                (round, Step::Leases(step))
             } else {
                 return None;
             };
@@ -175,6 +216,7 @@ impl Watches {
     fn of_this_round(&self, (round, step): (Round, Step)) -> Option<Step> {
         let running = match &step {
             Step::Pools(_) | Step::RecordSets(_) => true,
+            Step::Leases(_) => self.leases_running.is_some(),
             Step::Nodes(key, _) | Step::Pods(key, _) => self.running.contains_key(key),
         };
         (round == self.round && running).then_some(step)

@@ -290,8 +290,9 @@ fn each_setting_comes_from_a_key_of_the_secret_that_may_be_missing() {
         assert!(variable.get("value").is_none(), "no setting is fixed here");
         env.insert(text_of(&variable["name"]), variable["valueFrom"].clone());
     }
-    let namespace = env.remove("POD_NAMESPACE");
-    assert_eq!(namespace, Some(json!({ "fieldRef": { "fieldPath": "metadata.namespace" } })));
+    for (variable, field) in [("POD_NAMESPACE", "metadata.namespace"), ("NODE_NAME", "spec.nodeName")] {
+        assert_eq!(env.remove(variable), Some(json!({ "fieldRef": { "fieldPath": field } })), "{variable}");
+    }
     let expected: BTreeMap<String, Value> = SECRET_KEYS
         .map(|key| {
             (key.to_owned(), json!({ "secretKeyRef": { "name": "flipop", "key": key, "optional": true } }))

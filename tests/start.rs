@@ -135,6 +135,18 @@ fn a_command_is_done_without_cluster_and_tokens() -> Outcome {
 }
 
 #[test]
+fn a_command_that_finds_no_cluster_ends_with_1_and_check_with_2() -> Outcome {
+    for (word, code) in
+        [(&["status"][..], 1), (&["plan"], 1), (&["check"], 2), (&["check", "--uninstall"], 2)]
+    {
+        let ended = flipop(&[word, &["--kubeconfig", "/nonexistent/config"]].concat())?;
+        assert_eq!(ended.status.code(), Some(code), "{word:?}: {}", text(&ended.stderr));
+        assert!(text(&ended.stderr).starts_with("flipop: failed to "), "{}", text(&ended.stderr));
+    }
+    Ok(())
+}
+
+#[test]
 fn an_unknown_word_and_bad_usage_of_a_command_end_with_64_and_bad_flags_of_a_server_with_2() -> Outcome {
     let slip = flipop(&["verison"])?;
     assert_eq!(slip.status.code(), Some(64));

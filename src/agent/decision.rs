@@ -21,7 +21,9 @@ pub enum Annotation {
 }
 
 impl Annotation {
-    fn address(self) -> Option<Ipv4Addr> {
+    /// The address that it names.
+    #[must_use]
+    pub fn address(self) -> Option<Ipv4Addr> {
         match self {
             Self::Names(ip) => Some(ip),
             Self::Unseen | Self::Absent => None,
@@ -38,7 +40,7 @@ pub enum Reserved {
     Active(Ipv4Addr),
 }
 
-/// What is known, and what stands.
+/// The facts, and the address in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     standing: Option<Ipv4Addr>,
@@ -53,7 +55,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Nothing is known but what stands in the kernel.
+    /// Only the address in the kernel is known.
     #[must_use]
     pub fn new(standing: Option<Ipv4Addr>, now: Moment) -> Self {
         Self { standing, annotation: Annotation::Unseen, metadata: None, fresh: false, good_at: now }

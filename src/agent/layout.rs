@@ -29,10 +29,10 @@ pub const PRIVATE: [Network; 5] = [
     Network::new(Ipv4Addr::new(169, 254, 0, 0), 16),
 ];
 
-/// What stands in the kernel while pods leave through an address.
+/// The kernel's state while pods leave through an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// The reserved IP. The kernel never uses it: it is kept in a comment, for whoever starts next.
+    /// The reserved IP. The kernel never uses it. A comment keeps it for the next process.
     pub address: Ipv4Addr,
     /// The anchor address, from which the provider translates.
     pub anchor: Ipv4Addr,

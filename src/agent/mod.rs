@@ -29,6 +29,7 @@ use kernel::{NetlinkError, Notices};
 use metadata::{Anchor, Metadata};
 use report::Report;
 use state::State;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,10 @@ use tokio_util::task::TaskTracker;
 
 /// Between two reads of the reserved IP.
 const READ_MS: u64 = 1_000;
+
+/// The same while the annotation names an address that a good read has not named yet, so that pods leave through it soon
+/// after both name it.
+const EXPECTING_MS: u64 = 200;
 
 /// Between two reads of the anchor address, once it is known.
 const ANCHOR_MS: u64 = 60_000;
@@ -75,7 +80,7 @@ enum Word {
     Anchor(Anchor),
 }
 
-/// Runs until it is told to end. What stands in the kernel then stays.
+/// Runs until it is told to end. The settings in the kernel then stay.
 ///
 /// # Errors
 /// [`AgentError`].
@@ -116,9 +121,10 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let (name, stop) = (config.node_name.clone(), shutdown.clone());
     tracker.spawn(async move { watch_own_node(context, &name, node_sink, stop).await });
     let (word_sink, words) = mpsc::channel(QUEUE);
-    tracker.spawn(listen(clock.clone(), word_sink, shutdown.clone()));
+    let annotated = signal::Sender::new(None);
+    tracker.spawn(listen(clock.clone(), annotated.subscribe(), word_sink, shutdown.clone()));
     let heartbeat = liveness.register("agent", MAX_LOOP_AGE_MS);
-    let inputs = Inputs { nodes, words, notices: Notices::listen()? };
+    let inputs = Inputs { nodes, words, annotated, notices: Notices::listen()? };
     turn_after_turn(State::new(config, report), inputs, &clock, &heartbeat, &shutdown).await;
     drop(returns);
     tracker.close();
@@ -136,17 +142,27 @@ fn endpoints(report: &Arc<Report>, liveness: &Liveness) -> Endpoints {
     }
 }
 
-/// Reads the metadata service until nobody listens.
-async fn listen(clock: Clock, sink: mpsc::Sender<Word>, stop: CancellationToken) {
+/// Reads the metadata service until nobody listens, and at once when the annotation changes.
+async fn listen(
+    clock: Clock,
+    mut annotated: signal::Receiver<Option<Ipv4Addr>>,
+    sink: mpsc::Sender<Word>,
+    stop: CancellationToken,
+) {
     let mut metadata = Metadata::new(metadata::ADDRESS);
     let mut anchor_due = clock.now();
     let mut told = String::new();
     loop {
-        let due = clock.now().plus_millis(READ_MS);
+        let begun = clock.now();
+        let mut wait_ms = READ_MS;
         let reading = async {
+            let expected = annotated.see();
             let reserved = metadata.reserved().await;
             tell(&mut told, reserved.as_ref().err());
             let good = reserved.is_ok();
+            if good && expected.is_some_and(|ip| reserved != Ok(Reserved::Active(ip))) {
+                wait_ms = EXPECTING_MS;
+            }
             if sink.send(Word::Reserved(reserved.ok())).await.is_err() {
                 return false;
             }
@@ -172,7 +188,8 @@ async fn listen(clock: Clock, sink: mpsc::Sender<Word>, stop: CancellationToken)
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            () = clock.sleep_until(due) => {}
+            Ok(()) = annotated.changed() => {}
+            () = clock.sleep_until(begun.plus_millis(wait_ms)) => {}
         }
     }
 }
@@ -195,6 +212,8 @@ fn tell(told: &mut String, trouble: Option<&metadata::MetadataError>) {
 struct Inputs {
     nodes: mpsc::Receiver<((), Observed<OwnNodeFacts>)>,
     words: mpsc::Receiver<Word>,
+    /// The address that the annotation names, for whoever reads the metadata service.
+    annotated: signal::Sender<Option<Ipv4Addr>>,
     notices: Notices,
 }
 
@@ -211,7 +230,12 @@ async fn turn_after_turn(
         let changed = tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            Some(((), node)) = inputs.nodes.recv() => state.node(node_of(node)),
+            Some(((), node)) = inputs.nodes.recv() => {
+                let changed = state.node(node_of(node));
+                let now = state.annotated();
+                inputs.annotated.send_if_modified(|before| std::mem::replace(before, now) != now);
+                changed
+            }
             Some(word) = inputs.words.recv() => match word {
                 Word::Reserved(reserved) => state.reserved(reserved, clock.now()),
                 Word::Anchor(anchor) => state.anchor(anchor),

@@ -75,6 +75,12 @@ impl State {
         changed
     }
 
+    /// The address that the node's annotation names.
+    #[must_use]
+    pub fn annotated(&self) -> Option<Ipv4Addr> {
+        self.annotation.address()
+    }
+
     /// The metadata service was read; nothing: that failed. True where that changes something.
     pub fn reserved(&mut self, reserved: Option<Reserved>, now: Moment) -> bool {
         self.report.read(reserved.is_some());
@@ -139,7 +145,7 @@ impl State {
         self.was_able |= layout.is_ok();
         let mut todo = match (&layout, wanted) {
             (Ok(layout), Some(_)) => steps(found, Some(layout), self.config.mark),
-            // What stands has come through worse: only the inputs end it.
+            // The settings outlive such a failure: only the inputs end them.
             (Err(_), Some(_)) if self.was_able => Vec::new(),
             (Ok(_) | Err(_), _) => steps(found, None, self.config.mark),
         };

@@ -12,6 +12,7 @@
 //!   status alone has one, which says that nothing was observed.
 //! - Writing an object back changes nothing in a spec that was not changed on purpose.
 
+pub mod conditioned;
 pub mod crd;
 mod firewall;
 mod lenient;
@@ -24,10 +25,10 @@ pub mod translate;
 pub use firewall::{Firewall, FirewallEntry, FirewallPort};
 pub use pool::{
     CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus, LastMove,
-    NodeLabels, PublishedRecordSet,
+    NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
 };
 pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, SuspectNode};
-pub use shared::{Condition, DnsRecordSet, Grace, Match, Toleration};
+pub use shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, Toleration};
 
 /// API group of both kinds.
 pub const GROUP: &str = "flipop.digitalocean.com";

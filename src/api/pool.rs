@@ -3,7 +3,7 @@
 use super::firewall::{Firewall, FirewallEntry};
 use super::lenient;
 use super::resource::custom_resource;
-use super::shared::{Condition, DnsRecordSet, Grace, Match, time_if_readable};
+use super::shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, time_if_readable};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -45,8 +45,8 @@ pub struct FloatingIPPoolSpec {
     pub region: Option<String>,
 
     /// Number of addresses that the pool uses: the first ones of `ips`. Further addresses are disabled. Missing ones
-    /// are created in `region` and added to `ips`. Created addresses cost money, and FLIPOP never deletes one.
-    /// Above 1,000 the first 1,000 addresses are used and none is created. Range: 0 to 1,000. Default: 0, which uses
+    /// are created in `region` and added to `ips`. Created addresses cost money, and a lower number
+    /// deletes none: see `reclaimPolicy`. Above 1,000 the first 1,000 addresses are used and none is created. Range: 0 to 1,000. Default: 0, which uses
     /// all of `ips` and creates none.
     #[serde(
         rename = "desiredIPs",
@@ -71,7 +71,8 @@ pub struct FloatingIPPoolSpec {
     pub ips: Option<Vec<String>>,
 
     /// Addresses that the pool lets go of at once, created ones included. An address that is listed both here and in
-    /// `ips` is let go. It stays in the account. To give up a created address, add it here, remove it from `ips` and
+    /// `ips` is let go. It stays in the account unless
+    /// `reclaimPolicy` says otherwise. To give up a created address, add it here, remove it from `ips` and
     /// lower `desiredIPs` by one, all in one edit; otherwise a replacement is bought at once. When
     /// `status.createdIPs` no longer names the address, you can delete it in the account and remove it from this
     /// list. Keep the entry for as long as the address is in `ips`. Values: IPv4 addresses, at most 500. Default:
@@ -79,6 +80,15 @@ pub struct FloatingIPPoolSpec {
     #[serde(rename = "releasedIPs", default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "released_ips_schema")]
     pub released_ips: Option<Vec<String>>,
+
+    /// What happens to an address that FLIPOP bought for the pool once it is listed in `releasedIPs`. `Retain`: it stays in
+    /// the account for good. `Delete`: it leaves the records, its node and then the account, unless somebody uses it.
+    /// The deletion of the pool gives back everything that was bought for it.
+    /// Addresses that FLIPOP did not buy are never deleted, and neither are those that a purchase with a lost answer
+    /// brought. Another value counts as `Retain`. Values: `Retain`, `Delete`. Default: `Retain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "reclaim_policy_schema")]
+    pub reclaim_policy: Option<String>,
 
     /// Least time between the starts of two assignments of the pool, in seconds. Fractions count down to 1 ms. More
     /// than a year (31,536,000 s) counts as a year. Range: 0 or more. Default: 0, no pause.
@@ -97,6 +107,11 @@ pub struct FloatingIPPoolSpec {
     /// A taint that somebody sets, a deletion of the node and an edit of `match` have no grace. Default: no grace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
+
+    /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. They need rights and an environment
+    /// variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_check: Option<NodeCheck>,
 
     /// Labels on the nodes that have an address of the pool, for policies and routes that select nodes by label.
     /// Default: no labels.
@@ -132,6 +147,18 @@ pub struct NodeLabels {
     pub legacy: Option<bool>,
 }
 
+fn reclaim_policy_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        // A rule instead of an enum: its message says what to write.
+        "x-kubernetes-validations": [{
+            "rule": "self in ['', 'Retain', 'Delete']",
+            "message": "write Retain (addresses that are let go stay in the account) or Delete (those that FLIPOP bought are \
+                        deleted), or leave reclaimPolicy out for Retain",
+        }],
+    })
+}
+
 fn released_ips_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -148,7 +175,7 @@ fn released_ips_schema(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The observed state of the pool, and what FLIPOP remembers of it. Until FLIPOP has looked at a new
+/// The observed state of the pool, and FLIPOP's memory of it. Until FLIPOP has looked at a new
 /// object, the status is `observedGeneration: -1` alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -205,7 +232,17 @@ pub struct FloatingIPPoolStatus {
     #[serde(rename = "createdIPs", default, skip_serializing_if = "Option::is_none")]
     pub created_ips: Option<Vec<CreatedIp>>,
 
-    /// Internal, do not edit: addresses that the pool held and let go.
+    /// Internal, do not edit: addresses that answers to purchases for this pool named, in order of purchase. FLIPOP
+    /// deletes no other one. With `spec.reclaimPolicy: Retain`, an address that is let go leaves this list for good.
+    #[serde(
+        rename = "purchasedIPs",
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub purchased_ips: Vec<PurchasedIp>,
+
+    /// Internal, do not edit: addresses that the pool once had and gave up.
     #[serde(
         rename = "formerIPs",
         default,
@@ -235,8 +272,7 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub creation: Option<Creation>,
 
-    /// The last request to move an address by hand, which is the annotation `flipop.digitalocean.com/move`, and what
-    /// became of it.
+    /// The last request to move an address by hand (the annotation `flipop.digitalocean.com/move`), and its outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_move: Option<LastMove>,
 
@@ -244,7 +280,7 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<PublishedRecordSet>,
 
-    /// Internal, do not edit: the firewalls that FLIPOP made for the pool. It deletes no other one.
+    /// Internal, do not edit: the firewalls that FLIPOP made for the pool. It deletes only these.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub firewalls: Vec<FirewallEntry>,
 }
@@ -281,8 +317,8 @@ pub struct IpStatus {
     #[schemars(with = "Option<String>")]
     pub suspect_since: Option<Time>,
 
-    /// The failure of the node that `spec.grace` covers. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, the key of a
-    /// taint.
+    /// The failure of the node that `spec.grace` covers. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`,
+    /// `CheckFailed`, the key of a taint.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub suspect_reason: String,
 }
@@ -307,12 +343,12 @@ pub struct LastMove {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub to: String,
 
-    /// When `outcome` became what it is (RFC 3339).
+    /// When `outcome` last changed (RFC 3339).
     #[serde(default, deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub time: Option<Time>,
 
-    /// What became of the request. Values: `Pending`, `Done`, `Interrupted`, `Refused`, `Ignored`.
+    /// Outcome of the request. Values: `Pending`, `Done`, `Interrupted`, `Refused`, `Ignored`.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub outcome: String,
 
@@ -367,6 +403,65 @@ pub struct Creation {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub uncertain_ips: Vec<String>,
+}
+
+/// An address that the answer to a purchase named.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PurchasedIp {
+    /// The address.
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    pub ip: String,
+
+    /// The provider that sold it.
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    pub provider: String,
+
+    /// The account there. Empty for the one whose token is in the operator's environment.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    pub account: String,
+
+    /// `metadata.uid` of the pool for which it was bought.
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    pub uid: String,
+
+    /// The droplet on which the pool last had it, in the form of a node's `spec.providerID`.
+    #[serde(
+        rename = "heldOn",
+        default,
+        deserialize_with = "lenient::or_default",
+        skip_serializing_if = "String::is_empty"
+    )]
+    pub held_on: String,
+
+    /// Every place where records have held it.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<RecordName>,
+
+    /// Whether its deletion may have been asked for.
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    pub deleting: bool,
+}
+
+/// A place of records.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordName {
+    /// The provider of the zone.
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    pub provider: String,
+
+    /// The account there. Empty for the one whose token is in the operator's environment.
+    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    pub account: String,
+
+    /// The zone, by the id that its provider gives it.
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    pub zone: String,
+
+    /// Fully qualified name of the records.
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    pub fqdn: String,
 }
 
 /// The DNS records as last published.

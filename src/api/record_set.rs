@@ -2,7 +2,7 @@
 
 use super::lenient;
 use super::resource::custom_resource;
-use super::shared::{Condition, DnsRecordSet, Grace, Match, time_if_readable};
+use super::shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, time_if_readable};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,11 @@ pub struct NodeDNSRecordSetSpec {
     /// somebody sets, a deletion of the node and an edit of `match` have no grace. Default: no grace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
+
+    /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. They need rights and an environment
+    /// variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_check: Option<NodeCheck>,
 }
 
 /// The observed state of the records. Until FLIPOP has looked at a new object, the status is
@@ -112,7 +117,7 @@ pub struct SuspectNode {
     #[schemars(with = "Option<String>")]
     pub since: Option<Time>,
 
-    /// The failure. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, the key of a taint.
+    /// The failure. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, `CheckFailed`, the key of a taint.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub reason: String,
 }

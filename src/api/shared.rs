@@ -59,6 +59,35 @@ pub struct Grace {
     pub recovery_seconds: Option<i64>,
 }
 
+/// Whether FLIPOP checks itself that the machines of nodes answer. A node whose machine answers no check for 12 s, and whose
+/// kubelet has missed a renewal of its Lease, no longer matches, about half a minute before Kubernetes calls it not Ready.
+/// Checks never make a node match, and never take the last matching one.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeCheck {
+    /// TCP port of each node's `InternalIP` to which FLIPOP connects. It does not matter whether the connection is accepted
+    /// or refused. Range: 1 to 65,535. Default: 10250, the port of the kubelet.
+    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65_535))]
+    pub port: Option<i64>,
+
+    /// Seconds from one check of a node that serves to the next. Other nodes are checked every 10 seconds. Range: 0.5 to
+    /// 10. Default: 1.
+    #[serde(default, serialize_with = "lenient::write_number", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.5, max = 10))]
+    pub period_seconds: Option<f64>,
+
+    /// Seconds after which a check without an answer has failed. Range: 0.1 to 10. Default: 1.
+    #[serde(default, serialize_with = "lenient::write_number", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.1, max = 10))]
+    pub timeout_seconds: Option<f64>,
+
+    /// Checks in a row that have to fail at the least. Range: 2 to 10. Default: 3.
+    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2, max = 10))]
+    pub failure_threshold: Option<i64>,
+}
+
 /// One toleration, written as in a pod.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -65,7 +65,7 @@ pub(super) async fn ask(reach: &Reach) -> Told {
         )),
         Ok(leader) => {
             if leader.holder.is_empty() {
-                told.notes.push("no replica leads at this moment: nothing is changed".to_owned());
+                told.notes.push("no replica leads at this moment, so FLIPOP changes nothing".to_owned());
             } else if leader.expired {
                 told.notes.push(format!("the Lease of {} has run out: no replica acts", leader.pod));
             } else {

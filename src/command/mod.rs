@@ -65,9 +65,13 @@ impl CommandError {
         Self::Read { what: what.into(), trouble }
     }
 
-    fn exit(&self) -> Exit {
+    /// How a command ends with it. `check` has a code of its own for a cluster that it cannot read.
+    fn exit(&self, word: &Word) -> Exit {
         match self {
             Self::Usage(_) => Exit::UnknownCommand,
+            Self::Cluster(_) | Self::Client(_) | Self::Read { .. } if matches!(word, Word::Check(_)) => {
+                Exit::Unreadable
+            }
             Self::Cluster(_)
             | Self::Client(_)
             | Self::System(_)
@@ -98,7 +102,7 @@ pub fn run(order: &Order) -> Exit {
     };
     ended.unwrap_or_else(|error| {
         output::complain(&error.to_string());
-        error.exit()
+        error.exit(&order.word)
     })
 }
 

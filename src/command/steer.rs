@@ -129,10 +129,16 @@ pub(super) async fn pause(
     output: Output,
 ) -> Result<Exit, CommandError> {
     let targets = targets(reach, which).await?;
-    let work = targets.iter().map(|target| pause_one(reach, target, reason, wait));
-    let results: Result<Vec<Answer>, CommandError> =
-        futures::future::join_all(work).await.into_iter().collect();
-    told(output, &results?)
+    let work = targets.iter().map(|target| async move {
+        // One that fails does not hide what became of the others.
+        pause_one(reach, target, reason, wait).await.unwrap_or_else(|error| Answer {
+            object: target.shown(),
+            outcome: "Failed".to_owned(),
+            message: error.to_string(),
+            tone: Tone::Bad,
+        })
+    });
+    told(output, &futures::future::join_all(work).await)
 }
 
 async fn targets(reach: &Reach, which: &Which) -> Result<Vec<Target>, CommandError> {

@@ -77,6 +77,8 @@ pub struct Config {
     pub cloudflare: Option<ProviderConfig>,
     /// Name of this host: in a pod, the pod's name.
     pub hostname: String,
+    /// Name of the node that the process runs on.
+    pub node: Option<String>,
 }
 
 /// What is wrong with the flags or the environment.
@@ -196,6 +198,7 @@ impl Invocation {
             cluster,
             digitalocean,
             cloudflare,
+            node: env(Variable::NodeName),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         })))
     }
@@ -222,7 +225,7 @@ fn bind_address(text: &str) -> Result<Option<BindAddress>, ConfigError> {
         return Ok(None);
     }
     let invalid = || {
-        let problem = format!("{text:?} is no address; write host:port, :port or [ipv6]:port");
+        let problem = format!("{text:?} is not an address; write host:port, :port or [ipv6]:port");
         ConfigError::invalid("--metrics-bind-addr", problem)
     };
     let (host, port) = text.rsplit_once(':').ok_or_else(invalid)?;

@@ -36,6 +36,9 @@ flipop_core::described! {
         /// Namespace of the operator, in which its Lease is. A namespace in the context of the kubeconfig takes
         /// precedence.
         PodNamespace = "POD_NAMESPACE",
+        /// Name of the node that the process runs on. Without it `nodeCheck` has no effect, since FLIPOP never checks its own
+        /// node.
+        NodeName = "NODE_NAME",
         /// Host of the API server. Kubernetes sets it in every pod. It is used with the pod's service account where no
         /// kubeconfig is found.
         KubernetesServiceHost = "KUBERNETES_SERVICE_HOST",
@@ -84,6 +87,7 @@ impl Variable {
             | Self::Kubeconfig
             | Self::Home
             | Self::PodNamespace
+            | Self::NodeName
             | Self::KubernetesServiceHost
             | Self::KubernetesServicePort
             | Self::HttpsProxy

@@ -2,7 +2,7 @@
 //!
 //! Owns their names, help texts and forms. Does not own what they do (`crate::command`), nor the operator's own flags.
 
-use super::values::path;
+use super::values::{go_bool, path};
 use crate::version::VERSION;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -146,9 +146,12 @@ pub struct CheckArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Waiting {
     /// Wait up to 60 s for the outcome; --wait=false returns at once
+    ///
+    /// BOOL is as for the operator's flag --debug.
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true,
-        default_missing_value = "true", hide_default_value = true, action = clap::ArgAction::Set
+        default_missing_value = "true", hide_default_value = true, action = clap::ArgAction::Set,
+        value_parser = go_bool
     )]
     pub wait: bool,
 }
@@ -190,7 +193,7 @@ pub struct PauseArgs {
     #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
     pub which: Which,
 
-    /// Text that says why, for whoever looks at the object
+    /// The reason, for other users
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub reason: String,
 }

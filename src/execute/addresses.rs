@@ -50,6 +50,11 @@ impl Executor {
                 let result = client.create_reserved_ip(&context(&pool), &self.permit, &region).await;
                 Outcome::Created { epoch, pool, result: result.map_err(call_failure) }
             }
+            Action::Delete { epoch, pool, ip } => {
+                let client = self.ip_provider(&epoch)?;
+                let result = client.delete_reserved_ip(&context(&pool), &self.permit, ip).await;
+                Outcome::Deleted { epoch, pool, ip, result: result.map_err(call_failure) }
+            }
         })
     }
 

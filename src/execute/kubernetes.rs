@@ -4,19 +4,25 @@ use super::{Done, Executor};
 use crate::api::translate::{pool, record_set};
 use crate::api::{Condition, FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
 use crate::kube::node_read;
+use crate::kube::trouble::{Trouble, TroubleKind};
+use crate::kube::watch::once;
 use crate::kube::writes::{self, ObjectVersion, WriteError};
+use flipop_core::addresses::pool::object::FINALIZER;
 use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::fleet::action::{MarkedNode, Outcome};
+use flipop_core::fleet::action::{MarkedNode, Objects, Outcome};
 use flipop_core::mechanism::effects::WrittenStatus;
 use flipop_core::model::facts::{NodeFacts, PodFacts};
 use flipop_core::model::fault::WriteFailure;
 use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Uid};
 use flipop_core::model::matching::WatchKey;
+use flipop_core::model::moment::Moment;
+use flipop_core::model::node_check::LeaseFacts;
 use flipop_core::model::node_labels::LabelChanges;
 use flipop_core::records::status::RecordSetStatus;
 use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 
 impl Executor {
     pub(super) async fn write_pool_status(
@@ -78,6 +84,20 @@ impl Executor {
         Outcome::Swept(result.map_err(write_failure)).into()
     }
 
+    /// Lists without a version are consistent reads. A kind that is not installed has no objects.
+    pub(super) async fn list_objects(&self, asked: Moment) -> Done {
+        let pools = once::resources::<FloatingIPPool>(&self.client, None);
+        let record_sets = once::resources::<NodeDNSRecordSet>(&self.client, None);
+        let (pools, record_sets) = futures::join!(pools, record_sets);
+        let result = installed(pools).and_then(|pools| {
+            Ok(Box::new(Objects {
+                pools: pools.iter().map(pool::pool_object).collect(),
+                record_sets: installed(record_sets)?.iter().map(record_set::record_set_object).collect(),
+            }))
+        });
+        Outcome::ObjectsListed { asked, result }.into()
+    }
+
     pub(super) async fn count_nodes(&self) -> Done {
         Outcome::NodesCounted(writes::count_nodes(&self.client).await.map_err(write_failure)).into()
     }
@@ -87,8 +107,15 @@ impl Executor {
         node: &str,
         nodes: &WatchKey,
         pods: Option<&WatchKey>,
-    ) -> Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure> {
-        node_read::read_node(&self.client, node, nodes, pods).await.map_err(write_failure)
+        lease: bool,
+    ) -> (Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure>, Option<LeaseFacts>) {
+        let of_lease =
+            async { if lease { node_read::read_lease(&self.client, node).await } else { Ok(None) } };
+        let of_node = node_read::read_node(&self.client, node, nodes, pods);
+        match futures::try_join!(of_node, of_lease) {
+            Ok((found, lease)) => (Ok(found), lease),
+            Err(error) => (Err(write_failure(error)), None),
+        }
     }
 
     /// Writes the status of an object of kind `K`, and reads what the server kept of it.
@@ -108,21 +135,38 @@ impl Executor {
         kept(&written.map_err(write_failure)?)
     }
 
-    pub(super) async fn write_ips(&self, pool: ObjectRef, add: Vec<Address>) -> Outcome {
-        let missing = |current: &[String]| {
+    pub(super) async fn write_finalizer(&self, pool: ObjectRef, present: bool) -> Outcome {
+        let result = writes::replace_finalizer::<FloatingIPPool>(
+            &self.client,
+            &self.permit,
+            (&pool.name, &pool.uid),
+            (FINALIZER, present),
+        );
+        let result = result.await.map_err(write_failure);
+        Outcome::FinalizerWritten { pool: pool.uid, present, result }
+    }
+
+    pub(super) async fn write_ips(
+        &self,
+        pool: ObjectRef,
+        add: Vec<Address>,
+        remove: BTreeSet<Address>,
+    ) -> Outcome {
+        let edited = |current: &[String]| {
             let new = add.iter().map(ToString::to_string).filter(|ip| !current.contains(ip));
-            let ips: Vec<String> = current.iter().cloned().chain(new).collect();
-            (ips.len() > current.len()).then_some(ips)
+            let stays = |ip: &&String| Address::v4(ip).is_none_or(|ip| !remove.contains(&ip));
+            let ips: Vec<String> = current.iter().filter(stays).cloned().chain(new).collect();
+            (ips != current).then_some(ips)
         };
         let result = writes::replace_spec_ips::<FloatingIPPool, _>(
             &self.client,
             &self.permit,
             &pool.name,
             &pool.uid,
-            missing,
+            edited,
         );
         let result = result.await.map(|_object| ()).map_err(write_failure);
-        Outcome::IpsWritten { pool: pool.uid, add, result }
+        Outcome::IpsWritten { pool: pool.uid, add, remove, result }
     }
 }
 
@@ -134,6 +178,18 @@ fn conditions_of<S>(
     conditions: impl Fn(&S) -> &Vec<Condition>,
 ) -> Option<((ObjectKind, Uid), Vec<Condition>)> {
     kept.map(|(_version, status)| ((kind, uid.clone()), conditions(status).clone()))
+}
+
+/// The objects of a kind, none where the kind is not installed.
+fn installed<T>(listed: Result<Vec<T>, Trouble>) -> Result<Vec<T>, WriteFailure> {
+    match listed {
+        Ok(objects) => Ok(objects),
+        Err(trouble) if trouble.kind == TroubleKind::NotFound => Ok(Vec::new()),
+        Err(trouble) if trouble.kind == TroubleKind::Forbidden => {
+            Err(WriteFailure::Forbidden(trouble.message))
+        }
+        Err(trouble) => Err(WriteFailure::Transient(trouble.message)),
+    }
 }
 
 /// The version and the status of an object as the server answered it.

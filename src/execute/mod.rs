@@ -134,14 +134,18 @@ impl Executor {
                 let described = (generation, &*status);
                 Some(self.write_record_set_status(record_set, resource_version, described, before).await)
             }
-            Action::WriteIps { pool, add } => Some(self.write_ips(pool, add).await.into()),
+            Action::WriteIps { pool, add, remove } => Some(self.write_ips(pool, add, remove).await.into()),
+            Action::WriteFinalizer { pool, present } => {
+                Some(self.write_finalizer(pool, present).await.into())
+            }
+            Action::ListObjects { asked } => Some(self.list_objects(asked).await),
             Action::Annotate { node, uid, value } => Some(self.annotate(node, uid, value).await),
             Action::Label { node, uid, changes } => Some(self.label(node, uid, changes).await),
             Action::SweepAnnotations => Some(self.sweep_annotations().await),
             Action::CountNodes => Some(self.count_nodes().await),
-            Action::ReadNode { object, node, asked, nodes, pods } => {
-                let result = self.read_node(&node, &nodes, pods.as_ref()).await;
-                let read = NodeReading { node, asked, nodes, pods, result };
+            Action::ReadNode { object, node, asked, nodes, pods, lease } => {
+                let (result, lease) = self.read_node(&node, &nodes, pods.as_ref(), lease).await;
+                let read = NodeReading { node, asked, nodes, pods, result, lease };
                 Some(Outcome::NodeRead { object: object.uid, read: Box::new(read) }.into())
             }
         }
@@ -157,6 +161,7 @@ fn span_of(action: &Action) -> tracing::Span {
             OfAddresses::Unassign { pool, ip, machine, .. } => {
                 info_span!("unassign", pool = %pool.name, %ip, machine = machine.id())
             }
+            OfAddresses::Delete { pool, ip, .. } => info_span!("delete", pool = %pool.name, %ip),
             OfAddresses::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
             OfAddresses::Get { ip, .. } | OfAddresses::Poll { ip, .. } => info_span!("read", %ip),
             OfAddresses::List { epoch } | OfAddresses::ProveMachineRead { epoch } => {
@@ -189,10 +194,12 @@ fn span_of(action: &Action) -> tracing::Span {
             info_span!("write_status", record_set = %record_set.name)
         }
         Action::WriteIps { pool, .. } => info_span!("write_ips", pool = %pool.name),
+        Action::WriteFinalizer { pool, .. } => info_span!("write_finalizer", pool = %pool.name),
         Action::Annotate { node, .. } => info_span!("annotate", node),
         Action::Label { node, .. } => info_span!("label", node),
         Action::SweepAnnotations => info_span!("sweep"),
         Action::CountNodes => info_span!("count_nodes"),
+        Action::ListObjects { .. } => info_span!("list_objects"),
         Action::ReadNode { object, node, .. } => info_span!("read_node", object = %object.name, node),
     }
 }

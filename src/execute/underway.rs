@@ -78,6 +78,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
     let failure = match outcome {
         Outcome::Addresses(OfAddresses::Changed { result, .. }) => result.as_ref().err(),
         Outcome::Addresses(OfAddresses::Created { result, .. }) => result.as_ref().err(),
+        Outcome::Addresses(OfAddresses::Deleted { result, .. }) => result.as_ref().err(),
         Outcome::Records(OfRecords::RecordsApplied { result, .. }) => {
             result.as_ref().err().map(|unfinished| &unfinished.cause)
         }
@@ -90,6 +91,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
         | Outcome::StatusWritten { .. }
         | Outcome::RecordSetStatusWritten { .. }
         | Outcome::IpsWritten { .. }
+        | Outcome::FinalizerWritten { .. }
         // And these change nothing.
         | Outcome::Addresses(
             OfAddresses::Listed { .. }
@@ -100,6 +102,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
         | Outcome::Firewalls(OfFirewalls::Looked { .. } | OfFirewalls::Found { .. })
         | Outcome::Records(OfRecords::ZoneFound { .. } | OfRecords::RecordsRead { .. })
         | Outcome::Swept(_)
+        | Outcome::ObjectsListed { .. }
         | Outcome::NodesCounted(_) | Outcome::NodeRead { .. } => None,
     };
     matches!(failure, Some(CallFailure::Fault(fault)) if fault.outcome_unknown)

@@ -290,8 +290,8 @@ fn of_socks(proxy: &Uri) -> Result<Uri, String> {
     let authority = proxy.authority().map(http::uri::Authority::as_str).unwrap_or_default();
     if authority.contains('@') {
         return Err(
-            "its socks5 proxy (proxy-url or HTTPS_PROXY) is to be used with a user name, which is not \
-                    supported: name an http or https proxy, or one that asks for none"
+            "its socks5 proxy (proxy-url or HTTPS_PROXY) has a user name, which FLIPOP does not support: name an http \
+             or https proxy, or one without a user name"
                 .to_owned(),
         );
     }

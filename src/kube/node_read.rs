@@ -1,9 +1,11 @@
 //! Reads one node and its pods as they are now. A watch may lag behind.
 
+use super::objects::lease::{self, LeaseSlim};
 use super::objects::{NodeSlim, PodSlim};
 use super::writes::{Call, WriteError, send};
 use flipop_core::model::facts::{NodeFacts, PodFacts};
 use flipop_core::model::matching::WatchKey;
+use flipop_core::model::node_check::LeaseFacts;
 use kube::Client;
 use kube::api::{ListParams, ObjectList, Resource};
 use kube::core::Request;
@@ -30,6 +32,18 @@ pub async fn read_node(
     let (found, on_it) = futures::try_join!(found, on_it)?;
     let found = found.into_iter().map(NodeSlim::into_facts).find(|facts| facts.name == node);
     Ok((found, on_it.into_iter().map(PodSlim::into_facts).collect()))
+}
+
+/// The Lease that the kubelet of a node renews, by a consistent read.
+///
+/// # Errors
+/// See [`WriteError`].
+pub async fn read_lease(client: &Client, node: &str) -> Result<Option<LeaseFacts>, WriteError> {
+    let params = ListParams::default().fields(&format!("metadata.name={node}"));
+    let request = Request::new(LeaseSlim::url_path(&(), Some(lease::NAMESPACE))).list(&params);
+    let page: ObjectList<LeaseSlim> =
+        send(client, None, &Call::new::<LeaseSlim>("list", ""), request).await?;
+    Ok(page.items.into_iter().map(LeaseSlim::into_facts).find(|facts| facts.name == node))
 }
 
 async fn list<K>(client: &Client, key: &WatchKey, fields: String) -> Result<Vec<K>, WriteError>

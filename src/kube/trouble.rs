@@ -146,7 +146,7 @@ impl From<&AuthError> for Trouble {
             AuthError::AuthExecStart(source) => format!("the exec plugin cannot be started: {source}"),
             AuthError::AuthExecRun { out, .. } => format!("the exec plugin failed with {}", out.status),
             AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed => {
-                "the exec plugin answered with no ExecCredential that has a status".to_owned()
+                "the exec plugin printed no ExecCredential with a status".to_owned()
             }
             AuthError::MissingCommand => "the exec plugin has no command".to_owned(),
             AuthError::ReadTokenFile(source, path) => {
@@ -155,7 +155,7 @@ impl From<&AuthError> for Trouble {
             AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => {
                 "they hold characters that cannot be sent".to_owned()
             }
-            _ => "what the kubeconfig says of its user cannot be used".to_owned(),
+            _ => "the user entry of the kubeconfig cannot be used".to_owned(),
         };
         Self::new(TroubleKind::Unauthorised, format!("no credentials: {text}"))
     }

@@ -211,6 +211,43 @@ where
     send(client, Some(permit), &call, request).await.map(Some)
 }
 
+/// Reads one object afresh, sets or removes a finalizer, and writes the object back with nothing else changed.
+///
+/// # Errors
+/// See [`WriteError`]; [`WriteError::NotFound`] also when the name belongs to another object now.
+pub async fn replace_finalizer<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    permit: &Permit,
+    (name, uid): (&ObjectName, &Uid),
+    (finalizer, present): (&str, bool),
+) -> Result<(), WriteError> {
+    let mut object = get_raw::<K>(client, name).await?;
+    if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(uid.0.as_str()) {
+        return Err(WriteError::NotFound);
+    }
+    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let mut finalizers = finalizers.cloned().unwrap_or_default();
+    let stands = finalizers.iter().any(|other| other == finalizer);
+    if stands == present {
+        return Ok(());
+    }
+    if present {
+        finalizers.push(json!(finalizer));
+    } else {
+        finalizers.retain(|other| other != finalizer);
+    }
+    if let Some(meta) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+        meta.insert("finalizers".to_owned(), json!(finalizers));
+    }
+    let call = Call::new::<K>("update", "");
+    let request = Request::new(K::url_path(&(), Some(&name.namespace))).replace(
+        &name.name,
+        &post_params(),
+        object.to_string().into_bytes(),
+    );
+    send::<Value>(client, Some(permit), &call, request).await.map(drop)
+}
+
 fn set_spec_ips(object: &mut Value, ips: &[String]) {
     if let Some(fields) = object.as_object_mut() {
         let spec = fields.entry("spec").or_insert_with(|| json!({}));

@@ -114,7 +114,7 @@ pub(super) fn zone_name(written: &str) -> Result<String, Fault> {
         !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     };
     if name.len() > MAX_NAME_CHARS || !name.split('.').all(label) {
-        let text = "is no zone: write labels of a-z, 0-9 and - joined by dots (punycode for others)";
+        let text = "is not a zone: write labels of a-z, 0-9 and - joined by dots (punycode for others)";
         return Err(invalid(&format!("dnsRecordSet.zone {written:?} {text}")));
     }
     Ok(name)

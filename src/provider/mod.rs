@@ -99,7 +99,7 @@ pub trait Account: Send + Sync {
     /// The provider's name in specs and metric labels.
     fn provider(&self) -> &'static str;
 
-    /// Counts the changes of the token. A change means: what was proved of the old token's scopes is proved no more.
+    /// Counts the changes of the token. A change ends the proofs of the old token's scopes.
     fn token_generation(&self) -> watch::Receiver<u64>;
 
     /// Looks whether a token file has changed. Calls do so too; this is for times without calls.
@@ -171,6 +171,14 @@ pub trait IpProvider: Account {
         permit: &'a Permit,
         region: &'a str,
     ) -> BoxFuture<'a, Result<Address, CallError>>;
+
+    /// Deletes an address. [`flipop_core::model::fault::FaultKind::NotFound`] when the account does not have it.
+    fn delete_reserved_ip<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        ip: Address,
+    ) -> BoxFuture<'a, Result<(), CallError>>;
 
     /// Starts to move an address onto a machine, from wherever it is.
     fn assign<'a>(

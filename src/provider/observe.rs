@@ -52,6 +52,8 @@ flipop_core::described! {
         ListDroplets = "ListDroplets",
         /// Creates a reserved IP.
         CreateIp = "CreateIP",
+        /// Deletes a reserved IP that was bought for a pool with `reclaimPolicy: Delete`.
+        DeleteIp = "DeleteIP",
         /// Assigns a reserved IP to a droplet.
         AssignIp = "AssignIP",
         /// Unassigns a reserved IP from its droplet.

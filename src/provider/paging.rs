@@ -1,11 +1,11 @@
 //! Lists that come on pages, read whole.
 //!
-//! Entries come and go while the pages are read, and then one may stand on two pages or on none. So what was collected
-//! must be different entries, of which every page says the same total, and as many as that where the total is known to
-//! be of what is listed; else the listing begins anew. A token that has to be left alone meanwhile is asked no more.
+//! Entries come and go while the pages are read, so one may be on two pages or on none. Therefore all collected entries
+//! must differ, and every page must give the same total. If the total counts the listed entries, it must equal their
+//! number. Otherwise the listing begins again, unless the provider asks the token to wait.
 //!
-//! A list on one page that says the same in each reading holds still. Where its total contradicts its entries all the
-//! same, these are what the provider knows, and may not be all.
+//! A list on one page that is the same in each reading is stable. If its total still contradicts its entries, they are
+//! what the provider knows, and may be incomplete.
 
 use crate::provider::http::{Answer, Api};
 use flipop_core::model::fault::{Fault, FaultKind};
@@ -92,7 +92,7 @@ pub(super) async fn listed<P: Pages>(list: &P) -> Result<Listed<P::Key, P::Entry
     let count = entries.len();
     let contradiction = format!(
         "the list of {what} contradicts itself: its total is {total}, and it shows {count}, in each of {MAX_TRIES} \
-         readings; nothing is concluded from what it leaves out"
+         readings; FLIPOP draws no conclusion from missing entries"
     );
     Ok(Listed { entries, contradiction: Some(contradiction) })
 }
@@ -118,9 +118,7 @@ fn may_read_on<P: Pages>(list: &P) -> Result<(), Fault> {
     let (what, provider) = (P::WHAT, list.api().provider());
     Err(Fault {
         kind: FaultKind::Throttled,
-        message: format!(
-            "the list of {what} was not read to its end: {provider} has to be left alone for now"
-        ),
+        message: format!("the list of {what} was not read to its end: {provider} asked FLIPOP to wait"),
         outcome_unknown: false,
         retry_after_ms: Some(left_ms),
     })

@@ -1,8 +1,11 @@
 //! The commands that people call, with the rights that docs/operations/commands.md names and no other.
 
+use crate::dns::{ZONE, set_spec};
 use crate::suite::{Case, cases};
-use crate::world::{SOON, TEAM, World, binary, ip, path, plain_spec};
-use flipop_envtest::operator::Operator;
+use crate::world::{ANNOTATION, SOON, TEAM, World, binary, ip, path, plain_spec};
+use flipop_cloud::{Provider, RecordView};
+use flipop_envtest::nodes::{NewNode, NewPod};
+use flipop_envtest::operator::{Operator, TOKEN};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use serde_json::{Value, json};
@@ -14,6 +17,8 @@ pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
         status_and_plan_agree_with_the_operator_and_write_nothing,
         check_names_what_is_wrong_and_what_cannot_be_asked,
+        check_tells_what_tokens_prove_and_what_is_amiss,
+        plan_reads_the_account_and_shows_what_changes_in_its_firewalls,
         move_pause_and_resume_wait_for_what_becomes_of_them,
     ]
 }
@@ -61,6 +66,14 @@ async fn call(kubeconfig: &Path, arguments: &[&str]) -> Outcome<Output> {
     Ok(command.output().await?)
 }
 
+/// The same with a token of the simulated account.
+async fn call_with(world: &World, token: &str, kubeconfig: &Path, arguments: &[&str]) -> Outcome<Output> {
+    let mut command = tokio::process::Command::new(binary());
+    command.args(arguments).env_clear().env("KUBECONFIG", kubeconfig);
+    command.env("DIGITALOCEAN_ACCESS_TOKEN", token).env("DIGITALOCEAN_API_URL", world.digitalocean_url());
+    Ok(command.output().await?)
+}
+
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
@@ -92,6 +105,8 @@ async fn status_and_plan_agree_with_the_operator_and_write_nothing(world: &mut W
     assert_eq!(addresses[0]["address"], json!(ip(10).to_string()));
     assert_eq!((&addresses[0]["node"], &addresses[0]["health"]), (&json!("alpha"), &json!("matches")));
     assert_eq!(shown["pools"][0]["line"], json!([{"node": "gamma"}]));
+    let table = text(&call(user.path(), &["status", "-n", TEAM]).await?);
+    assert!(table.contains("ok Ready=True Assigned, 2 of 2 addresses active\n"), "{table}");
     let note = shown["notes"][0].to_string();
     assert!(note.contains("you may not get lease"), "{note}");
     ended(&call(user.path(), &["plan", "-o", "json"]).await?, 0)?;
@@ -147,6 +162,130 @@ async fn check_names_what_is_wrong_and_what_cannot_be_asked(world: &mut World) -
     Ok(())
 }
 
+/// A pool of one address that opens a port.
+fn walled_spec(port: &str) -> Value {
+    let mut spec = plain_spec(&[10]);
+    spec["firewall"] = json!({"ports": [{"protocol": "tcp", "port": port}], "sources": ["0.0.0.0/0"]});
+    spec
+}
+
+async fn check_tells_what_tokens_prove_and_what_is_amiss(world: &mut World) -> Outcome {
+    world.reserve(&[10]);
+    world.zones();
+    world.node("alpha").await?;
+    world.nodes.create(&NewNode::new("bare").label("pool", "work")).await?;
+    let mark = "\"heritage=external-dns,external-dns/owner=other\"";
+    let mark = RecordView::new("a-www.example.com", "TXT", mark, 300);
+    world.cloud().add_record(Provider::DigitalOcean, ZONE, &mark);
+    let mut spec = walled_spec("443");
+    spec["desiredIPs"] = json!(3);
+    spec["dnsRecordSet"] = json!({"zone": ZONE, "recordName": "www"});
+    world.pool("p", &spec).await?;
+    let mut set = set_spec(Provider::DigitalOcean, "nodes");
+    set["addressType"] = json!(ANNOTATION);
+    set["grace"] = json!({"nodeSeconds": 60});
+    world.record_set("nodes", &set).await?;
+    world.cluster.namespace("flipop-agent", None).await?;
+    let agent = NewPod::new("flipop-agent", "agent-alpha", "alpha").label("app", "flipop-agent");
+    world.nodes.create_pod(&agent.not_ready()).await?;
+    let scopes = ["reserved_ip:read", "droplet:read", "firewall:read", "domain:read"];
+    world.cloud().add_token(Provider::DigitalOcean, "narrow", "narrow", &scopes);
+    let checker = user(world, "examiner", &["flipop-status", "flipop-check"]).await?;
+    let output = call_with(world, "narrow", checker.path(), &["check"]).await?;
+    ended(&output, 1)?;
+    let told = text(&output);
+    for line in [
+        "x  the token of digitalocean lacks tag:read: ",
+        "!  external-dns has marked www.example.com at digitalocean as its own: ",
+        "!  pools are to buy 2 more at digitalocean, ",
+        "!  the write scopes of digitalocean are unknown: ",
+        "requests are left in the quota of the token of digitalocean",
+        "x  the agent on alpha is not able: ",
+        "!  NodeDNSRecordSet default/nodes publishes addresses of FloatingIPPool default/p with another grace: ",
+        "x  node bare has no spec.providerID",
+    ] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    assert_eq!(world.cloud().mutations(), 0, "it reads alone");
+    // With every scope, and an agent that is able.
+    world.nodes.set_pod_ready("flipop-agent", "agent-alpha", true).await?;
+    let told = text(&call_with(world, TOKEN, checker.path(), &["check"]).await?);
+    for line in
+        ["ok the token of digitalocean reads its 0 firewalls", "ok each of the 1 agents of nodes is able"]
+    {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    Ok(())
+}
+
+async fn plan_reads_the_account_and_shows_what_changes_in_its_firewalls(world: &mut World) -> Outcome {
+    world.reserve(&[10]);
+    world.node("alpha").await?;
+    world.node("beta").await?;
+    assert!(world.cloud().add_firewall("base", &[], &["k8s"]).is_some());
+    world.pool("p", &walled_spec("443")).await?;
+    let user = user(world, "planner", &["flipop-status"]).await?;
+    let plan = ["plan", "--with-provider", "-o", "json"];
+    let texts = |planned: &Value| -> Vec<String> {
+        let changes = planned["changes"].as_array().into_iter().flatten();
+        changes
+            .map(|change| {
+                format!(
+                    "{} {}",
+                    change["sign"].as_str().unwrap_or_default(),
+                    change["text"].as_str().unwrap_or_default()
+                )
+            })
+            .collect()
+    };
+    let planned = ended(&call_with(world, TOKEN, user.path(), &plan).await?, 3)?;
+    let wall = "in new firewall 1";
+    for change in [
+        format!("add assign {} to alpha", ip(10)),
+        "add create new firewall 1 at digitalocean".to_owned(),
+        format!("add rule tcp/443 from 0.0.0.0/0 {wall}"),
+        format!("add member alpha {wall}"),
+        format!("add member beta {wall}"),
+    ] {
+        assert!(texts(&planned).contains(&change), "{change}: {planned:#}");
+    }
+    let blind = ended(&call(user.path(), &["plan", "-o", "json"]).await?, 3)?;
+    assert!(blind["notes"].to_string().contains("what would change in firewalls is not known"), "{blind:#}");
+    assert_eq!(world.cloud().mutations(), 0, "a plan changes nothing");
+    // The operator does what was planned, and nothing is left to do.
+    let _operator = world.operator().await?;
+    eventually("nothing is left to do", SOON, || async {
+        ended(&call_with(world, TOKEN, user.path(), &plan).await?, 0).map(drop)
+    })
+    .await?;
+    let name = world.get_pool("p").await?.status()["firewalls"][0]["name"].clone();
+    let name = name.as_str().unwrap_or_default();
+    for (spec, changes) in [
+        (
+            walled_spec("80"),
+            vec![
+                format!("add rule tcp/80 from 0.0.0.0/0 in firewall {name}"),
+                format!("remove rule tcp/443 from 0.0.0.0/0 in firewall {name}"),
+            ],
+        ),
+        (plain_spec(&[10]), vec![format!("remove delete firewall {name} at digitalocean")]),
+    ] {
+        let file = tempfile::NamedTempFile::new()?;
+        let object = json!({
+            "apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "FloatingIPPool",
+            "metadata": {"name": "p", "namespace": TEAM}, "spec": spec,
+        });
+        fs::write(file.path(), object.to_string())?;
+        let path = file.path().display().to_string();
+        let planned =
+            ended(&call_with(world, TOKEN, user.path(), &[&plan[..], &["-f", &path]].concat()).await?, 3)?;
+        for change in changes {
+            assert!(texts(&planned).contains(&change), "{change}: {planned:#}");
+        }
+    }
+    Ok(())
+}
+
 async fn move_pause_and_resume_wait_for_what_becomes_of_them(world: &mut World) -> Outcome {
     let _operator = stage(world).await?;
     let user = user(world, "captain", &["flipop-steer"]).await?;
@@ -162,7 +301,13 @@ async fn move_pause_and_resume_wait_for_what_becomes_of_them(world: &mut World) 
     assert!(text(&refused).contains("Refused"), "{}", text(&refused));
     ended(&call(user.path(), &["resume", "--all", "-n", TEAM]).await?, 0)?;
     assert!(world.get_pool("p").await?.has_condition("incident 7").is_err());
-    ended(&call(user.path(), &["pause", "fipool/absent", "-n", TEAM]).await?, 1)?;
+    // What is not there hides nothing of what was done to the others.
+    let output = call(user.path(), &["pause", "fipool/absent", "fipool/p", "-n", TEAM]).await?;
+    ended(&output, 1)?;
+    let told = text(&output);
+    assert!(told.contains("x FloatingIPPool default/absent Failed: failed to find"), "{told}");
+    assert!(told.contains("ok FloatingIPPool default/p paused"), "{told}");
+    ended(&call(user.path(), &["resume", "fipool/p", "-n", TEAM, "--wait=0"]).await?, 0)?;
     ended(&call(user.path(), &["pause", "p"]).await?, 64)?;
     Ok(())
 }

@@ -124,7 +124,7 @@ async fn foreign_addresses_are_made_exact_and_external_dns_is_warned_about(world
         assert_eq!(all.len(), before.len() + 2, "what is no address is gone too: {all:?}");
         world
             .set_shows(set, "external-dns is warned about", MARK_READ, |set| {
-                let stands = format!("stands at {}:", marked_at(name));
+                let stands = format!("has a TXT record at {}:", marked_at(name));
                 set.has("ExternalDNS", "True", "OwnershipRecord", &["external-dns", "TXT", &stands])
             })
             .await?;

@@ -38,6 +38,7 @@ mod labels;
 mod leadership;
 mod lease;
 mod lists;
+mod node_checks;
 mod node_policy;
 mod observation;
 #[path = "../book/pages.rs"]
@@ -47,6 +48,7 @@ mod pause;
 mod prometheus;
 mod provider_faults;
 mod rbac;
+mod reclaim;
 mod removal;
 mod restart;
 mod rights;
@@ -71,12 +73,13 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 46] = [
+    let modules: [fn() -> Vec<Case>; 48] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
         corpus::cases,
         labels::cases,
+        node_checks::cases,
         node_policy::cases,
         rbac::cases,
         warnings::cases,
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
         api_faults::cases,
         provider_faults::cases,
         account::cases,
+        reclaim::cases,
         removal::cases,
     ];
     let cases = modules.into_iter().flat_map(|cases| cases());

@@ -3,6 +3,7 @@
 use crate::book;
 use crate::dashboard;
 use crate::helm;
+use crate::node_checks;
 use crate::pages::Page;
 use crate::team::times;
 use crate::world::World;
@@ -51,6 +52,8 @@ pub(crate) enum Server {
     InstalledWithGo,
     /// The same for a test that runs Prometheus.
     InstalledWithPrometheus,
+    /// The same for a test that makes network namespaces.
+    InstalledWithNamespaces,
     /// With k8s/ applied. The test changes the installation.
     InstalledForOne,
     /// With nothing applied.
@@ -85,6 +88,9 @@ impl Case {
         }
         if self.server == Server::InstalledWithPrometheus && !dashboard::prometheus_is_installed() {
             return Some(dashboard::NEEDS);
+        }
+        if self.server == Server::InstalledWithNamespaces && !node_checks::namespaces_work() {
+            return Some(node_checks::NEEDS);
         }
         if self.server == Server::BareWithHelm && !helm::is_installed() {
             return Some(helm::NEEDS);
@@ -150,6 +156,7 @@ impl Suite {
                 Server::Installed
                 | Server::InstalledWithGo
                 | Server::InstalledWithPrometheus
+                | Server::InstalledWithNamespaces
                 | Server::InstalledForOne => Installed::Manifests,
                 Server::Bare | Server::BareWithControllers | Server::BareWithHelm => Installed::Nothing,
             };

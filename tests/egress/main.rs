@@ -9,6 +9,7 @@
 mod cases;
 mod helper;
 mod lab;
+mod rest;
 mod world;
 
 use flipop_envtest::assets::{self, Found};

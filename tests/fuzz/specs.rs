@@ -76,7 +76,8 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                     addresses::Action::Get { .. } | addresses::Action::Poll { .. } => {}
                     addresses::Action::Assign { .. }
                     | addresses::Action::Unassign { .. }
-                    | addresses::Action::Create { .. } => {
+                    | addresses::Action::Create { .. }
+                    | addresses::Action::Delete { .. } => {
                         panic!("nothing can be done in an empty world: {action:?}");
                     }
                 },
@@ -99,6 +100,8 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                 | Action::Label { .. }
                 | Action::SweepAnnotations
                 | Action::CountNodes
+                | Action::ListObjects { .. }
+                | Action::WriteFinalizer { .. }
                 | Action::ReadNode { .. } => {}
             }
         }

@@ -93,8 +93,8 @@ fn the_default(helm: &str) {
 
 fn switched_on(helm: &str) {
     let on = json!({ "enabled": true });
-    let values =
-        json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on, "agent": on });
+    let values = json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on, "agent": on,
+            "nodeCheck": on });
     let found = render(helm, &values);
     for file in
         ["monitoring/podmonitor.yaml", "monitoring/prometheusrule.yaml", "network-policy/networkpolicy.yaml"]
@@ -103,7 +103,7 @@ fn switched_on(helm: &str) {
             assert_eq!(object(&found, &kind, &name), &wanted, "{file}");
         }
     }
-    for ((kind, name), wanted) in folder("k8s/agent") {
+    for ((kind, name), wanted) in folder("k8s/agent").into_iter().chain(folder("k8s/nodecheck")) {
         assert_eq!(object(&found, &kind, &name), &wanted, "{kind} {name}");
     }
     let dashboard = object(&found, "ConfigMap", "flipop-dashboard");
@@ -118,7 +118,7 @@ fn everything() -> Value {
     let on = json!({ "enabled": true });
     json!({
         "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on,
-        "userRoles": { "view": true, "edit": true },
+        "userRoles": { "view": true, "edit": true }, "nodeCheck": on,
     })
 }
 
@@ -127,7 +127,7 @@ fn labels(helm: &str) {
     values["labels"] = json!({ "team": "edge", "tier": "1" });
     values["podMonitor"]["labels"] = json!({ "release": "prometheus" });
     let objects = render(helm, &values);
-    assert_eq!(objects.len(), folder("k8s").len() + 6);
+    assert_eq!(objects.len(), folder("k8s").len() + 8);
     for ((kind, name), object) in &objects {
         let labels = &object["metadata"]["labels"];
         assert_eq!((&labels["team"], &labels["tier"]), (&json!("edge"), &json!("1")), "{kind} {name}");

@@ -55,6 +55,8 @@ fn files() -> Vec<(String, String)> {
     for name in ["account.yaml", "daemonset.yaml"] {
         files.push((format!("kustomize/agent/{name}"), read(&format!("k8s/agent/{name}"))));
     }
+    files.push(("kustomize/nodecheck/role.yaml".to_owned(), read("k8s/nodecheck/role.yaml")));
+    files.push(copy("k8s/nodecheck/role.yaml", "nodecheck.yaml"));
     files.push(copy("k8s/agent/account.yaml", "agent-account.yaml"));
     files.push(copy("monitoring/alerts.yaml", "alerts.yaml"));
     files.push(("monitoring/dashboard.json".to_owned(), dashboard::text()));

@@ -14,10 +14,11 @@ use std::sync::OnceLock;
 const COMPONENTS: [&str; 3] = ["monitoring", "network-policy", "one-replica"];
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 7] = [
         ("the_repository_is_what_k8s_holds", the_repository),
         ("components_add_what_they_say", components),
         ("the_agent_keeps_its_own_namespace", agent),
+        ("the_role_for_node_checks_stays_with_the_leases", node_check),
         ("one_line_changes_the_namespace_everywhere", namespace),
         ("one_replica_needs_no_alert_on_a_standby", one_replica),
         ("an_overlay_may_name_the_image", image),
@@ -84,6 +85,18 @@ fn agent() {
     assert_same(&overlay(&["agent"], &json!({})), &wanted);
 }
 
+/// Its namespace stays as it is where the overlay has one; that of the account does not.
+fn node_check() {
+    let mut wanted = folder("k8s");
+    wanted.extend(folder("k8s/nodecheck"));
+    assert_same(&overlay(&["nodecheck"], &json!({})), &wanted);
+    let elsewhere = overlay(&["nodecheck"], &json!({ "namespace": "infra" }));
+    let binding = object(&elsewhere, "RoleBinding", "flipop-nodecheck");
+    assert_eq!(binding["metadata"]["namespace"], "kube-node-lease");
+    assert_eq!(binding["subjects"][0]["namespace"], "infra");
+    assert_eq!(object(&elsewhere, "Role", "flipop-nodecheck")["metadata"]["namespace"], "kube-node-lease");
+}
+
 fn names_every_manifest() {
     let kustomization: Value = serde_saphyr::from_str(&read("kustomization.yaml")).unwrap();
     let named: BTreeSet<&str> =
@@ -91,7 +104,7 @@ fn names_every_manifest() {
     let files = std::fs::read_dir(root().join("k8s")).unwrap();
     let files: Vec<String> = files
         .map(|file| format!("k8s/{}", file.unwrap().file_name().display()))
-        .filter(|name| name != "k8s/agent")
+        .filter(|name| name != "k8s/agent" && name != "k8s/nodecheck")
         .collect();
     assert_eq!(named, files.iter().map(String::as_str).collect());
 }

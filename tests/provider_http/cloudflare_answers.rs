@@ -27,7 +27,7 @@ async fn a_code_or_a_status_tells_what_a_refusal_is_and_what_to_mend() {
             FaultKind::Invalid,
             "the record is proxied, which Cloudflare refuses for it: turn proxying off",
         ),
-        (302, "0", FaultKind::Permanent, "a redirect, which is not followed: check the API URL"),
+        (302, "0", FaultKind::Permanent, "FLIPOP does not follow redirects: check the API URL"),
         (405, "0", FaultKind::Permanent, "cloudflare answered 405: no"),
     ];
     for (status, code, kind, said) in table {

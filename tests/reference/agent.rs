@@ -14,8 +14,7 @@ pub(crate) fn render() -> String {
     );
     page.paragraph(
         "[Leave through the address](../recipes/egress.md) says what the agent is for and how to install it. Its exit \
-         codes are those of [FLIPOP](command-line.md#exit-codes). SIGTERM ends it and leaves in the kernel what stands \
-         there.",
+         codes are those of [FLIPOP](command-line.md#exit-codes). SIGTERM ends it and leaves its settings in the kernel.",
     );
     let mut command = command_line();
     command.build();

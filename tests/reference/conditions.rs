@@ -36,7 +36,8 @@ fn of_pools(page: &mut Page) {
         "They cover the pool and its addresses. For those that cover its DNS records, see \
          [Conditions of DNS records](#conditions-of-dns-records).",
     );
-    let own = catalog::of_pools().iter().chain(catalog::of_firewalls()).map(|section| (section, ""));
+    let own = catalog::of_pools().iter().chain(catalog::of_firewalls()).chain(catalog::of_reclaims());
+    let own = own.map(|section| (section, ""));
     let both =
         catalog::of_both().iter().map(|section| (section, " A NodeDNSRecordSet has this condition too."));
     let mut all: Vec<(&Section, &str)> = own.chain(both).collect();

@@ -101,9 +101,15 @@ fn anchor(path: &str) -> String {
     path.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase()
 }
 
+/// A bound as people write it: a fraction as it is, and a whole number with its thousands told apart.
+fn shown(bound: f64) -> String {
+    let text = bound.to_string();
+    text.parse().map_or(text, number)
+}
+
 /// What the API server refuses.
 fn refusals(field: &Value) -> Option<String> {
-    let bound = |key: &str| field[key].as_f64().map(|bound| bound.to_string().parse().unwrap()).map(number);
+    let bound = |key: &str| field[key].as_f64().map(shown);
     let rule = [field, &field["items"]].iter().any(|schema| schema["x-kubernetes-validations"].is_array());
     let refused = match (bound("minimum"), bound("maximum"), field["maxItems"].as_u64()) {
         (Some(minimum), Some(maximum), None) => format!("a number outside {minimum} to {maximum}"),
@@ -194,6 +200,18 @@ fn descriptions_are_plain_text_and_every_field_of_a_spec_says_what_its_absence_m
     }
 }
 
+/// The range of a field of `nodeCheck`. The tests of the core hold its parser to the same numbers.
+fn checked(path: &str) -> Option<[&'static str; 2]> {
+    let (_, field) = path.split_once(".nodeCheck.")?;
+    match field {
+        "port" => Some(["1", "65,535"]),
+        "periodSeconds" => Some(["0.5", "10"]),
+        "timeoutSeconds" => Some(["0.1", "10"]),
+        "failureThreshold" => Some(["2", "10"]),
+        _ => None,
+    }
+}
+
 #[test]
 fn the_ranges_that_are_told_are_those_of_the_code() {
     use flipop::provider::DESCRIPTORS;
@@ -218,6 +236,12 @@ fn the_ranges_that_are_told_are_those_of_the_code() {
     let longest = u64::try_from(flipop_core::model::grace::MAX_SECONDS).unwrap();
     for (path, schema) in all() {
         let told = text(&schema["description"]);
+        if let Some([least, most]) = checked(&path) {
+            assert!(told.contains(&format!("Range: {least} to {most}.")), "{path}: {told}");
+            let of_schema = ["minimum", "maximum"].map(|key| schema[key].as_f64().map(shown));
+            assert_eq!(of_schema, [Some(least.to_owned()), Some(most.to_owned())], "{path}");
+            continue;
+        }
         let highest = if path.contains(".grace.") { longest } else { most };
         if let Some(most) = schema["maxItems"].as_u64().or(schema["maximum"].as_f64().map(|_| highest)) {
             assert!(told.contains(&number(most)), "{path}: {told}");

@@ -90,7 +90,7 @@ fn the_description_of_an_outcome_names_the_outcomes() {
     let schema = &fields::definition(KIND)["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let outcome = &schema["properties"]["status"]["properties"]["lastMove"]["properties"]["outcome"];
     let words: Vec<String> = MoveOutcome::ALL.iter().map(|outcome| code(outcome.as_str())).collect();
-    assert_eq!(outcome["description"], format!("What became of the request. Values: {}.", words.join(", ")));
+    assert_eq!(outcome["description"], format!("Outcome of the request. Values: {}.", words.join(", ")));
 }
 
 #[test]

@@ -167,6 +167,12 @@ fn labels(page: &mut Page) {
              pool hold the address (`published`, only of pools with `dnsRecordSet`)."
                 .to_owned(),
         ),
+        (
+            "stage",
+            "How the verdict of `flipop_detection_seconds` was reached. `1`: by the checks of one process and the Lease of the \
+             node."
+                .to_owned(),
+        ),
         ("version", "The version of FLIPOP.".to_owned()),
     ];
     page.table(["label", "value"], rows.map(|(names, value)| [codes(names.split(", ")), value]));

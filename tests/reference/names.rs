@@ -8,6 +8,7 @@ use flipop::kube::events::CONTROLLER;
 use flipop::kube::objects::FIELD_MANAGER;
 use flipop::leader::LEASE_NAME;
 use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
+use flipop_core::addresses::pool::object::FINALIZER;
 use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::mismatch::PASSING_TAINTS;
@@ -102,6 +103,10 @@ fn annotations(page: &mut Page) {
         ["annotation", "value", "when"],
         rows.map(|(name, value, when)| [code(name), value.to_owned(), when.to_owned()]),
     );
+    page.paragraph(&format!(
+        "On a FloatingIPPool with `reclaimPolicy: Delete`, FLIPOP sets the finalizer `{FINALIZER}` while something is left to \
+         [give back](../recipes/give-up-an-address.md)."
+    ));
     labels(page);
 }
 
@@ -202,8 +207,9 @@ fn manifests(page: &mut Page) {
     ));
 }
 
-/// Names of that form that are not ours: a folder of the file system, and the API of CRDs.
-const OTHERS: [&str; 2] = ["/var/run/secrets/kubernetes.io/serviceaccount", "apiextensions.k8s.io/v1"];
+/// Names of that form that are not ours: a folder of the file system, and the APIs of CRDs and of Leases.
+const OTHERS: [&str; 3] =
+    ["/var/run/secrets/kubernetes.io/serviceaccount", "apiextensions.k8s.io/v1", "coordination.k8s.io"];
 
 #[test]
 fn every_qualified_name_in_the_source_is_on_the_page() {

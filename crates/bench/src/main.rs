@@ -8,6 +8,7 @@
 mod bare;
 mod bulk;
 mod burst;
+mod commands;
 mod dns;
 mod failover;
 mod footprint;
@@ -87,6 +88,8 @@ enum Figure {
     Dns,
     /// A large cluster.
     Scale,
+    /// The commands that people call, on a large cluster.
+    Commands,
     /// Changes and faults without a pause, for `--soak-minutes`. Only when asked for.
     Soak,
 }
@@ -150,6 +153,10 @@ async fn measure(run: &Run) -> Outcome<bool> {
     if run.wants(Figure::Scale) {
         say(&format!("scale: {} nodes, {} pods …", run.nodes, run.pods));
         scale::measure(&stage, (run.nodes, run.pods), run.quick, &mut report).await?;
+    }
+    if run.wants(Figure::Commands) {
+        say("commands: status, plan and check on a large cluster …");
+        commands::measure(&stage, run.quick, &mut report).await?;
     }
     if run.wants(Figure::Soak) {
         say(&format!("soak: {} minutes …", run.soak_minutes));

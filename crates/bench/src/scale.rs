@@ -160,7 +160,7 @@ fn copied_pod(number: usize, nodes: usize) -> Copied {
 }
 
 /// A node as kubelets report it, without the pool's label.
-async fn make_node(world: &World) -> Outcome<Template> {
+pub(crate) async fn make_node(world: &World) -> Outcome<Template> {
     let condition = |kind: &str, status: &str| {
         json!({
             "type": kind, "status": status, "reason": format!("Kubelet{kind}"),

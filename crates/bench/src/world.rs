@@ -59,6 +59,11 @@ impl Stage {
         Ok(Self { assets, binary })
     }
 
+    /// The binary that is measured.
+    pub(crate) fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     /// A cluster with FLIPOP installed, and an account.
     pub(crate) async fn world(&self) -> Outcome<World> {
         let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../k8s");

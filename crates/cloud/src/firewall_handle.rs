@@ -147,6 +147,16 @@ impl Cloud {
         });
     }
 
+    /// The ids of the firewalls that govern a droplet, by its id or by a tag.
+    #[must_use]
+    pub fn governing(&self, id: u64) -> BTreeSet<String> {
+        self.with(|world| {
+            let tags = world.droplets.get(&id).map(|droplet| droplet.tags.clone()).unwrap_or_default();
+            let all = world.firewalls.now().values();
+            all.filter(|firewall| firewall.covers(id, &tags)).map(|firewall| firewall.id.clone()).collect()
+        })
+    }
+
     /// What may reach a droplet from outside, as `protocol/ports/source`: `None` for everything, because no firewall
     /// governs it. What is pending counts as done where it closes something, and as not done where it opens something.
     #[must_use]

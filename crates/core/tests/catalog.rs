@@ -54,6 +54,7 @@ fn sections() -> impl Iterator<Item = &'static Section> {
     let all = [
         catalog::of_pools(),
         catalog::of_firewalls(),
+        catalog::of_reclaims(),
         catalog::of_both(),
         catalog::of_records(),
         catalog::of_record_sets(),

@@ -31,6 +31,13 @@ pub enum Act {
         /// The new value.
         ready: bool,
     },
+    /// The machine of the node dies, or comes back: it answers no check and renews no Lease. Its objects stay as they are.
+    Die {
+        /// The node.
+        node: String,
+        /// Whether it is dead.
+        dead: bool,
+    },
     /// The node's kubelet falls silent: the Ready condition becomes Unknown.
     LoseContact {
         /// The node.
@@ -230,6 +237,48 @@ pub enum Act {
     },
     /// The provider's lists lag behind by this much.
     ListLag {
+        /// Milliseconds.
+        ms: u64,
+    },
+    /// Somebody makes a firewall that lets in SSH.
+    AddFirewall {
+        /// Its name.
+        name: String,
+        /// The nodes whose droplets it governs by their ids.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        nodes: Vec<String>,
+        /// Whether it governs all droplets with the tag that droplets of nodes have.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        tagged: bool,
+    },
+    /// Somebody deletes a firewall.
+    DropFirewall {
+        /// Its name.
+        name: String,
+    },
+    /// Somebody takes the tag off the droplet of a node, or gives it back.
+    SetTag {
+        /// The node.
+        node: String,
+        /// Whether the droplet has it from now on.
+        on: bool,
+    },
+    /// Somebody opens a TCP port for everybody in the firewalls of a pool, or closes it.
+    EditFirewalls {
+        /// The pool.
+        pool: String,
+        /// The port.
+        port: String,
+        /// Whether it is opened.
+        open: bool,
+    },
+    /// Somebody deletes the firewalls of a pool.
+    DropFirewallsOf {
+        /// The pool.
+        pool: String,
+    },
+    /// How long it takes from now on until a change of a firewall has reached its droplets.
+    FirewallTime {
         /// Milliseconds.
         ms: u64,
     },

@@ -3,15 +3,16 @@
 use super::bed::{Bed, Undo};
 use super::furnish;
 use super::judge::pauses::ANNOTATION;
+use super::machines;
 use super::plan::{Act, Side};
-use super::scene::{API_VERSION, REGION, USER_NAMESPACE, token_name, zone_of};
+use super::scene::{API_VERSION, REGION, TAG, USER_NAMESPACE, token_name, zone_of};
 use flipop_apiserver::{Key, PodSpec, Readiness, ScenarioError, View};
 use flipop_cloud::{Provider, RecordView};
 use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use serde_json::{Value, json};
 
 /// All scopes that the operator needs at `DigitalOcean`.
-const SCOPES: [&str; 7] = [
+const SCOPES: [&str; 12] = [
     "droplet:read",
     "reserved_ip:read",
     "reserved_ip:create",
@@ -19,6 +20,11 @@ const SCOPES: [&str; 7] = [
     "domain:read",
     "domain:create",
     "domain:update",
+    "tag:read",
+    "firewall:read",
+    "firewall:create",
+    "firewall:update",
+    "firewall:delete",
 ];
 
 impl Bed {
@@ -41,6 +47,7 @@ impl Bed {
             | Act::DestroyDroplet { .. }
             | Act::SetReady { .. }
             | Act::LoseContact { .. }
+            | Act::Die { .. }
             | Act::SetTaint { .. }
             | Act::PowerOff { .. }
             | Act::Drain { .. }
@@ -73,6 +80,15 @@ impl Bed {
                 self.act_on_names(act);
                 Ok(())
             }
+            Act::AddFirewall { .. }
+            | Act::DropFirewall { .. }
+            | Act::SetTag { .. }
+            | Act::EditFirewalls { .. }
+            | Act::DropFirewallsOf { .. }
+            | Act::FirewallTime { .. } => {
+                self.act_on_firewalls(act);
+                Ok(())
+            }
             Act::Crash { .. }
             | Act::Stop { .. }
             | Act::Pause { .. }
@@ -88,13 +104,19 @@ impl Bed {
 
     fn add_node(&mut self, name: &str) -> Result<(), ScenarioError> {
         let droplet = self.cloud.add_droplet(name, REGION);
+        self.cloud.tag(droplet, &[TAG]);
         self.droplets.insert(name.to_owned(), droplet);
         if self.api.object("v1", "Node", &Key::new("", name)).is_some() {
             self.api.delete_node(name)?;
         }
         let labels = [("role".to_owned(), "edge".to_owned())].into();
         let number = u32::try_from(droplet % 250 + 1).unwrap_or_default();
-        furnish::add_node(&self.api, name, droplet, labels, number)
+        furnish::add_node(&self.api, name, droplet, labels, number)?;
+        if self.network.plan().machines.kubelets {
+            let kubelet = machines::kubelet(self.network.clone(), self.api.clone(), name.to_owned());
+            self.network.tracker().spawn(kubelet);
+        }
+        Ok(())
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "every other act is for another part of the world")]
@@ -111,6 +133,10 @@ impl Bed {
                 self.api.delete_node(node)
             }
             Act::SetReady { node, ready } => self.api.set_node_ready(node, Readiness::of(*ready)),
+            Act::Die { node, dead } => {
+                self.network.set_dead(node, *dead);
+                Ok(())
+            }
             Act::LoseContact { node } => self.api.set_node_ready(node, Readiness::Unknown),
             Act::SetTaint { node, key, on } => {
                 self.api.set_node_taint(node, key, "", on.then_some("NoSchedule"))

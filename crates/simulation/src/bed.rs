@@ -7,7 +7,7 @@ use super::judge::{Judge, Violation, dns};
 use super::network::Network;
 use super::plan::{Plan, Side};
 use super::replica::Replica;
-use super::scene::{TOKENS, token_name, zone_of};
+use super::scene::{EPOCH_MS, TOKENS, epoch, token_name, zone_of};
 use super::story::Story;
 use super::{frames, furnish};
 use flipop_apiserver::{ApiServer, View};
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The wall clock at the start of every run, in milliseconds since 1970.
-const EPOCH_MS: i64 = 1_790_000_000_000;
-
 /// How long an action of the provider takes unless the plan says otherwise.
 const ACTION_MS: u64 = 900;
+
+/// How long a change of a firewall takes to reach its droplets unless the plan says otherwise.
+const FIREWALL_MS: u64 = 700;
 
 /// Something that the bed does later: it ends a passing fault.
 #[derive(Debug, Clone)]
@@ -66,11 +66,6 @@ pub(super) struct Bed {
     pub(super) foreign: BTreeMap<Provider, Vec<RecordView>>,
 }
 
-/// When the world begins.
-pub(super) fn epoch() -> jiff::Timestamp {
-    jiff::Timestamp::from_millisecond(EPOCH_MS).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
-}
-
 impl Bed {
     pub(super) fn new(plan: Plan, story: Story) -> Self {
         let epoch = epoch();
@@ -80,7 +75,10 @@ impl Bed {
         cloud.add_token(Provider::Cloudflare, token_name(Provider::Cloudflare), cloudflare, &["*"]);
         dns::furnish(&cloud);
         let foreign = dns::records(&cloud);
-        cloud.tune(|knobs| knobs.action_ms = ACTION_MS);
+        cloud.tune(|knobs| {
+            knobs.action_ms = ACTION_MS;
+            knobs.firewall_ms = FIREWALL_MS;
+        });
         let api = ApiServer::simulated(plan.seed, epoch);
         let judge = Judge::new(cloud.clone(), TOKENS, Blindness::of(&plan));
         let replicas = plan.replicas;
@@ -195,6 +193,7 @@ impl Bed {
         self.cloud.tune(|knobs| {
             knobs.action_ms = ACTION_MS;
             knobs.list_lag_ms = 0;
+            knobs.firewall_ms = FIREWALL_MS;
             knobs.reserved_ip_quota = 50;
         });
     }

@@ -3,6 +3,7 @@
 //!
 //! Invariant: the text depends only on the two objects.
 
+use flipop_apiserver::Change;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,6 +80,31 @@ fn shown(value: &Value) -> String {
         return text;
     }
     text.chars().take(VALUE_CHARS).chain("…".chars()).collect()
+}
+
+/// What a change of the cluster was about. For a lease only its holder counts, and for an Event its text.
+pub(super) fn told(change: &Change) -> Vec<String> {
+    let (before, after) = (change.before.as_deref(), change.after.as_deref());
+    let text = |object: Option<&Value>, pointer: &str| {
+        object
+            .and_then(|object| object.pointer(pointer))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    match change.storage.plural.as_str() {
+        "leases" => {
+            let [old, new] = [before, after].map(|lease| text(lease, "/spec/holderIdentity"));
+            let changed = (old != new).then(|| format!("the lease goes from {old:?} to {new:?}"));
+            changed.into_iter().collect()
+        }
+        "events" => {
+            let said = ["/reason", "/note", "/message"].map(|pointer| text(after, pointer));
+            vec![format!("Event {}", said.join(" ").trim())]
+        }
+        _ if before.is_none() || after.is_none() => Vec::new(),
+        _ => between(before, after),
+    }
 }
 
 #[cfg(test)]

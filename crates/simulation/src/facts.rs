@@ -52,8 +52,12 @@ pub(super) enum Kind {
     Unassign { ip: Ipv4Addr },
     /// Buys an address.
     CreateIp,
+    /// Deletes an address.
+    DeleteIp { ip: Ipv4Addr },
     /// Changes a DNS record.
     Record,
+    /// Makes, changes or deletes a firewall.
+    Firewall,
 }
 
 /// The effect of a write on the lease.
@@ -71,7 +75,9 @@ impl Facts {
             | Kind::Assign { .. }
             | Kind::Unassign { .. }
             | Kind::CreateIp
-            | Kind::Record => true,
+            | Kind::DeleteIp { .. }
+            | Kind::Record
+            | Kind::Firewall => true,
             Kind::Lease { .. }
             | Kind::Event
             | Kind::List { .. }
@@ -119,6 +125,8 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
     let reads = *method == Method::GET;
     let kind = match resource {
         _ if watch => Kind::Watch,
+        // Those of nodes, which are read as nodes are.
+        "leases" if path.contains("/kube-node-lease/") => Kind::Read,
         "leases" if reads => Kind::Lease { write: None },
         "leases" => Kind::Lease { write: Some(hold(body)) },
         "events" => Kind::Event,
@@ -194,21 +202,32 @@ pub(super) fn of_cloud(request: &flipop_cloud::Request) -> Facts {
             (format!("assign {ip} to {droplet}"), Kind::Assign { ip, droplet })
         }
         (Op::UnassignIp, Some(ip), _) => (format!("unassign {ip}"), Kind::Unassign { ip }),
+        (Op::DeleteReservedIp, Some(ip), _) => (format!("delete {ip}"), Kind::DeleteIp { ip }),
         (Op::CreateReservedIp, ..) => ("create an address".to_owned(), Kind::CreateIp),
         (Op::ListReservedIps, ..) => ("list addresses".to_owned(), Kind::ListIps),
         (Op::GetReservedIp, Some(ip), _) => (format!("get {ip}"), Kind::Read),
         (Op::GetAction, Some(ip), _) => (format!("poll {ip}"), Kind::Read),
+        _ if op.mutates() && request.path.contains("/firewalls") => {
+            (format!("{op:?} {}", firewall(request, &body)), Kind::Firewall)
+        }
         _ if op.mutates() => (format!("{op:?} {}", record(request, &body)), Kind::Record),
         (Op::ListRecords, ..) => (format!("{op:?}"), Kind::ReadRecords),
         _ => (format!("{op:?}"), Kind::Read),
     };
-    // Batches are described alike, whatever the name whose records they change.
-    let scope = if op == Op::BatchRecords {
+    // Batches are described alike, whatever the name whose records they change; so are changes of a firewall.
+    let scope = if op == Op::BatchRecords || kind == Kind::Firewall {
         String::from_utf8_lossy(&request.body).into_owned()
     } else {
         String::new()
     };
     Facts { side: Side::Cloud, account: Some(request.provider), what, scope, kind }
+}
+
+/// The id of a firewall, or the name of a new one.
+fn firewall(request: &flipop_cloud::Request, body: &Value) -> String {
+    let id = request.path.split('/').skip_while(|part| *part != "firewalls").nth(1);
+    let name = body.get("name").and_then(Value::as_str);
+    id.or(name).unwrap_or_default().to_owned()
 }
 
 fn record(request: &flipop_cloud::Request, body: &Value) -> String {

@@ -5,8 +5,9 @@
 
 use super::asks;
 use super::dice::{Draw, roll};
+use super::firewalls;
 use super::patient;
-use super::plan::{Act, Fault, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which};
+use super::plan::{Act, Fault, Machines, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which};
 use super::scene::{self, CHAOS_MS};
 use super::workloads::{at, pool_spec};
 use flipop_cloud::Provider;
@@ -67,7 +68,7 @@ pub fn plan(seed: u64) -> Plan {
                 Act::Pause { .. } | Act::Cut { .. } | Act::Lag { .. } | Act::CutWatches { .. } | Act::Compact
             )
         });
-    Plan {
+    let mut plan = Plan {
         name: format!("seed {seed}"),
         seed,
         replicas,
@@ -77,7 +78,10 @@ pub fn plan(seed: u64) -> Plan {
         end_ms: CHAOS_MS,
         staleness_ms: if kube { STALE_MS } else { scene::PROMPT_MS },
         skew_s: draw.of(&[0, 0, 5, DAY_S]).unwrap_or_default(),
-    }
+        machines: Machines::default(),
+    };
+    firewalls::add(&mut plan, &cast.nodes);
+    plan
 }
 
 /// Nodes, pods, addresses and objects of the beginning.
@@ -133,6 +137,10 @@ fn pools(draw: &mut Draw, ips: &[Ipv4Addr], served: bool) -> (Vec<Drawn>, Vec<St
                 }
             }
             fields.insert("match".to_owned(), criteria);
+            if draw.seed.is_multiple_of(4) {
+                // By the seed and without a draw, so that the other seeds stay what they are.
+                fields.insert("reclaimPolicy".to_owned(), json!("Delete"));
+            }
             if let Some(minimum) = minimum(draw.seed, n) {
                 fields.insert("minActive".to_owned(), json!(minimum));
             }

@@ -7,17 +7,21 @@
 
 mod act;
 mod acts;
+mod acts_on_firewalls;
+pub mod ailments;
 mod asks;
 mod bed;
 mod dice;
 mod diff;
 mod facts;
+mod firewalls;
 mod frames;
 pub mod furnish;
 pub mod generate;
 mod judge;
 mod line;
 mod logs;
+mod machines;
 mod mistakes;
 mod network;
 pub mod news;

@@ -76,9 +76,7 @@ impl Drop for Waiting<'_> {
 
 impl Line {
     async fn until_awake(&self) {
-        let Some(mut link) = self.network.link(self.process.replica) else { return };
-        // The sender lives as long as the network.
-        let _awake = link.wait_for(|link| !link.paused).await;
+        self.network.until_awake(self.process.replica).await;
     }
 
     fn cut(&self, side: Side) -> bool {

@@ -3,6 +3,7 @@
 //! Every call passes here when it is sent, when it takes effect and when it ends. So the judge and the story hear of it
 //! here too. Invariant: the fate of a call depends only on the plan and the call's number.
 
+use super::ailments;
 use super::dice::{Fingerprint, roll};
 use super::diff;
 use super::facts::{Facts, Kind};
@@ -10,9 +11,8 @@ use super::judge::{Ending, Judge, Process};
 use super::plan::{Fault, On, Plan, Side, Then};
 use super::story::Story;
 use flipop::signal;
-use flipop_apiserver::{ApiServer, Change, Changes};
+use flipop_apiserver::{ApiServer, Changes};
 use flipop_cloud::Cloud;
-use serde_json::Value;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -134,6 +134,7 @@ struct Inner {
     story: Story,
     links: Vec<signal::Sender<Link>>,
     state: Mutex<State>,
+    machines: Mutex<ailments::State>,
     tracker: TaskTracker,
 }
 
@@ -157,7 +158,8 @@ impl Network {
             cloud: cloud.clone(),
         };
         let (started, tracker) = (Instant::now(), TaskTracker::new());
-        Self(Arc::new(Inner { plan, started, story, links, state: Mutex::new(state), tracker }))
+        let (state, machines) = (Mutex::new(state), Mutex::default());
+        Self(Arc::new(Inner { plan, started, story, links, state, machines, tracker }))
     }
 
     pub(super) fn plan(&self) -> &Plan {
@@ -186,6 +188,15 @@ impl Network {
         let mut state = self.state();
         state.hear(now_ms, false, &self.0.story);
         look(&mut state.judge)
+    }
+
+    /// The machines under the nodes.
+    pub(super) fn machines(&self) -> MutexGuard<'_, ailments::State> {
+        self.0.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn faults_are_over(&self) -> bool {
+        self.state().over
     }
 
     /// The link of a replica, and its later states.
@@ -411,31 +422,6 @@ impl Network {
     }
 }
 
-/// What a change of the cluster was about. For a lease only its holder counts, and for an Event its text.
-fn told(change: &Change) -> Vec<String> {
-    let (before, after) = (change.before.as_deref(), change.after.as_deref());
-    let text = |object: Option<&Value>, pointer: &str| {
-        object
-            .and_then(|object| object.pointer(pointer))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    match change.storage.plural.as_str() {
-        "leases" => {
-            let [old, new] = [before, after].map(|lease| text(lease, "/spec/holderIdentity"));
-            let changed = (old != new).then(|| format!("the lease goes from {old:?} to {new:?}"));
-            changed.into_iter().collect()
-        }
-        "events" => {
-            let said = ["/reason", "/note", "/message"].map(|pointer| text(after, pointer));
-            vec![format!("Event {}", said.join(" ").trim())]
-        }
-        _ if before.is_none() || after.is_none() => Vec::new(),
-        _ => diff::between(before, after),
-    }
-}
-
 impl State {
     /// Counts a call, and returns how triggers name it.
     fn number(&mut self, now_ms: u64, facts: &Facts) -> On {
@@ -482,7 +468,7 @@ impl State {
                 let text = format!("{kind} {} {what} by {}", change.key.name, change.manager);
                 story.tell(now_ms, "kube", &text);
             }
-            story.explain(now_ms, "kube", || told(&change));
+            story.explain(now_ms, "kube", || diff::told(&change));
             self.judge.changed(now_ms, &change);
         }
         // Actions end by themselves. Looking at the account makes them end now.

@@ -4,6 +4,7 @@
 //! else.
 
 pub use super::act::{Act, Side};
+pub use super::ailments::{Ail, Ailment, Machines};
 use flipop_cloud::Provider;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,9 @@ pub struct Plan {
     /// of day jumps at every restart.
     #[serde(default, skip_serializing_if = "is_right")]
     pub skew_s: u64,
+    /// What happens to machines and on the ways to them.
+    #[serde(default, skip_serializing_if = "Machines::is_default")]
+    pub machines: Machines,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]

@@ -1,12 +1,12 @@
 //! A run from beginning to end: the plan, the time in which everything has to become right, and the result.
 
-use super::bed::{Bed, epoch};
+use super::bed::Bed;
 use super::judge::dns;
 use super::judge::patience::Patience;
 use super::judge::settled::{self, LOOK_MS, Next, Settling, Sight};
 use super::network::Busy;
 use super::plan::Plan;
-use super::scene::TOKENS;
+use super::scene::{TOKENS, epoch};
 use super::story::Story;
 use super::{Outcome, logs, panics};
 use crate::news::{Feed, News};

@@ -6,6 +6,7 @@ use super::dice::roll;
 use super::furnish::NAMESPACE;
 use super::judge::Process;
 use super::line::{Held, Line};
+use super::machines::Checks;
 use super::network::Network;
 use super::plan::Plan;
 use super::scene::TOKENS;
@@ -145,6 +146,8 @@ impl Replica {
             lease: LeaseHome::Here { calls: client(), watches: client(), tracker: TaskTracker::new() },
             clients: Clients { requests: client(), watches: client(), time },
             transport: Some(Arc::new(line)),
+            probe: Arc::new(Checks { network: self.network.clone(), process }),
+            node: Some(format!("control-{}", self.number)),
         }
     }
 
@@ -165,6 +168,7 @@ impl Replica {
             cluster: ClusterSettings::default(),
             digitalocean: provider(digitalocean, "https://api.digitalocean.com/"),
             cloudflare: provider(cloudflare, "https://api.cloudflare.com/client/v4"),
+            node: None,
             hostname: format!("replica-{}", self.number),
         }
     }

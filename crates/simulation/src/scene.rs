@@ -2,11 +2,22 @@
 
 use flipop_cloud::Provider;
 
+/// The wall clock at the start of every run, in milliseconds since 1970.
+pub(super) const EPOCH_MS: i64 = 1_790_000_000_000;
+
+/// When the world begins.
+pub(super) fn epoch() -> jiff::Timestamp {
+    jiff::Timestamp::from_millisecond(EPOCH_MS).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
+}
+
 /// How long steps and faults go on.
 pub(super) const CHAOS_MS: u64 = 600_000;
 
 /// The region of all addresses and droplets.
 pub(super) const REGION: &str = "nyc3";
+
+/// The tag of the droplets of all nodes.
+pub(super) const TAG: &str = "k8s";
 
 /// The namespace of users' objects.
 pub(super) const USER_NAMESPACE: &str = "default";
@@ -40,4 +51,13 @@ pub(super) fn token_name(provider: Provider) -> &'static str {
         Provider::DigitalOcean => "operator at DigitalOcean",
         Provider::Cloudflare => "operator at Cloudflare",
     }
+}
+
+/// Letters of a pool's uid in the names of its firewalls.
+const UID_CHARS: usize = 8;
+
+/// What the names of a pool's firewalls begin with.
+pub(super) fn firewall_prefix(uid: &str) -> String {
+    let start: String = uid.chars().take(UID_CHARS).collect();
+    format!("flipop-{start}-")
 }

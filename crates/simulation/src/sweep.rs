@@ -21,7 +21,7 @@ const REREAD_MS: u64 = 15_000;
 pub struct Spare {
     /// Assignments, of each address and in total, and removals.
     pub assigns: usize,
-    /// Changes of DNS records.
+    /// Changes of DNS records, and changes of firewalls.
     pub records: usize,
     /// Writes of objects.
     pub writes: usize,
@@ -177,6 +177,18 @@ pub fn stale_lists(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
+/// The provider's lists lag behind for a while, from every third call or event of an undisturbed run on.
+#[must_use]
+pub fn lags(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
+    const LAG_MS: u64 = 20_000;
+    const LASTS_MS: u64 = 30_000;
+    let lagging = |at_ms: &u64| {
+        let end = Step { at_ms: at_ms + LASTS_MS, act: Act::ListLag { ms: 0 } };
+        with_step(&with_step(plan, Step { at_ms: *at_ms, act: Act::ListLag { ms: LAG_MS } }), end)
+    };
+    undisturbed.moments.iter().step_by(3).map(lagging).collect()
+}
+
 /// Somebody moves, unassigns or releases the first assigned address, at every call and event of an undisturbed run:
 /// just before the call arrives, while it is under way, and after its answer.
 #[must_use]
@@ -260,6 +272,7 @@ pub fn differences(undisturbed: &Outcome, outcome: &Outcome, spare: Spare) -> Ve
         ("assignments", moves(outcome), moves(undisturbed) + spare.assigns),
         ("unassignments", outcome.tally.unassigns, undisturbed.tally.unassigns + spare.assigns),
         ("changes of records", outcome.tally.records, undisturbed.tally.records + spare.records),
+        ("changes of firewalls", outcome.tally.firewalls, undisturbed.tally.firewalls + spare.records),
         ("writes of objects", outcome.tally.writes, undisturbed.tally.writes + spare.writes),
         (
             "annotations of nodes",

@@ -1,6 +1,6 @@
 //! Small undisturbed plans, one for each thing that users and machines do. Sweeps disturb them at every call and event.
 
-use super::plan::{Act, Plan, Step};
+use super::plan::{Act, Machines, Plan, Step};
 use super::scene::{CLOUDFLARE_ZONE, PROMPT_MS, REGION, ZONE};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -74,6 +74,7 @@ fn plan(name: &str, scene: Vec<Step>, then: Vec<Step>) -> Plan {
         end_ms,
         staleness_ms: PROMPT_MS,
         skew_s: 0,
+        machines: Machines::default(),
     }
 }
 
@@ -91,6 +92,40 @@ pub fn by_hand() -> Vec<Plan> {
 #[must_use]
 pub fn pauses() -> Vec<Plan> {
     vec![paused(), paused_while_buying()]
+}
+
+/// The plans in which addresses are given back.
+#[must_use]
+pub fn given_back() -> Vec<Plan> {
+    let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": "edge", "ttl": 30 });
+    let buys = |name: &str, desired: u64| {
+        let mut spec = pool_spec(&[], Some(desired));
+        if let Some(fields) = spec.as_object_mut() {
+            fields.insert("reclaimPolicy".to_owned(), json!("Delete"));
+            fields.insert("dnsRecordSet".to_owned(), dns.clone());
+        }
+        create(name, spec)
+    };
+    let release = || Act::Release { name: "pool".to_owned() };
+    let last = |steps| {
+        let mut plan = plan("give an address back", scene(3, 1), steps);
+        // Records are forgotten, and everything is looked at once more.
+        plan.end_ms += 60_000;
+        plan
+    };
+    let other = pool_spec(&[ip(1)], None);
+    let alone = last(vec![at(1_000, buys("pool", 2)), at(25_000, release())]);
+    let mut again = last(vec![
+        at(1_000, buys("pool", 2)),
+        at(25_000, release()),
+        at(26_000, edit("pool", json!({ "desiredIPs": 2 }))),
+        at(27_000, create("other", other)),
+    ]);
+    "give an address back, and buy another".clone_into(&mut again.name);
+    let delete = Act::Delete { kind: POOL.to_owned(), name: "pool".to_owned() };
+    let mut all = last(vec![at(1_000, buys("pool", 1)), at(25_000, delete)]);
+    "delete a pool that gives everything back".clone_into(&mut all.name);
+    vec![alone, again, all]
 }
 
 /// The plans in which users ask for nothing unusual.
@@ -312,6 +347,84 @@ pub fn grace() -> Vec<Plan> {
                 ready(15_000, false),
                 at(40_000, Act::SetReady { node: node(2), ready: false }),
                 at(50_000, Act::SetReady { node: node(2), ready: true }),
+            ],
+        ),
+    ]
+}
+
+/// A pool's spec with these fields beside the usual ones.
+fn with(spec: Value, more: &Value) -> Value {
+    let mut spec = spec;
+    if let (Some(fields), Some(more)) = (spec.as_object_mut(), more.as_object()) {
+        fields.extend(more.clone());
+    }
+    spec
+}
+
+/// Labels that follow an address: it moves off a node that is well, off one that fails, and back, and the labels are given
+/// up. In the other plan the labels of the older tool tell of nodes without an address too, and the pool goes.
+#[must_use]
+pub fn labels() -> Vec<Plan> {
+    let labelled = |legacy| {
+        let labels = json!({ "nodeLabels": { "enabled": true, "legacy": legacy } });
+        create("pool", with(pool_spec(&[ip(1)], None), &labels))
+    };
+    let drain = |at_ms, number, drained| at(at_ms, Act::Drain { node: node(number), drained });
+    let gone = Act::Delete { kind: POOL.to_owned(), name: "pool".to_owned() };
+    vec![
+        plan(
+            "labels follow an address",
+            scene(2, 1),
+            vec![
+                at(1_000, labelled(false)),
+                drain(20_000, 1, true),
+                at(30_000, Act::SetReady { node: node(2), ready: false }),
+                drain(31_000, 1, false),
+                // Late enough for the retry of a write that was refused.
+                at(60_000, edit("pool", json!({ "nodeLabels": null }))),
+            ],
+        ),
+        plan(
+            "labels of the older tool follow an address",
+            scene(3, 1),
+            vec![at(1_000, labelled(true)), drain(20_000, 1, true), at(60_000, gone)],
+        ),
+    ]
+}
+
+/// Firewalls of a pool: its ports are opened, its address moves, a node comes, and other ports are asked for. In the other
+/// plan the firewall of the user goes and comes back, and then the pool asks for no ports any more.
+#[must_use]
+pub fn firewalls() -> Vec<Plan> {
+    let opens = |port: &str| {
+        let ports =
+            json!([{ "protocol": "tcp", "port": port }, { "protocol": "udp", "port": "30000-30100" }]);
+        json!({ "firewall": { "ports": ports, "sources": ["0.0.0.0/0", "::/0"] } })
+    };
+    let pool = || at(1_000, create("pool", with(pool_spec(&[ip(1)], None), &opens("443"))));
+    let base = || Act::AddFirewall { name: "base".to_owned(), nodes: Vec::new(), tagged: true };
+    vec![
+        plan(
+            "a pool opens its ports and then others",
+            scene(2, 1),
+            vec![
+                at(0, base()),
+                pool(),
+                at(20_000, Act::Drain { node: node(1), drained: true }),
+                at(30_000, Act::AddNode { node: node(3) }),
+                at(50_000, edit("pool", opens("8443"))),
+            ],
+        ),
+        plan(
+            "the last other firewall goes and comes back",
+            scene(2, 1),
+            vec![
+                at(0, base()),
+                pool(),
+                at(20_000, Act::DropFirewall { name: "base".to_owned() }),
+                at(90_000, base()),
+                // Late enough to see the other firewall again.
+                at(160_000, edit("pool", json!({ "firewall": null }))),
             ],
         ),
     ]

@@ -1,4 +1,4 @@
-//! The kernel's side: what stands there, and how it is changed.
+//! The kernel's side: its present state, and how to change it.
 //!
 //! Invariants: nothing that lacks our mark (the protocol number of routes and rules, the comment of rules of the NAT table)
 //! is ever changed; one change is one message, or one transaction of nftables.

@@ -1,4 +1,4 @@
-//! Word of changes in the kernel. What changed is not told: whoever hears of one looks.
+//! Notices of changes in the kernel. They do not say what changed, so the receiver looks.
 
 use super::socket::{NetlinkError, open};
 use super::{nft, route};

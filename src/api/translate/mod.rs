@@ -6,12 +6,13 @@
 pub mod pool;
 pub mod record_set;
 
-use crate::api::{Condition, DnsRecordSet, Grace, Match, UNOBSERVED, given};
+use crate::api::{Condition, DnsRecordSet, Grace, Match, NodeCheck, UNOBSERVED, given};
 use crate::kube::watch::Undecodable;
 use flipop_core::model::condition::Condition as PlainCondition;
 use flipop_core::model::grace::RawGrace;
 use flipop_core::model::ids::{Address, ObjectName, ObjectRef, Uid};
 use flipop_core::model::matching::Toleration;
+use flipop_core::model::node_check::RawNodeCheck;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_core::model::spec::{RawMatch, RawRecordSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -24,6 +25,7 @@ struct Meta {
     generation: i64,
     resource_version: String,
     deleting: bool,
+    finalizers: Vec<String>,
     /// The text of the annotation that pauses it.
     paused: Option<String>,
 }
@@ -37,6 +39,7 @@ fn readable_meta(meta: &ObjectMeta) -> Meta {
         generation: numbered(meta.generation),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
+        finalizers: meta.finalizers.clone().unwrap_or_default(),
         paused: meta.annotations.as_ref().and_then(paused),
     }
 }
@@ -50,6 +53,8 @@ fn unreadable_meta(undecodable: &Undecodable) -> Meta {
         generation: numbered(generation),
         resource_version,
         deleting,
+        // Unknown, like all of an object that cannot be read: nothing is done about it.
+        finalizers: Vec::new(),
         paused: paused(&annotations),
     }
 }
@@ -83,6 +88,15 @@ fn raw_grace(grace: &Grace) -> RawGrace {
         pod_seconds: grace.pod_seconds.unwrap_or_default(),
         node_seconds: grace.node_seconds.unwrap_or_default(),
         recovery_seconds: grace.recovery_seconds.unwrap_or_default(),
+    }
+}
+
+fn raw_node_check(check: &NodeCheck) -> RawNodeCheck {
+    RawNodeCheck {
+        port: check.port,
+        period_seconds: check.period_seconds,
+        timeout_seconds: check.timeout_seconds,
+        failure_threshold: check.failure_threshold,
     }
 }
 

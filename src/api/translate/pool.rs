@@ -1,23 +1,23 @@
 //! `FloatingIPPool`: its spec, its status and the memory in it.
 
 use super::{
-    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_record_set, readable_meta, second,
-    text, texts, timed_conditions, unreadable_meta,
+    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set,
+    readable_meta, second, text, texts, timed_conditions, unreadable_meta,
 };
 use crate::api::{
     Condition, CreatedIp, Creation, Firewall, FirewallEntry, FloatingIPPool, FloatingIPPoolSpec,
-    FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels, PublishedRecordSet,
+    FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
 };
 use crate::kube::watch::Seen;
 use flipop_core::addresses::pool::last_move::{LastMove as PlainMove, MOVE_ANNOTATION, MoveOutcome};
-use flipop_core::addresses::pool::memory::{Created, Intent, Memory};
-use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::memory::{Created, Intent, Memory, Name, Purchased};
+use flipop_core::addresses::pool::object::{FINALIZER, PoolObject};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::{IpEntry, IpState, PoolStatus};
 use flipop_core::firewalls::spec::{RawFirewall, RawPort};
 use flipop_core::firewalls::status::Entry;
 use flipop_core::model::facts::region_slug;
-use flipop_core::model::ids::{AccountId, Address};
+use flipop_core::model::ids::{AccountId, Address, Uid};
 use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::records::status::PublishedSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -43,13 +43,14 @@ pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
     };
     let annotations = seen.as_ref().ok().and_then(|pool| pool.metadata.annotations.as_ref());
     let move_request = annotations.and_then(|annotations| annotations.get(MOVE_ANNOTATION)).cloned();
-    let Meta { object, created_at_s, generation, resource_version, deleting, paused } = meta;
+    let Meta { object, created_at_s, generation, resource_version, deleting, finalizers, paused } = meta;
     PoolObject {
         object,
         created_at_s,
         generation,
         resource_version,
         deleting,
+        guarded: finalizers.iter().any(|finalizer| finalizer == FINALIZER),
         paused,
         spec,
         move_request,
@@ -68,9 +69,11 @@ fn raw_spec(spec: &FloatingIPPoolSpec) -> RawPoolSpec {
         desired_ips: spec.desired_ips.unwrap_or_default(),
         min_active: spec.min_active.unwrap_or_default(),
         grace: spec.grace.as_ref().map(raw_grace).unwrap_or_default(),
+        node_check: spec.node_check.as_ref().map(raw_node_check),
         node_labels: spec.node_labels.as_ref().map(raw_node_labels).unwrap_or_default(),
         ips: spec.ips.clone().unwrap_or_default(),
         released_ips: spec.released_ips.clone().unwrap_or_default(),
+        reclaim_policy: text(spec.reclaim_policy.as_ref()),
         cool_off_seconds: spec.assignment_cool_off_seconds.unwrap_or_default(),
         matching: spec.match_.as_ref().map(raw_match).unwrap_or_default(),
         record_set: spec.dns_record_set.as_ref().map(raw_record_set),
@@ -154,6 +157,43 @@ fn written_move(plain: &PlainMove) -> LastMove {
     }
 }
 
+/// What was bought, if that can be read. What cannot is never deleted.
+fn purchased(entry: &PurchasedIp) -> Option<Purchased> {
+    let PurchasedIp { ip, provider, account, uid, held_on, names, deleting } = entry.clone();
+    let name = |name: RecordName| Name {
+        account_id: AccountId { provider: name.provider, name: name.account },
+        zone: name.zone,
+        fqdn: name.fqdn,
+    };
+    Some(Purchased {
+        ip: Address::v4(&ip)?,
+        account_id: AccountId { provider, name: account },
+        uid: Uid(uid),
+        held_on,
+        names: names.into_iter().map(name).collect(),
+        deleting,
+    })
+}
+
+fn written_purchase(plain: &Purchased) -> PurchasedIp {
+    let Purchased { ip, account_id, uid, held_on, names, deleting } = plain.clone();
+    let name = |Name { account_id, zone, fqdn }: Name| RecordName {
+        provider: account_id.provider,
+        account: account_id.name,
+        zone,
+        fqdn,
+    };
+    PurchasedIp {
+        ip: ip.to_string(),
+        provider: account_id.provider,
+        account: account_id.name,
+        uid: uid.0,
+        held_on,
+        names: names.into_iter().map(name).collect(),
+        deleting,
+    }
+}
+
 /// The operator's memory in a status; `None` where it left none.
 fn memory(status: &FloatingIPPoolStatus) -> Option<Memory> {
     let created = status.created_ips.as_ref()?;
@@ -169,6 +209,7 @@ fn memory(status: &FloatingIPPoolStatus) -> Option<Memory> {
     });
     Some(Memory {
         created: created.collect(),
+        purchased: status.purchased_ips.iter().filter_map(purchased).collect(),
         former: addresses(&status.former_ips),
         unknown: addresses(&status.unknown_ips),
         orphans: status.orphan_ips.as_deref().map(addresses),
@@ -215,10 +256,11 @@ pub fn written_status(
         firewalls: firewalls.iter().map(written_firewall).collect(),
         ..FloatingIPPoolStatus::default()
     };
-    if let Some(Memory { created, former, unknown, orphans, intent }) = memory {
+    if let Some(Memory { created, purchased, former, unknown, orphans, intent }) = memory {
         let created =
             created.iter().map(|created| CreatedIp { ip: created.ip.to_string(), written: created.written });
         written.created_ips = Some(created.collect());
+        written.purchased_ips = purchased.iter().map(written_purchase).collect();
         written.former_ips = texts(former);
         written.unknown_ips = texts(unknown);
         written.orphan_ips = orphans.as_ref().map(texts);
@@ -259,6 +301,18 @@ mod tests {
                 Created { ip: ip("192.0.2.9"), written: false },
                 Created { ip: ip("192.0.2.1"), written: true },
             ],
+            purchased: vec![Purchased {
+                ip: ip("192.0.2.9"),
+                account_id: "digitalocean".into(),
+                uid: Uid("u".into()),
+                held_on: "digitalocean://7".into(),
+                names: BTreeSet::from([Name {
+                    account_id: "cloudflare".into(),
+                    zone: "z".into(),
+                    fqdn: "www.example.com".into(),
+                }]),
+                deleting: true,
+            }],
             former: BTreeSet::from([ip("192.0.2.5")]),
             unknown: BTreeSet::from([ip("192.0.2.6")]),
             orphans: Some(BTreeSet::new()),

@@ -1,8 +1,8 @@
 //! Translates the spec and status of a `NodeDNSRecordSet`.
 
 use super::{
-    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_record_set, readable_meta, second,
-    text, texts, timed_conditions, unreadable_meta,
+    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set,
+    readable_meta, second, text, texts, timed_conditions, unreadable_meta,
 };
 use crate::api::{self, Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
 use crate::kube::watch::Seen;
@@ -23,7 +23,7 @@ pub fn record_set_object(seen: &Seen<NodeDNSRecordSet>) -> RecordSetObject {
             (unreadable_meta(undecodable), Err(undecodable.error.clone()), RecordSetStatus::default())
         }
     };
-    let Meta { object, created_at_s, generation, resource_version, deleting, paused } = meta;
+    let Meta { object, created_at_s, generation, resource_version, deleting, finalizers: _, paused } = meta;
     RecordSetObject { object, created_at_s, generation, resource_version, deleting, paused, spec, status }
 }
 
@@ -34,6 +34,7 @@ fn raw_spec(spec: &NodeDNSRecordSetSpec) -> RawRecordSetSpec {
         record_set: spec.dns_record_set.as_ref().map(raw_record_set),
         address_type: text(spec.address_type.as_ref()),
         grace: spec.grace.as_ref().map(raw_grace).unwrap_or_default(),
+        node_check: spec.node_check.as_ref().map(raw_node_check),
     }
 }
 

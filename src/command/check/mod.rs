@@ -4,6 +4,7 @@
 
 mod account;
 mod agents;
+mod checks;
 mod cluster;
 mod installation;
 mod nodes;
@@ -11,10 +12,10 @@ mod objects;
 mod rights;
 mod uninstall;
 
+use super::CommandError;
 use super::copy::Objects;
 use super::output::{Output, Tone, shown};
 use super::reach::Reach;
-use super::{CommandError, output};
 use crate::config::words::CheckArgs;
 use crate::config::{Order, ProviderVariables};
 use crate::exit::Exit;
@@ -54,13 +55,7 @@ pub(super) async fn run(
     output: Output,
 ) -> Result<Exit, CommandError> {
     // An installation is one for all namespaces.
-    let objects = match Objects::read(reach, None).await {
-        Ok(objects) => objects,
-        Err(error) => {
-            output::complain(&error.to_string());
-            return Ok(Exit::Unreadable);
-        }
-    };
+    let objects = Objects::read(reach, None).await?;
     if arguments.uninstall {
         let left = uninstall::list(reach, &objects).await?;
         output.show(&left, || uninstall::text(&left, output))?;
@@ -77,12 +72,14 @@ pub(super) async fn run(
     };
     let mut findings = vec![Finding::good(format!("the API server {} answers", reach.server))];
     findings.extend(cluster::crds(reach).await);
-    findings.extend(rights::check(reach).await);
+    let checks = checks::of(&objects);
+    findings.extend(rights::check(reach, !checks.is_empty()).await);
     findings.extend(cluster::policies(reach).await);
     findings.extend(installation::check(reach).await);
     findings.extend(objects::check(&objects));
     findings.extend(nodes::check(reach, &objects).await);
     findings.extend(agents::check(reach).await);
+    findings.extend(checks::check(reach, &checks).await);
     findings.extend(account::check(reach, &variables, &objects).await?);
     output.show(&findings, || text(&findings, output))?;
     let worst = findings.iter().map(|finding| finding.tone).max();

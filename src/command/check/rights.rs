@@ -3,6 +3,7 @@
 use super::Finding;
 use crate::command::leader;
 use crate::command::reach::Reach;
+use crate::kube::objects::lease;
 use crate::kube::trouble::Trouble;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -18,6 +19,9 @@ const ROLES: [(&str, bool); 2] =
 
 /// Resources that are asked for at a time.
 const AT_A_TIME: usize = 8;
+
+/// What it needs besides where an object has its nodes checked.
+const NODE_CHECK: &str = include_str!("../../../k8s/nodecheck/role.yaml");
 
 /// An account of a service.
 pub(super) struct Account {
@@ -43,14 +47,18 @@ pub(super) async fn account(reach: &Reach) -> Account {
 }
 
 /// One line for each resource.
-pub(super) async fn check(reach: &Reach) -> Vec<Finding> {
+pub(super) async fn check(reach: &Reach, checks_nodes: bool) -> Vec<Finding> {
     let account = account(reach).await;
-    let rules = rules();
-    let resources = rules.iter().flat_map(|(rule, namespaced)| {
-        rule.resources.iter().flatten().map(move |resource| (rule, resource, *namespaced))
+    let own = |namespaced: bool| namespaced.then(|| reach.operator.clone());
+    let rules = rules().into_iter().map(|(rule, namespaced)| (rule, own(namespaced)));
+    let of_leases = rules_of(NODE_CHECK).into_iter().filter(|_| checks_nodes);
+    let of_leases = of_leases.map(|rule| (rule, Some(lease::NAMESPACE.to_owned())));
+    let rules: Vec<(PolicyRule, Option<String>)> = rules.chain(of_leases).collect();
+    let resources = rules.iter().flat_map(|(rule, namespace)| {
+        rule.resources.iter().flatten().map(move |resource| (rule, resource, namespace.as_deref()))
     });
     let asked = stream::iter(resources)
-        .map(|(rule, resource, namespaced)| of_resource(reach, &account, rule, resource, namespaced))
+        .map(|(rule, resource, namespace)| of_resource(reach, &account, rule, resource, namespace))
         .buffered(AT_A_TIME);
     match asked.try_collect().await {
         Ok(findings) => findings,
@@ -67,27 +75,30 @@ async fn of_resource(
     account: &Account,
     rule: &PolicyRule,
     resource: &str,
-    namespaced: bool,
+    namespace: Option<&str>,
 ) -> Result<Finding, Trouble> {
     let group = rule.api_groups.iter().flatten().next().cloned().unwrap_or_default();
     let (mut missing, mut granted) = (Vec::new(), Vec::new());
     for verb in &rule.verbs {
         let name = rule.resource_names.iter().flatten().next().cloned();
-        let namespace = namespaced.then(|| reach.operator.clone());
-        if allowed(reach, account, (&group, resource, verb), namespace, name).await? {
+        if allowed(reach, account, (&group, resource, verb), namespace.map(ToOwned::to_owned), name).await? {
             granted.push(verb.as_str());
         } else {
             missing.push(verb.as_str());
         }
     }
     let shown = if group.is_empty() { resource.to_owned() } else { format!("{resource} ({group})") };
+    let of_nodes = namespace == Some(lease::NAMESPACE);
+    let shown = if of_nodes { format!("{shown} in {}", lease::NAMESPACE) } else { shown };
+    let remedy = if of_nodes {
+        "apply k8s/nodecheck, which spec.nodeCheck needs"
+    } else {
+        "apply the roles and bindings of k8s/, for the account of the Deployment"
+    };
     Ok(if missing.is_empty() {
         Finding::good(format!("{} may {} {shown}", account.user, granted.join(", ")))
     } else {
-        Finding::bad(
-            format!("{} may not {} {shown}", account.user, missing.join(", ")),
-            "apply the roles and bindings of k8s/, for the account of the Deployment",
-        )
+        Finding::bad(format!("{} may not {} {shown}", account.user, missing.join(", ")), remedy)
     })
 }
 
@@ -128,12 +139,16 @@ async fn allowed(
 fn rules() -> Vec<(PolicyRule, bool)> {
     let mut rules = Vec::new();
     for (text, namespaced) in ROLES {
-        let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
-        let of_roles = documents.iter().filter_map(|document| document.get("rules")?.as_array());
-        let parsed = of_roles.flatten().filter_map(|rule| serde_json::from_value(rule.clone()).ok());
-        rules.extend(parsed.map(|rule| (rule, namespaced)));
+        rules.extend(rules_of(text).into_iter().map(|rule| (rule, namespaced)));
     }
     rules
+}
+
+/// The rules of the roles in a manifest.
+fn rules_of(text: &str) -> Vec<PolicyRule> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap_or_default();
+    let of_roles = documents.iter().filter_map(|document| document.get("rules")?.as_array());
+    of_roles.flatten().filter_map(|rule| serde_json::from_value(rule.clone()).ok()).collect()
 }
 
 #[cfg(test)]

@@ -170,6 +170,12 @@ impl Account {
         Ok(ip)
     }
 
+    /// Deletes an address.
+    pub(super) fn delete(&mut self, id: &AccountId, ip: Address) -> Result<(), CallFailure> {
+        let Some(Ok(list)) = self.addresses.get_mut(id) else { return Err(missing("the account")) };
+        list.ips.remove(&ip).map(|_| ()).ok_or_else(|| missing(&format!("the address {ip}")))
+    }
+
     /// The zone that a spec means.
     pub(super) async fn find_zone(&mut self, id: &AccountId, zone: &ZoneRef) -> Result<Zone, CallFailure> {
         let key = (id.provider.clone(), zone.text().to_owned());

@@ -8,7 +8,7 @@ use crate::command::CommandError;
 use crate::command::copy;
 use flipop_core::addresses::action as addresses;
 use flipop_core::firewalls::action as firewalls;
-use flipop_core::fleet::action::{Action, NodeReading, Outcome as Answer};
+use flipop_core::fleet::action::{Action, NodeReading, Objects, Outcome as Answer};
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::mechanism::effects::{Effect, WrittenStatus};
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed};
@@ -70,7 +70,7 @@ pub(super) async fn run(
     let limit = MARGIN_MS.saturating_add(longest_wait_ms(world, providers));
     let mut rehearsal = Rehearsal {
         world,
-        fleet: Fleet::new(Settings { providers: providers.clone(), epoch_ms }),
+        fleet: Fleet::new(Settings { providers: providers.clone(), epoch_ms, own_node: Some(String::new()) }),
         now: START,
         queue: BTreeMap::new(),
         serial: 0,
@@ -234,7 +234,23 @@ impl Rehearsal<'_> {
                 let kept = Box::new(WrittenStatus { resource_version, status: *status });
                 self.answer(Answer::RecordSetStatusWritten { record_set: record_set.uid, result: Ok(kept) });
             }
-            Action::WriteIps { pool, add } => self.write_ips(pool, add),
+            Action::WriteIps { pool, add, remove } => self.write_ips(pool, add, remove),
+            Action::WriteFinalizer { pool, present } => {
+                let resource_version = self.world.next_version();
+                if let Some(object) = self.world.pools.get_mut(&pool.uid) {
+                    object.guarded = present;
+                    object.resource_version = resource_version;
+                    let seen = object.clone();
+                    self.later(ANSWER_MS / 2, Input::Pools(Observed::Apply(seen)));
+                }
+                self.answer(Answer::FinalizerWritten { pool: pool.uid, present, result: Ok(()) });
+            }
+            Action::ListObjects { asked } => {
+                let pools = self.world.pools.values().cloned().collect();
+                let record_sets = self.world.sets.values().cloned().collect();
+                let result = Ok(Box::new(Objects { pools, record_sets }));
+                self.answer(Answer::ObjectsListed { asked, result });
+            }
             Action::Annotate { node, uid, value } => {
                 self.changes();
                 self.mark(&node, &uid, |node| {
@@ -264,9 +280,9 @@ impl Rehearsal<'_> {
                 let count = u64::try_from(self.world.nodes().len()).unwrap_or(u64::MAX);
                 self.answer(Answer::NodesCounted(Ok(count)));
             }
-            Action::ReadNode { object, node, asked, nodes, pods } => {
+            Action::ReadNode { object, node, asked, nodes, pods, lease: _ } => {
                 let result = Ok(self.world.node(&node, &nodes, pods.as_ref()));
-                let read = Box::new(NodeReading { node, asked, nodes, pods, result });
+                let read = Box::new(NodeReading { node, asked, nodes, pods, result, lease: None });
                 self.answer(Answer::NodeRead { object: object.uid, read });
             }
         }
@@ -286,7 +302,7 @@ impl Rehearsal<'_> {
         self.answer(answer);
     }
 
-    fn write_ips(&mut self, pool: ObjectRef, add: Vec<Address>) {
+    fn write_ips(&mut self, pool: ObjectRef, add: Vec<Address>, remove: BTreeSet<Address>) {
         self.changes();
         let resource_version = self.world.next_version();
         if let Some(object) = self.world.pools.get_mut(&pool.uid)
@@ -295,12 +311,13 @@ impl Rehearsal<'_> {
             let new = add.iter().map(ToString::to_string).filter(|ip| !spec.ips.contains(ip));
             let new: Vec<String> = new.collect();
             spec.ips.extend(new);
+            spec.ips.retain(|ip| Address::v4(ip).is_none_or(|ip| !remove.contains(&ip)));
             object.generation = object.generation.saturating_add(1);
             object.resource_version = resource_version;
             let seen = object.clone();
             self.later(ANSWER_MS / 2, Input::Pools(Observed::Apply(seen)));
         }
-        self.answer(Answer::IpsWritten { pool: pool.uid, add, result: Ok(()) });
+        self.answer(Answer::IpsWritten { pool: pool.uid, add, remove, result: Ok(()) });
     }
 
     async fn addresses(&mut self, call: addresses::Action) {
@@ -333,6 +350,11 @@ impl Rehearsal<'_> {
                 let result = placed.map(|()| (ActionId(begun.as_millis()), ActionStatus::Completed));
                 self.last_change = begun;
                 addresses::Outcome::Changed { epoch, ip, result }
+            }
+            addresses::Action::Delete { epoch, pool, ip } => {
+                let result = account.delete(&epoch.account_id, ip);
+                self.last_change = begun;
+                addresses::Outcome::Deleted { epoch, pool, ip, result }
             }
             addresses::Action::Create { epoch, pool, region } => {
                 let result = account.buy(&epoch.account_id, &region);

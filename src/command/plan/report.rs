@@ -49,6 +49,8 @@ enum Sign {
     Change,
     /// `-`
     Remove,
+    /// `x`: it cannot be had back.
+    Destroy,
 }
 
 /// One change.
@@ -183,6 +185,15 @@ fn pool_of(world: &World, ip: Address) -> String {
     pool.map(|pool| format!("FloatingIPPool {}", pool.object.name)).unwrap_or_default()
 }
 
+/// The pool that gave an address back.
+fn gives_back(world: &World, ip: Address) -> String {
+    let bought = |pool: &&PoolObject| {
+        pool.status.memory.as_ref().is_some_and(|memory| memory.purchase_of(ip).is_some())
+    };
+    let pool = world.first_pools.values().find(bought);
+    pool.map(|pool| format!("FloatingIPPool {}", pool.object.name)).unwrap_or_default()
+}
+
 fn named(ip: Address) -> String {
     let last = ip.as_v4().map(|ip| ip.octets()).filter(|_| Account::is_bought(ip));
     last.map_or_else(|| ip.to_string(), |[.., number]| format!("new address {number}"))
@@ -209,6 +220,16 @@ fn addresses(world: &World) -> Vec<Change> {
         };
         changes.push(Change { sign, text, object: pool_of(world, ip) });
     }
+    let gone = world
+        .account
+        .first_addresses
+        .keys()
+        .filter(|ip| !world.account.addresses().any(|read| read.ip == **ip));
+    changes.extend(gone.map(|ip| Change {
+        sign: Sign::Destroy,
+        text: format!("delete address {ip}, which cannot be had back"),
+        object: gives_back(world, *ip),
+    }));
     let created = bought.into_iter().map(|((object, region), count)| {
         let noun = if count == 1 { "address" } else { "addresses" };
         Change {
@@ -372,6 +393,7 @@ impl Report {
                 Sign::Add => ("+", Tone::Good),
                 Sign::Change => ("~", Tone::Doubtful),
                 Sign::Remove => ("-", Tone::Bad),
+                Sign::Destroy => ("x", Tone::Bad),
             };
             let object = if object.is_empty() { String::new() } else { format!("   ({object})") };
             let _infallible =

@@ -5,13 +5,16 @@ use super::rehearsal;
 use super::report::{self, Report};
 use super::walls::Walls;
 use super::world::World;
-use super::{copy, files};
+use super::{accounts, copy, files};
 use crate::api::{FloatingIPPool, NodeDNSRecordSet};
+use crate::clock::Clock;
 use crate::command::copy::{Lists, Objects};
 use crate::command::output::Output;
+use crate::config::ProviderVariables;
 use crate::config::words::Format;
 use crate::exit::Exit;
 use crate::kube::objects::NodeSlim;
+use flipop_cloud::{CloudServer, Options, Provider};
 use flipop_core::model::facts::NodeFacts;
 use flipop_core::model::matching::WatchKey;
 use serde_json::{Value, json};
@@ -251,10 +254,62 @@ async fn a_large_cluster_is_planned_whole() {
         };
         Lists { nodes: nodes.chunks(10).enumerate().map(of_pool).collect(), ..Lists::default() }
     };
-    let begun = crate::clock::Clock::system().now();
+    let begun = Clock::system().now();
     let report = planned_with(&objects, "", nodes, lists).await;
-    let took = crate::clock::Clock::system().now().millis_since(begun);
+    let took = Clock::system().now().millis_since(begun);
     println!("a plan for {} nodes and {count} pools took {took} ms", count * 10);
     let moves = changes(&report).iter().filter(|line| line.starts_with("~ move")).count();
     assert_eq!((moves, report.exit()), (count / 10, Exit::Changes), "{}", changes(&report).join("\n"));
+}
+
+#[tokio::test]
+async fn a_firewall_that_stands_gets_the_members_and_ports_that_it_lacks() {
+    crate::provider::install_tls();
+    let server = CloudServer::start(Options::default()).await.unwrap();
+    let cloud = server.cloud();
+    cloud.add_token(Provider::DigitalOcean, "t", "t", &["*"]);
+    let droplets = ["node-1", "node-2"].map(|name| cloud.add_droplet(name, "nyc3"));
+    cloud.add_firewall("base", &[], &["k8s"]).unwrap();
+    // Named after the pool's uid.
+    let own = cloud.add_firewall("flipop-uid-wall-1", &[droplets[0]], &[]).unwrap();
+    assert!(cloud.open_port(&own, "tcp", "443", "0.0.0.0/0"));
+    let address = cloud.add_ip(Some([192, 0, 2, 1].into()), "nyc3");
+    cloud.move_ip(address, Some(droplets[0])).unwrap();
+    let nodes: Vec<NodeFacts> = droplets.map(|id| node(usize::try_from(id).unwrap(), true)).into();
+    let spec = json!({
+        "provider": "digitalocean", "ips": ["192.0.2.1"], "match": {},
+        "firewall": {"ports": [{"protocol": "tcp", "port": "80"}], "sources": ["0.0.0.0/0"]},
+    });
+    let status = json!({
+        "ips": {"192.0.2.1": {
+            "state": "active", "nodeName": nodes[0].name, "providerID": nodes[0].provider_id,
+        }},
+        "firewalls": [{"name": "flipop-uid-wall-1", "id": own, "provider": "digitalocean"}],
+        "observedGeneration": 1,
+    });
+    let objects = installed(vec![pool("wall", &spec, &status)]);
+    let url = server.digitalocean_url();
+    let variables =
+        ProviderVariables::from_lines(&format!("DIGITALOCEAN_ACCESS_TOKEN=t\nDIGITALOCEAN_API_URL={url}\n"));
+    let clients = accounts::clients(&variables, &Clock::system()).unwrap();
+    let lists = Lists {
+        nodes: [(WatchKey::Nodes { selector: String::new() }, nodes.clone())].into(),
+        ..Lists::default()
+    };
+    let account = (Account::read(clients.clone(), &mut Vec::new()), Walls::read(clients));
+    let mut world = World::new(objects.plain(), lists, account);
+    let providers = copy::every_provider(false);
+    let now = "2026-01-01T00:01:00Z".parse().unwrap();
+    let outcome = rehearsal::run(&mut world, &providers, now).await.unwrap();
+    let report = report::make(&world, &outcome, &providers, Vec::new());
+    let place = "in firewall flipop-uid-wall-1   (FloatingIPPool ns/wall)";
+    let expected = [
+        format!("+ annotation flipop.digitalocean.com/ipv4-reserved-ip=192.0.2.1 on {}", nodes[0].name),
+        format!("+ member {} {place}", nodes[1].name),
+        format!("+ rule tcp/80 from 0.0.0.0/0 {place}"),
+        format!("- rule tcp/443 from 0.0.0.0/0 {place}"),
+    ];
+    assert_eq!(changes(&report), expected, "{}", report.text(PLAIN));
+    assert_eq!(cloud.mutations(), 0, "nothing was changed in the account");
+    server.stop().await;
 }

@@ -1,5 +1,6 @@
 //! What only the leader knows, as its `/debug` tells it.
 
+use super::model::FailingCheck;
 use crate::command::leader::{Leader, Told};
 use serde_json::Value;
 
@@ -34,6 +35,37 @@ impl Leading {
         let waiting = pools.iter().find(is)?.get("nodesWithoutIP")?.as_array()?;
         let entry = |wait: &Value| Some((text(wait, "node")?, text(wait, "waitsFor").unwrap_or_default()));
         Some(waiting.iter().filter_map(entry).collect())
+    }
+
+    /// The checked nodes that do not answer.
+    pub(super) fn failing_checks(&self) -> Vec<FailingCheck> {
+        let checks = self.debug.as_ref().and_then(|debug| debug.get("checks")).and_then(Value::as_array);
+        let failing = |check: &Value| {
+            let text = |key: &str| check.get(key).and_then(Value::as_str).unwrap_or_default();
+            let seconds = |key: &str| check.get(key).and_then(Value::as_u64).map(|ms| ms / 1_000);
+            let standing = text("standing");
+            if !["failing", "dead"].contains(&standing) {
+                return None;
+            }
+            let last = seconds("lastPassedMs").map_or("never".to_owned(), |last| format!("{last} s ago"));
+            let lease = seconds("leaseAgeMs").map_or("none".to_owned(), |age| format!("{age} s old"));
+            let doubted = check.get("doubted").and_then(Value::as_bool).unwrap_or_default();
+            let failures = check.get("failures").and_then(Value::as_u64).unwrap_or_default();
+            let counts = if standing == "dead" {
+                "counts as dead"
+            } else if doubted {
+                "is not believed, since its Lease went on"
+            } else {
+                "fails"
+            };
+            let text = format!(
+                "{} {counts}: last answer {last}, {failures} failures in a row, Lease {lease}",
+                text("address")
+            );
+            let node = check.get("node").and_then(Value::as_str).unwrap_or_default().to_owned();
+            Some(FailingCheck { node, text })
+        };
+        checks.into_iter().flatten().filter_map(failing).collect()
     }
 
     /// When an address came to where it is, if the leader saw it.

@@ -119,6 +119,7 @@ fn make(facts: &Facts, names: &[String]) -> Report {
         time: format!("{:.0}", facts.now),
         leader: facts.leading.leader.clone(),
         notes: facts.leading.notes.clone(),
+        failing_checks: facts.leading.failing_checks(),
         pools: pools.map(|(pool, spec)| pools::report(facts, &published, pool, spec.as_ref())).collect(),
         record_sets: record_sets.map(|(set, spec)| record_sets::report(facts, set, spec.as_ref())).collect(),
     }

@@ -16,11 +16,22 @@ pub(in crate::command) struct Report {
     pub(super) leader: Option<Leader>,
     /// What is missing in this report, and why.
     pub(in crate::command) notes: Vec<String>,
+    /// Checked nodes that do not answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) failing_checks: Vec<FailingCheck>,
     /// The pools.
     pub(super) pools: Vec<PoolReport>,
     /// The record sets.
     #[serde(rename = "nodeDNSRecordSets")]
     pub(super) record_sets: Vec<SetReport>,
+}
+
+/// A checked node that does not answer.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct FailingCheck {
+    pub(super) node: String,
+    pub(super) text: String,
 }
 
 /// One pool.

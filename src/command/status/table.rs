@@ -28,6 +28,10 @@ pub(super) fn text(report: &Report, output: Output) -> String {
     for note in &report.notes {
         let _infallible = writeln!(text, "{} {}", output.tinted(Tone::Doubtful, "Note:"), shown(note));
     }
+    for check in &report.failing_checks {
+        let line = format!("Check of {} at {}", check.node, check.text);
+        let _infallible = writeln!(text, "{} {}", output.mark(Tone::Doubtful), shown(&line));
+    }
     for pool in &report.pools {
         text.push('\n');
         text.push_str(&self::pool(pool, report, output));
@@ -47,12 +51,12 @@ fn tone(ready: &str) -> Tone {
     }
 }
 
-/// The first lines of an object.
-fn head(kind: &str, namespace: &str, name: &str, state: &State, output: Output) -> String {
+/// The first lines of an object. `counts`: what else its first line says.
+fn head(kind: &str, (namespace, name): (&str, &str), state: &State, counts: &str, output: Output) -> String {
     let tone = tone(&state.ready);
     let outdated = if state.current { "" } else { " (the status describes an earlier spec)" };
     let mut text = format!(
-        "{} {}   {} Ready={} {}{outdated}\n",
+        "{} {}   {} Ready={} {}{counts}{outdated}\n",
         output.bold(kind),
         output.bold(&shown(&format!("{namespace}/{name}"))),
         output.mark(tone),
@@ -74,7 +78,8 @@ fn head(kind: &str, namespace: &str, name: &str, state: &State, output: Output) 
 }
 
 fn pool(pool: &PoolReport, report: &Report, output: Output) -> String {
-    let mut text = head("FloatingIPPool", &pool.namespace, &pool.name, &pool.state, output);
+    let counts = format!(", {} of {} addresses active", pool.active, pool.used);
+    let mut text = head("FloatingIPPool", (&pool.namespace, &pool.name), &pool.state, &counts, output);
     if !pool.addresses.is_empty() {
         text.push_str(&addresses(&pool.addresses, output));
     }
@@ -163,7 +168,7 @@ fn records(records: &Records, output: Output) -> String {
 }
 
 fn set(set: &SetReport, output: Output) -> String {
-    let mut text = head("NodeDNSRecordSet", &set.namespace, &set.name, &set.state, output);
+    let mut text = head("NodeDNSRecordSet", (&set.namespace, &set.name), &set.state, "", output);
     text.push_str(&records(&set.records, output));
     if !set.nodes.is_empty() {
         let mut table = Table::new(["NODE", "ADDRESSES", "HEALTH"]);

@@ -4,6 +4,7 @@
 //! the answer is read and never stored. Decoding does not fail on odd values: what cannot be understood is absent.
 
 mod labels;
+pub mod lease;
 pub mod own_node;
 pub mod protobuf;
 
@@ -183,6 +184,8 @@ struct RawCondition {
     status: String,
     #[serde(rename = "lastTransitionTime", deserialize_with = "second")]
     since_s: Option<i64>,
+    #[serde(rename = "lastHeartbeatTime", deserialize_with = "second")]
+    heartbeat_s: Option<i64>,
 }
 
 /// A time, in seconds since 1970. One that cannot be read is as good as none.
@@ -284,6 +287,7 @@ impl From<RawNode> for NodeSlim {
                 provider_id: spec.provider_id,
                 ready: readiness(&status.conditions),
                 ready_since_s: ready_of(&status.conditions).and_then(|ready| ready.since_s),
+                heartbeat_s: ready_of(&status.conditions).and_then(|ready| ready.heartbeat_s),
                 deleting: metadata.deletion_timestamp.is_some(),
                 taints: taints.map(|RawTaint { key, value, effect }| Taint { key, value, effect }).collect(),
                 region,
@@ -398,6 +402,7 @@ mod tests {
                 machine: Some(droplet(11)),
                 ready: Readiness::Ready,
                 ready_since_s: Some(1_795_705_200),
+                heartbeat_s: None,
                 deleting: false,
                 taints: vec![Taint { key: "k".into(), value: String::new(), effect: "NoExecute".into() }],
                 region: Some("nyc3".into()),

@@ -168,6 +168,9 @@ struct Pair {
     kind: Bytes,
     #[prost(bytes = "bytes", tag = "2")]
     value: Bytes,
+    /// `lastHeartbeatTime` of the condition of a node.
+    #[prost(message, optional, tag = "3")]
+    heartbeat: Option<Instant>,
     /// `lastTransitionTime` of a condition.
     #[prost(message, optional, tag = "4")]
     since: Option<Instant>,
@@ -250,13 +253,19 @@ impl From<&ManagedFields> for RawManagedFields {
 }
 
 impl From<Pair> for RawCondition {
-    fn from(Pair { kind, value, since }: Pair) -> Self {
-        Self { kind: text(&kind), status: text(&value), since_s: since.map(|since| since.seconds) }
+    fn from(Pair { kind, value, heartbeat, since }: Pair) -> Self {
+        let second = |time: Option<Instant>| time.map(|time| time.seconds);
+        Self {
+            kind: text(&kind),
+            status: text(&value),
+            heartbeat_s: second(heartbeat),
+            since_s: second(since),
+        }
     }
 }
 
 impl From<Pair> for RawAddress {
-    fn from(Pair { kind, value, since: _ }: Pair) -> Self {
+    fn from(Pair { kind, value, .. }: Pair) -> Self {
         Self { kind: text(&kind), address: text(&value) }
     }
 }
@@ -314,14 +323,15 @@ mod tests {
     }
 
     fn pairs(list: &Value, value: &str) -> Vec<Pair> {
-        let since = |item: &Value| {
-            let since = item["lastTransitionTime"].as_str()?.parse::<jiff::Timestamp>().unwrap();
-            Some(Instant { seconds: since.as_second() })
+        let instant = |item: &Value, field: &str| {
+            let time = item[field].as_str()?.parse::<jiff::Timestamp>().unwrap();
+            Some(Instant { seconds: time.as_second() })
         };
         items(list, |item| Pair {
             kind: bytes(&item["type"]),
             value: bytes(&item[value]),
-            since: since(item),
+            heartbeat: instant(item, "lastHeartbeatTime"),
+            since: instant(item, "lastTransitionTime"),
         })
     }
 
@@ -392,7 +402,8 @@ mod tests {
             "status": {
                 "conditions": [
                     {"type": "MemoryPressure", "status": "False"},
-                    {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-26T15:00:00Z"},
+                    {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-26T15:20:00Z",
+                     "lastTransitionTime": "2026-11-26T15:00:00Z"},
                 ],
                 "addresses": [
                     {"type": "InternalIP", "address": "10.0.0.1"}, {"type": "ExternalIP", "address": "2001:db8::1"},

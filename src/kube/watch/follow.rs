@@ -242,7 +242,7 @@ where
             }
             let told = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
             let wait = told.max(PAGE_PAUSE_MS / 2 + self.context.random.below(PAGE_PAUSE_MS / 2));
-            tracing::debug!(watch = %self.source.name, "failed to read a page, and tries again: {trouble}");
+            tracing::debug!(watch = %self.source.name, "failed to read a page, and retries: {trouble}");
             tokio::time::sleep(Duration::from_millis(wait)).await;
         }
     }
@@ -261,7 +261,7 @@ where
             }
             tracing::warn!(
                 watch = %self.source.name, version = number, seen = newest,
-                "the API server keeps to an older state: believing it (restored from a backup?)"
+                "the API server keeps returning an older state; FLIPOP accepts it (was a backup restored?)"
             );
         }
         self.stale_since = None;

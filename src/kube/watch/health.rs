@@ -2,6 +2,7 @@
 //!
 //! Each fact is logged once: a warning when the kind of failure changes, and a line when it is over.
 
+use crate::kube::objects::lease;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,6 +28,17 @@ pub struct WatchName {
 impl WatchName {
     pub(super) fn new(kind: impl Into<String>, namespace: Option<String>, selector: &str) -> Self {
         Self { kind: kind.into(), namespace, selector: selector.to_owned() }
+    }
+
+    /// The Leases of nodes.
+    #[must_use]
+    pub fn of_leases() -> Self {
+        Self::new("leases", Some(lease::NAMESPACE.to_owned()), "")
+    }
+
+    /// Without it everything goes on, but for the checks of nodes.
+    fn is_optional(&self) -> bool {
+        self.kind == "leases"
     }
 }
 
@@ -121,9 +133,9 @@ impl WatchHealth {
     #[must_use]
     pub fn reasons_not_ready(&self) -> Vec<String> {
         let registry = self.registry();
-        let behind = registry.watches.iter().filter(|(_, status)| {
-            !status.synced
-                || matches!(status.trouble, Some(TroubleKind::Forbidden | TroubleKind::Unauthorised))
+        let behind = registry.watches.iter().filter(|(name, status)| {
+            let refused = matches!(status.trouble, Some(TroubleKind::Forbidden | TroubleKind::Unauthorised));
+            !name.is_optional() && (!status.synced || refused)
         });
         behind.map(sentence_of).collect()
     }
@@ -132,7 +144,8 @@ impl WatchHealth {
     #[must_use]
     pub fn unanswered(&self) -> Vec<String> {
         let registry = self.registry();
-        let unanswered = registry.watches.iter().filter(|(_, status)| !status.is_answered());
+        let unanswered =
+            registry.watches.iter().filter(|(name, status)| !name.is_optional() && !status.is_answered());
         unanswered.map(sentence_of).collect()
     }
 

@@ -18,11 +18,13 @@ pub use health::{WatchHealth, WatchName, WatchStatus};
 pub use resource::{Seen, Undecodable};
 
 use crate::clock::Clock;
+use crate::kube::objects::lease::{self, LeaseSlim};
 use crate::kube::objects::own_node::{OwnNode, OwnNodeFacts};
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::random::Random;
 use crate::signal;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
+use flipop_core::model::node_check::LeaseFacts;
 use follow::{Absent, Follow, Source};
 use kube::core::{DeserializeGuard, NamespaceResourceScope, Resource};
 use kube::{Api, Client};
@@ -68,6 +70,25 @@ pub async fn watch_nodes<G: Clone + Send>(
         absent: Absent::Waited,
         decode_list: Some(protobuf::nodes),
         cut: NodeSlim::into_facts,
+    };
+    Follow::new(context, source, tag, sink).run(cancel).await;
+}
+
+/// Watches the Leases that kubelets renew.
+pub async fn watch_leases<G: Clone + Send>(
+    context: WatchContext,
+    tag: G,
+    sink: Sink<G, LeaseFacts>,
+    cancel: CancellationToken,
+) {
+    let source = Source {
+        api: Api::<LeaseSlim>::namespaced(context.client.clone(), lease::NAMESPACE),
+        name: WatchName::of_leases(),
+        label_selector: String::new(),
+        field_selector: None,
+        absent: Absent::Waited,
+        decode_list: None,
+        cut: LeaseSlim::into_facts,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
 }

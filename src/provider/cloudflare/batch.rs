@@ -208,11 +208,12 @@ impl Target<'_> {
             Err(error) => Err(error),
         };
         let fqdn = self.fqdn;
-        let text =
-            format!("dnsRecordSet.recordName {fqdn} is outside of the zone: the provider made {made} of it");
+        let text = format!(
+            "dnsRecordSet.recordName {fqdn} is outside of the zone: the provider created {made} instead"
+        );
         let rest = match outcome {
-            Ok(()) => "which was deleted again; change either".to_owned(),
-            Err(error) => format!("which has to be deleted by hand ({error})"),
+            Ok(()) => "which FLIPOP deleted; change recordName or zone".to_owned(),
+            Err(error) => format!("which you have to delete by hand ({error})"),
         };
         Fault {
             kind: FaultKind::Invalid,

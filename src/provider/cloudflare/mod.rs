@@ -60,7 +60,7 @@ const BATCH: usize = 200;
 /// Where the API is unless configured otherwise.
 pub const DEFAULT_URL: &str = "https://api.cloudflare.com/client/v4";
 
-/// Whoever passes the limit is blocked for five minutes (API documentation, "Rate limits").
+/// A user above the limit is blocked for five minutes (API documentation, "Rate limits").
 const EXCESS: Excess = Excess { block_ms: 300_000, says: refusal::says_excess };
 
 /// The client of one token.

@@ -110,7 +110,7 @@ fn advice(status: StatusCode, kind: FaultKind, codes: &[u64], message: &str) -> 
     match kind {
         FaultKind::NotFound if any(&[NO_RECORD]) => "the record is gone",
         FaultKind::NotFound => {
-            "no such zone that the token can see: check dnsRecordSet.zone (a name, or the zone's id)"
+            "the token sees no such zone: check dnsRecordSet.zone (a name, or the zone's id)"
         }
         FaultKind::Unauthorised => {
             "the token may not do this, or the account has no such zone: give it the permission Zone > DNS > Edit \
@@ -128,7 +128,7 @@ fn advice(status: StatusCode, kind: FaultKind, codes: &[u64], message: &str) -> 
             "dnsRecordSet.ttl is not accepted: change it"
         }
         FaultKind::Permanent if status.is_redirection() => {
-            "a redirect, which is not followed: check the API URL"
+            "FLIPOP does not follow redirects: check the API URL"
         }
         // Cloudflare's message says more than a guess would.
         FaultKind::Invalid

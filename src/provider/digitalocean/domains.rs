@@ -85,7 +85,7 @@ impl<'a> Target<'a> {
                 return self.advice(kind, message);
             }
             let remedy = format!("create {} at the provider, correct dnsRecordSet.zone", self.zone);
-            format!("no such zone that the token can see: {remedy}, or give the token the scope domain:read")
+            format!("the token sees no such zone: {remedy}, or give the token the scope domain:read")
         })
     }
 

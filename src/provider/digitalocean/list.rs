@@ -62,7 +62,7 @@ pub(super) fn is_followed(answer: &Answer, next: Option<&str>, number: u64) -> R
 fn next_page(link: &str, current: u64) -> Result<u64, &'static str> {
     // Relative links have been seen behind proxies.
     let url = Url::parse("https://host.invalid/").and_then(|base| base.join(link));
-    let url = url.map_err(|_unparsable| "the link to the next page is no URL")?;
+    let url = url.map_err(|_unparsable| "the link to the next page is not a URL")?;
     let number = url.query_pairs().find(|(key, _)| key == "page").and_then(|(_, value)| value.parse().ok());
     match number {
         Some(next) if next == current.saturating_add(1) => Ok(next),

@@ -127,6 +127,15 @@ impl DigitalOcean {
         Ok(created.reserved_ip.ip.into())
     }
 
+    async fn delete_ip(&self, permit: &Permit, ip: Address) -> Result<(), CallError> {
+        let path = ip.to_string();
+        let answer = self.api.write(permit, Request::delete(&["v2", "reserved_ips", &path])).await?;
+        accepted_or(&answer, Intent::Assign, |kind, _| {
+            if kind == FaultKind::Unauthorised { refusal::DELETION_REFUSED.to_owned() } else { String::new() }
+        })?;
+        Ok(())
+    }
+
     async fn act(&self, permit: &Permit, ip: Address, body: &serde_json::Value) -> Result<Action, CallError> {
         let path = ip.to_string();
         let path = ["v2", "reserved_ips", &path, "actions"];
@@ -175,7 +184,7 @@ fn accepted_or(
     let words = wire::ErrorBody::read(answer.body());
     let kind = refusal::kind(answer.status(), &words.message, intent);
     if kind == FaultKind::Permanent && answer.status().is_redirection() {
-        return Err(answer.refused(kind, "", "a redirect, which is not followed: check the API URL"));
+        return Err(answer.refused(kind, "", "FLIPOP does not follow redirects: check the API URL"));
     }
     let advice = if answer.status() == StatusCode::UNAUTHORIZED {
         refusal::TOKEN_REFUSED.to_owned()
@@ -232,6 +241,15 @@ impl IpProvider for DigitalOcean {
         self.api.operation(Call::CreateIp, context, self.create(permit, region)).boxed()
     }
 
+    fn delete_reserved_ip<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        ip: Address,
+    ) -> BoxFuture<'a, Result<(), CallError>> {
+        self.api.operation(Call::DeleteIp, context, self.delete_ip(permit, ip)).boxed()
+    }
+
     fn assign<'a>(
         &'a self,
         context: &'a CallContext,
@@ -241,7 +259,8 @@ impl IpProvider for DigitalOcean {
     ) -> BoxFuture<'a, Result<Action, CallError>> {
         let work = async move {
             let Ok(droplet) = machine.id().parse::<u64>() else {
-                let (kind, message) = (FaultKind::Invalid, format!("{machine} has an id that is no number"));
+                let (kind, message) =
+                    (FaultKind::Invalid, format!("{machine} has an id that is not a number"));
                 return Err(Fault { kind, message, outcome_unknown: false, retry_after_ms: None }.into());
             };
             self.act(permit, ip, &json!({ "type": "assign", "droplet_id": droplet })).await

@@ -40,6 +40,10 @@ pub(super) const TOKEN_REFUSED: &str =
 pub(super) const SCOPE_MISSING: &str = "the token may not do this: reserved IPs need the scopes reserved_ip:read and \
                                         reserved_ip:update, and reserved_ip:create for desiredIPs";
 
+/// What to do about a token that may not delete reserved IPs.
+pub(super) const DELETION_REFUSED: &str =
+    "the token may not do this: reclaimPolicy Delete needs the scope reserved_ip:delete";
+
 /// The kind of fault that a refusal is.
 pub(super) fn kind(status: StatusCode, message: &str, intent: Intent) -> FaultKind {
     let message = message.to_ascii_lowercase();

@@ -70,7 +70,7 @@ impl Answer {
             return Err(self.malformed(&format!("it is longer than {megabytes} MiB")));
         }
         if self.encoded {
-            return Err(self.malformed("it is compressed, which was not asked for"));
+            return Err(self.malformed("it is compressed, although FLIPOP did not ask for that"));
         }
         serde_json::from_slice(self.body()).map_err(|error| {
             let foreign = !self.body().is_empty() && !self.is_json();

@@ -168,7 +168,7 @@ const ADDRESSES: &[Panel] = &[
     ),
     lines(
         "Firewalls left in a day",
-        "Firewalls that deleted pools left behind, and that nobody looks after.",
+        "Firewalls that deleted pools left behind. FLIPOP no longer manages them.",
         "short",
         &[("sum(increase(flipop_firewalls_left_total[1d]))", "firewalls")],
     ),
@@ -177,6 +177,24 @@ const ADDRESSES: &[Panel] = &[
         "How failures ended that spec.grace covers: recovered in time, expired, or overruled by something that has no grace.",
         "short",
         &[("sum by (outcome) (increase(flipop_grace_total[1h]))", "{{outcome}}")],
+    ),
+    lines(
+        "Checks of nodes",
+        "In a second. Late ones wait because too many others are under way.",
+        "short",
+        &[
+            ("sum by (outcome) (rate(flipop_node_checks_total[$__rate_interval]))", "{{outcome}}"),
+            ("sum(flipop_node_checks_stretched)", "late"),
+        ],
+    ),
+    lines(
+        "Time from the last answer of a node to the verdict that it is dead",
+        "99 % of the last hour are faster.",
+        "s",
+        &[(
+            "histogram_quantile(0.99, sum by (le, stage) (increase(flipop_detection_seconds_bucket[1h])))",
+            "stage {{stage}}",
+        )],
     ),
     lines(
         "Published addresses of NodeDNSRecordSets",

@@ -1,7 +1,6 @@
 //! The calls to providers of addresses that decisions ask for, and their answers.
 //!
-//! An action names every detail, so that whoever executes it decides nothing. Each one is answered by exactly one
-//! [`Outcome`].
+//! An action names every detail, so its execution decides nothing. Each action has exactly one [`Outcome`].
 
 use crate::mechanism::epoch::Epoch;
 use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
@@ -76,6 +75,15 @@ pub enum Action {
         /// Region slug.
         region: String,
     },
+    /// Delete an address.
+    Delete {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// The pool on whose behalf.
+        pool: ObjectRef,
+        /// The address.
+        ip: Address,
+    },
 }
 
 /// The answer to a call.
@@ -137,6 +145,17 @@ pub enum Outcome {
         /// The new address.
         result: Result<Address, CallFailure>,
     },
+    /// To [`Action::Delete`].
+    Deleted {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// The pool.
+        pool: ObjectRef,
+        /// The address.
+        ip: Address,
+        /// Whether the provider accepted it.
+        result: Result<(), CallFailure>,
+    },
 }
 
 impl Outcome {
@@ -149,6 +168,7 @@ impl Outcome {
             Self::Polled { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Changed { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Created { epoch, result, .. } => (epoch, result.as_mut().err()),
+            Self::Deleted { epoch, result, .. } => (epoch, result.as_mut().err()),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Addresses: what is known of an account, and which pool puts which address on which machine.
+//! Addresses: the knowledge about an account, and which pool puts which address on which machine.
 //!
-//! This module knows of records only what a pool's own spec and status say.
+//! Of records this module knows only their parts of a pool's spec and status.
 
 pub mod account;
 pub mod action;

@@ -322,8 +322,8 @@ fn isolation(wish: &Wish, name: &str, machines: &[&MachineId]) -> Notice {
     });
     let nodes: BTreeSet<String> = nodes.collect();
     let message = format!(
-        "taken out of firewall {name}, because no firewall of yours governs them any more and this one alone would close \
-         every other port: {}; no firewall governs them now",
+        "FLIPOP removed these nodes from firewall {name}: {}; no firewall of yours governs them any more, and this one \
+         alone would close every other port",
         name_all(&nodes)
     );
     Notice::on(&owner, true, EventReason::FirewallWouldIsolate, name, message)

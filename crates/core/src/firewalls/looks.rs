@@ -172,7 +172,7 @@ impl Looks {
         self.trouble = None;
         self.missing = missing;
         if !self.missing.is_empty() {
-            // What it leaves out nobody knows.
+            // Its gaps are unknown.
             self.failures.not_before(begun.plus_millis(INTERVAL_MS));
             self.whole = None;
             return None;

@@ -1,5 +1,5 @@
-//! Which firewall of a pool takes which machines: whoever is in one stays there, gaps are filled in order, and what is
-//! left over goes into new ones.
+//! Which firewall of a pool takes which machines. A machine in one stays there, gaps are filled in order, and the rest
+//! goes into new ones.
 
 use crate::model::machine::MachineId;
 use std::collections::{BTreeMap, BTreeSet};

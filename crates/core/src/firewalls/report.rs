@@ -32,8 +32,8 @@ pub fn conditions(
     let mut conditions = vec![ready];
     if !set.bare.is_empty() && wish.rules.is_some() {
         let message = format!(
-            "no firewall of yours governs the {noun}s of these nodes, so they are not put into the pool's, which alone \
-             would close every other port: {}; give them a firewall first",
+            "no firewall of yours governs the {noun}s of these nodes, and the pool's firewall alone would close every \
+             other port: {}; give them a firewall first",
             name_all(&set.bare)
         );
         conditions.push(Condition::new(FirewallWouldIsolate::NoOtherFirewall, message));
@@ -43,26 +43,26 @@ pub fn conditions(
 
 fn ready(set: &Set, looks: &Looks, wish: &Wish, unusable: bool) -> Option<Condition> {
     if unusable {
-        let message =
-            "nothing in spec.firewall can be followed: what is open stays, and nothing new is opened";
+        let message = "spec.firewall has no usable entry; open ports stay open, and FLIPOP opens no others";
         return Some(Condition::new(FirewallReady::InvalidSpec, message.to_owned()));
     }
     if !looks.missing().is_empty() {
         let scopes = enumerate(looks.missing().iter().map(ToString::to_string));
         let message = format!(
-            "the token lacks {scopes}, so that nobody knows which other firewalls govern a node; no firewall is changed"
+            "the token lacks {scopes}, so FLIPOP cannot tell which other firewalls govern a node; it changes no \
+             firewall"
         );
         return Some(Condition::new(FirewallReady::ScopeMissing, message));
     }
     if let Some(doubt) = set.doubt() {
-        let message = format!("{doubt}; no firewall is changed until that is clear");
+        let message = format!("{doubt}; FLIPOP changes no firewall until that is clear");
         return Some(Condition::new(FirewallReady::CoverageUnknown, message));
     }
     if let Some(trouble) = looks.trouble().or(set.trouble()) {
         return Some(Condition::new(FirewallReady::from(trouble.kind), trouble.message.clone()));
     }
     if wish.rules.is_none() {
-        let message = "the pool asks for no ports any more; its firewalls are being removed";
+        let message = "the pool no longer asks for ports; FLIPOP is removing its firewalls";
         return Some(Condition::new(FirewallReady::Leaving, message.to_owned()));
     }
     let new = set.entries.is_empty() && !wish.machines.is_empty();

@@ -50,6 +50,8 @@ pub struct Set {
     pub(super) isolated: BTreeSet<MachineId>,
     /// Since when each member is not wished.
     pub(super) unwanted: BTreeMap<MachineId, Moment>,
+    /// Since when each machine is wished and its ports are not open: a look that is begun later judges its cover.
+    pub(super) unopened: BTreeMap<MachineId, Moment>,
     /// Since when each machine is wished and is not where it should be.
     pub(super) lacking: BTreeMap<MachineId, Moment>,
     /// Nodes whose machines no other firewall governs.
@@ -312,7 +314,8 @@ impl Set {
         self.forget(name);
     }
 
-    fn succeeded(&mut self) {
+    /// The last change did what it should.
+    pub(super) fn succeeded(&mut self) {
         self.retry.succeeded();
         self.trouble = None;
     }

@@ -31,7 +31,7 @@ pub enum FirewallSpec {
     /// No firewall.
     #[default]
     None,
-    /// Nothing that can be followed: what stands stays.
+    /// No entry is usable: open ports stay open.
     Unusable,
     /// These rules.
     Open(BTreeSet<Rule>),
@@ -85,8 +85,8 @@ impl FirewallSpec {
             }
         }
         if addresses.is_empty() {
-            let message = "no source is left, so nothing is opened and what is open stays; name networks, such as \
-                           0.0.0.0/0 for every IPv4 address";
+            let message = "it has no usable source, so open ports stay open and FLIPOP opens no others; name networks, \
+                           such as 0.0.0.0/0 for every IPv4 address";
             note("spec.firewall.sources".to_owned(), message.to_owned());
         }
         if opened.is_empty() || addresses.is_empty() {
@@ -106,7 +106,7 @@ impl FirewallSpec {
 /// A network without bits of a host in it.
 fn source(text: &str) -> Result<String, String> {
     let told = shown(text);
-    let bad = || format!("{told:?} is no network; write one such as 192.0.2.0/24 or 2001:db8::/32");
+    let bad = || format!("{told:?} is not a network; write one such as 192.0.2.0/24 or 2001:db8::/32");
     let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
     let address: IpAddr = address.parse().map_err(|_unparsable| bad())?;
     let (bits, width) = match address {
@@ -133,7 +133,7 @@ fn port(raw: &RawPort) -> Result<(String, String), String> {
         "icmp" if port.is_empty() => return Ok((protocol.clone(), "0".to_owned())),
         "icmp" => return Err("icmp has no port; leave port out".to_owned()),
         "tcp" | "udp" => {}
-        _ => return Err(format!("{:?} is no protocol; use tcp, udp or icmp", shown(protocol))),
+        _ => return Err(format!("{:?} is not a protocol; use tcp, udp or icmp", shown(protocol))),
     }
     let number = |text: &str| {
         let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
@@ -147,7 +147,7 @@ fn port(raw: &RawPort) -> Result<(String, String), String> {
     if good {
         Ok((protocol.clone(), port.clone()))
     } else {
-        Err(format!("{:?} is no port; {form}", shown(port)))
+        Err(format!("{:?} is not a port; {form}", shown(port)))
     }
 }
 

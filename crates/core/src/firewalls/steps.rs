@@ -88,21 +88,27 @@ impl Set {
             return;
         }
         let covers = scene.covers();
-        let mut lacking = BTreeMap::new();
+        let (mut unopened, mut lacking) = (BTreeMap::new(), BTreeMap::new());
         let mut bare = BTreeSet::new();
         for (machine, node) in wish.machines.iter().filter(|(machine, _)| wish.wants(machine)) {
-            let since = self.lacking.get(machine).copied().unwrap_or(scene.now);
+            let first = self.unopened.get(machine).copied().unwrap_or(scene.now);
             let cover =
-                covers.filter(|(begun, ..)| scene.counts && *begun >= since).map(|(.., c)| c.of(machine));
+                covers.filter(|(begun, ..)| scene.counts && *begun >= first).map(|(.., c)| c.of(machine));
             let known = covers.filter(|_| scene.counts).map(|(.., covers)| covers.of(machine));
             if matches!(known, Some(Cover::Open | Cover::OnlyOurs)) {
                 bare.insert(node.clone());
             }
             let elsewhere = matches!(cover, Some(Cover::Open | Cover::OnlyOurs | Cover::Unknown));
-            if !self.has_opened(machine, wish) && !elsewhere {
+            if self.has_opened(machine, wish) {
+                continue;
+            }
+            unopened.insert(machine.clone(), first);
+            if !elsewhere {
+                let since = self.lacking.get(machine).copied().unwrap_or(scene.now);
                 lacking.insert(machine.clone(), since);
             }
         }
+        self.unopened = unopened;
         self.lacking = lacking;
         self.bare = bare;
     }
@@ -157,6 +163,10 @@ impl Set {
         let adding = self.additions(wish, scene, &mut due);
         if !adding && !wish.moving {
             self.removals(wish, scene, &mut due);
+            // A change whose answer was lost may have done its work: then no other one follows that would succeed.
+            if due.steps.is_empty() && self.busy.is_empty() && self.adding.is_empty() {
+                self.succeeded();
+            }
         }
         due
     }
@@ -215,7 +225,8 @@ impl Set {
         if let Some(since) = unjudged {
             sooner(&mut due.whole_by, scene.looks.round_for(since.plus_millis(GATHER_MS)));
         }
-        let more = !new.is_empty();
+        // Whoever is not judged yet may be put in too.
+        let more = !new.is_empty() || unjudged.is_some();
         self.put_in(new, wish, &lacks, scene, due);
         let under_way = self.entries.iter().any(|entry| {
             self.busy.contains(&entry.name) || self.adding.get(&entry.name).is_some_and(|add| !add.is_empty())

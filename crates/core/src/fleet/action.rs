@@ -1,9 +1,9 @@
-//! What one operator asks the shell to do, and what the shell tells back.
+//! Requests from the core to the shell, and their answers.
 //!
-//! An action names every detail, so that whoever executes it decides nothing. Each is answered by exactly one
-//! [`Outcome`].
+//! An action names every detail, so its execution decides nothing. Each action has exactly one [`Outcome`].
 
 use crate::addresses::action as addresses;
+use crate::addresses::pool::object::PoolObject;
 use crate::addresses::pool::status::PoolStatus;
 use crate::firewalls::action as firewalls;
 use crate::mechanism::effects::WrittenStatus;
@@ -13,9 +13,12 @@ use crate::model::ids::{Address, ObjectRef, Uid};
 use crate::model::matching::{Criteria, PodStore, WatchKey, verdict};
 use crate::model::mismatch::{Class, Mismatch};
 use crate::model::moment::Moment;
+use crate::model::node_check::LeaseFacts;
 use crate::model::node_labels::{LabelChanges, NodeLabels};
 use crate::records::action as records;
+use crate::records::object::RecordSetObject;
 use crate::records::status::RecordSetStatus;
+use std::collections::BTreeSet;
 
 /// Something to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,12 +40,21 @@ pub enum Action {
         /// The whole status.
         status: Box<PoolStatus>,
     },
-    /// Add created addresses to `spec.ips`.
+    /// Add created addresses to `spec.ips`, and remove deleted ones.
     WriteIps {
         /// The pool.
         pool: ObjectRef,
         /// What to add where it is missing, in order.
         add: Vec<Address>,
+        /// What to remove wherever it stands.
+        remove: BTreeSet<Address>,
+    },
+    /// Set or remove the finalizer of a pool.
+    WriteFinalizer {
+        /// The pool.
+        pool: ObjectRef,
+        /// Whether it shall stand.
+        present: bool,
     },
     /// Replace the status of a record set.
     WriteRecordSetStatus {
@@ -77,7 +89,12 @@ pub enum Action {
     SweepAnnotations,
     /// Find out how many nodes the cluster has.
     CountNodes,
-    /// Read one node, and its pods if they matter, as they are now and not as a watch shows them.
+    /// List every object of both kinds as it is now, and not as watches show them.
+    ListObjects {
+        /// When it was asked for: the answer repeats it.
+        asked: Moment,
+    },
+    /// Read one node, and its pods if they matter, by a consistent read that no watch replaces.
     ReadNode {
         /// The object that asks.
         object: ObjectRef,
@@ -89,18 +106,21 @@ pub enum Action {
         nodes: WatchKey,
         /// The pods of the object, where they matter.
         pods: Option<WatchKey>,
+        /// Whether its Lease is to be read too.
+        lease: bool,
     },
 }
 
 impl Action {
-    /// It changes something outside, and needs the permit for that.
+    /// Whether it changes something outside, which needs the permit.
     #[must_use]
     pub fn is_write(&self) -> bool {
         match self {
             Self::Addresses(call) => match call {
                 addresses::Action::Assign { .. }
                 | addresses::Action::Unassign { .. }
-                | addresses::Action::Create { .. } => true,
+                | addresses::Action::Create { .. }
+                | addresses::Action::Delete { .. } => true,
                 addresses::Action::List { .. }
                 | addresses::Action::Get { .. }
                 | addresses::Action::ProveMachineRead { .. }
@@ -114,9 +134,12 @@ impl Action {
             Self::WriteStatus { .. }
             | Self::WriteRecordSetStatus { .. }
             | Self::WriteIps { .. }
+            | Self::WriteFinalizer { .. }
             | Self::Annotate { .. }
             | Self::Label { .. } => true,
-            Self::SweepAnnotations | Self::CountNodes | Self::ReadNode { .. } => false,
+            Self::SweepAnnotations | Self::CountNodes | Self::ListObjects { .. } | Self::ReadNode { .. } => {
+                false
+            }
         }
     }
 }
@@ -154,6 +177,15 @@ pub struct MarkedNode {
     pub labels: NodeLabels,
 }
 
+/// The objects of both kinds as consistent lists found them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Objects {
+    /// The pools.
+    pub pools: Vec<PoolObject>,
+    /// The record sets.
+    pub record_sets: Vec<RecordSetObject>,
+}
+
 /// One node as a consistent read found it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeReading {
@@ -167,9 +199,16 @@ pub struct NodeReading {
     pub pods: Option<WatchKey>,
     /// The node if it is there and has the labels, and the pods on it.
     pub result: Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure>,
+    /// Its Lease, if it was to be read and is there.
+    pub lease: Option<LeaseFacts>,
 }
 
 impl NodeReading {
+    /// When the kubelet said last that the node is well.
+    pub(super) fn heartbeat_s(&self) -> Option<i64> {
+        self.result.as_ref().ok()?.0.as_ref()?.heartbeat_s
+    }
+
     /// Whether the node matches, and since when it fails by its own word or that of its pods; `None` where nothing was read. `is_same`: it is the
     /// node that was meant.
     pub(super) fn verdict(
@@ -214,7 +253,18 @@ pub enum Outcome {
         pool: Uid,
         /// What was to be added.
         add: Vec<Address>,
+        /// What was to be removed.
+        remove: BTreeSet<Address>,
         /// Whether it stands there now.
+        result: Result<(), WriteFailure>,
+    },
+    /// To [`Action::WriteFinalizer`].
+    FinalizerWritten {
+        /// The pool.
+        pool: Uid,
+        /// Whether it was to stand.
+        present: bool,
+        /// Whether it does so now.
         result: Result<(), WriteFailure>,
     },
     /// To [`Action::WriteRecordSetStatus`].
@@ -248,6 +298,13 @@ pub enum Outcome {
     },
     /// To [`Action::SweepAnnotations`].
     Swept(Result<Vec<MarkedNode>, WriteFailure>),
+    /// To [`Action::ListObjects`].
+    ObjectsListed {
+        /// When it was asked for.
+        asked: Moment,
+        /// The objects.
+        result: Result<Box<Objects>, WriteFailure>,
+    },
     /// To [`Action::CountNodes`].
     NodesCounted(Result<u64, WriteFailure>),
     /// To [`Action::ReadNode`].

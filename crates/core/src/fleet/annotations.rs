@@ -1,8 +1,8 @@
 //! Which node carries which address in its annotation.
 //!
-//! Invariants: a value is written only for an address that the provider confirmed on a candidate; it is removed as
-//! soon as that ends; one write per node is under way at a time. What other field managers wrote stays, unless a
-//! pool confirms its own address there.
+//! Invariants: FLIPOP writes a value only for an address that the provider confirmed on a candidate, and removes it as
+//! soon as that ends. One write per node is under way at a time. Values of other field managers stay, unless a pool
+//! confirms its own address there.
 
 use super::action::{Action, MarkedNode};
 use super::node_writes::NodeWrites;
@@ -24,7 +24,7 @@ struct Seen {
     value: Option<String>,
 }
 
-/// What should stand on nodes.
+/// The annotations that nodes should have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Desired {
     /// By the node's uid: its name and its address.
@@ -54,7 +54,7 @@ impl Desired {
 pub(super) struct Annotations {
     seen: BTreeMap<Uid, Seen>,
     changed: bool,
-    /// Values of ours that may stand on nodes.
+    /// Values of ours that nodes may have.
     standing: BTreeMap<Uid, (String, Address)>,
     writes: NodeWrites,
     sweep: Option<Retry>,
@@ -62,12 +62,12 @@ pub(super) struct Annotations {
     swept: bool,
     /// Some nodes at least were read since leadership began.
     listed: bool,
-    /// A sweep is under way: whether it was begun before leadership was.
+    /// A sweep is under way. True if it began before leadership.
     sweeping: Option<bool>,
 }
 
 impl Annotations {
-    /// Leadership begins: a sweep is due as soon as the world is known. One that is under way tells nothing.
+    /// Leadership begins: a sweep is due as soon as the world is known. One that is under way proves nothing.
     pub(super) fn restart(&mut self) {
         self.sweeping.iter_mut().for_each(|outdated| *outdated = true);
         self.sweep.get_or_insert_default().put_off_to(Moment::default());
@@ -79,7 +79,15 @@ impl Annotations {
         !self.writes.is_under_way(uid) && self.standing.get(uid).is_some_and(|(_, standing)| *standing == ip)
     }
 
-    /// Why a node cannot be annotated that should be, if one cannot.
+    /// Whether an annotation of ours may name an address; `None` until all nodes were looked at.
+    pub(super) fn names(&self, ip: Address) -> Option<bool> {
+        let names = |(uid, (_, standing)): (&Uid, &(String, Address))| {
+            *standing == ip || self.writes.is_under_way(uid)
+        };
+        self.swept.then(|| self.standing.iter().any(names))
+    }
+
+    /// Why a wanted annotation is refused, if one is.
     pub(super) fn denied(&self) -> Option<&str> {
         self.writes.denied()
     }
@@ -93,7 +101,7 @@ impl Annotations {
             Observed::Apply(node) => self.see(node, of_pool),
             Observed::Delete(node) if !of_pool => drop(self.seen.remove(&node.uid)),
             Observed::Delete(node) => {
-                // It may only have left the filter: what stands on it is then removed blindly.
+                // It may only have left the filter: its value is then removed unseen.
                 self.changed |= self.seen.remove(&node.uid).is_some_and(|seen| seen.value.is_some());
             }
         }
@@ -128,7 +136,7 @@ impl Annotations {
         std::mem::take(&mut self.changed)
     }
 
-    /// What failed on nodes that nobody wants anything of any more is over.
+    /// Forgets failures on nodes that have no wanted writes.
     pub(super) fn forget_failures(&mut self, desired: &Desired) {
         let standing = &self.standing;
         self.writes.keep_failures(|uid| desired.confirmed.contains_key(uid) || standing.contains_key(uid));
@@ -215,7 +223,7 @@ impl Annotations {
                 self.seen.insert(uid, Seen { name: node, value: value.map(|ip| ip.to_string()) });
             }
             Err(WriteFailure::Gone) => {
-                // The node is gone, or another node has its name: nothing of ours stands on this one.
+                // The node is gone, or another node has its name: this one has no value of ours.
                 self.standing.remove(&uid);
                 self.seen.remove(&uid);
                 if value.is_some() {
@@ -312,6 +320,7 @@ mod tests {
             machine: None,
             ready: true.into(),
             ready_since_s: None,
+            heartbeat_s: None,
             deleting: false,
             taints: Vec::new(),
             region: None,

@@ -1,11 +1,14 @@
 //! Which records are read and changed now, for all objects of both kinds together.
 //!
-//! Invariants: of the objects that name one set of records, only the owner acts; the budget of a token is asked before
-//! each request; what is not allowed to start is asked again in time, and holds up nothing else.
+//! Invariants: if several objects name one set of records, only the owner acts. Each request first asks the budget of its
+//! token. A request that may not start yet asks again in time, and delays nothing else.
 
 mod answers;
+mod given_back;
 mod left;
 mod marks;
+
+pub(super) use given_back::{Leaving, site_of};
 
 use crate::addresses::account::Account;
 use crate::mechanism::budget::{Budget, Held, Purpose, RateReport};
@@ -30,7 +33,7 @@ use crate::records::status::Told;
 use crate::records::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Requests of one change set. Where each change is a request of its own, the newest wish is looked at in between.
+/// Requests of one change set. If each change is a separate request, the newest wish replaces an older one in between.
 const MAX_REQUESTS: usize = 25;
 
 /// A read of what is known that waits for so long is as urgent as any other. Longer than the longest of the windows in
@@ -39,7 +42,7 @@ const OVERDUE_MS: u64 = 600_000;
 
 type Accounts = BTreeMap<AccountId, Account>;
 
-/// What is known and done about DNS.
+/// The state of DNS.
 #[derive(Debug, Default)]
 pub(super) struct Dns {
     accounts: BTreeMap<AccountId, DnsAccount>,
@@ -48,11 +51,18 @@ pub(super) struct Dns {
     marks: BTreeMap<SiteKey, Mark>,
     /// By the uid of the pool or record set.
     sets: BTreeMap<Uid, Set>,
-    /// Objects that ask for no records, of which was told what they left.
+    /// Who owns which name, by the last plan.
+    owners: BTreeMap<SiteKey, Owner>,
+    /// The longest time for which clients may remember an address, at each name where it stood.
+    remembered_ms: BTreeMap<(Address, SiteKey), u64>,
+    /// Objects that ask for no records, and whose left records were reported.
     bare: BTreeSet<Uid>,
     /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts.
     epoch_ms: u64,
 }
+
+/// What objects ask for, the objects that ask for no records, and the addresses that leave records to be given back.
+type Asked<'a> = (&'a [View], &'a [(Owner, Told)], &'a BTreeMap<SiteKey, Leaving>);
 
 impl Dns {
     /// The token of a provider that has addresses as well has a budget already, which the account keeps.
@@ -65,7 +75,7 @@ impl Dns {
         Self { accounts: providers.of_dns().map(account).collect(), epoch_ms, ..Self::default() }
     }
 
-    /// Leadership begins: nothing is believed that a predecessor may have changed.
+    /// Leadership begins: knowledge that a predecessor may have changed no longer counts.
     pub(super) fn restart(&mut self) {
         self.sets.clear();
         self.bare.clear();
@@ -93,19 +103,19 @@ impl Dns {
         sites.for_each(|(_, site)| site.forgive());
     }
 
-    /// What was found out about an object's set.
+    /// The report on an object's set.
     pub(super) fn set(&self, uid: &Uid) -> Option<&Set> {
         self.sets.get(uid)
     }
 
-    /// Whether a name holds an address that its object wants there, as far as anybody looks after it.
+    /// Whether a name holds an address that its object wants there, if an object manages it.
     pub(super) fn shows(&self, uid: &Uid, ip: Address) -> bool {
         let site = self.sets.get(uid).and_then(Set::site).and_then(|key| self.sites.get(key));
         let holds = |site: &Site| site.addresses().is_some_and(|addresses| addresses.contains(&ip));
         site.is_none_or(|site| site.is_known() && !site.is_busy() && holds(site))
     }
 
-    /// Requests left per token, for tokens that nobody else keeps count of.
+    /// Requests left per token, for tokens that no account counts.
     pub(super) fn rates_remaining(&self) -> impl Iterator<Item = (&AccountId, Option<u64>)> {
         self.accounts.iter().filter_map(|(account_id, account)| Some((account_id, account.rate_remaining()?)))
     }
@@ -113,7 +123,7 @@ impl Dns {
     /// Decides what is read and changed. `bare` are the objects that ask for no records.
     pub(super) fn plan(
         &mut self,
-        (views, bare): (&[View], &[(Owner, Told)]),
+        (views, bare, leaving): Asked<'_>,
         accounts: &mut Accounts,
         permit: bool,
         now: Moment,
@@ -139,7 +149,9 @@ impl Dns {
             Located::Nowhere | Located::Pending(_) | Located::Bad(_) => None,
         });
         let owners = claims::owners(claims);
-        self.sites.retain(|key, site| owners.contains_key(key) || site.unclaimed(now));
+        self.sites
+            .retain(|key, site| owners.contains_key(key) || leaving.contains_key(key) || site.unclaimed(now));
+        self.read_anew(leaving);
         self.leave(bare, &owners, permit, out);
         let undecided = self.undecided(views, &located);
         let mut rereads = Vec::new();
@@ -148,7 +160,7 @@ impl Dns {
                 if undecided.get(&(&key.account_id, &key.fqdn)).is_some_and(|older| older.seniority() < view.seniority()));
             rereads.extend(self.advance(view, located, (&owners, waits), (accounts, permit, now), out));
         }
-        // Whoever waits longest comes first.
+        // The longest wait comes first.
         rereads.sort_by_key(|(_, key, _)| self.sites.get(key).map(Site::read_due));
         for (owner, key, zone) in rereads {
             let (site, account) = (self.sites.get_mut(key), self.accounts.get_mut(&key.account_id));
@@ -159,8 +171,10 @@ impl Dns {
                 read(site, (&owner, key, zone), purpose, (account, accounts), now, out);
             }
         }
+        self.clear_unowned(leaving, &owners, (accounts, permit, now), out);
         self.look_for_marks((views, &located), &owners, accounts, now, out);
         self.renew_zones(views, accounts, now, out);
+        self.owners = owners;
     }
 
     /// The oldest object at each name of which the first lookup of its zone will tell whether it is the owner.
@@ -212,7 +226,7 @@ impl Dns {
         }
     }
 
-    /// Looks whether names still mean the zones that they meant. Nothing waits for that, so it comes last.
+    /// Checks whether names still mean the same zones. Nothing waits for that, so it comes last.
     fn renew_zones(
         &mut self,
         views: &[View],
@@ -236,8 +250,8 @@ impl Dns {
         }
     }
 
-    /// One object: what it wants, what is done about it, and what is said. Returns what is right and due to be read
-    /// again, which comes after everything else.
+    /// Decides for one object: its wish, the next step and the report. Returns a correct name that is due to be read
+    /// again, because that comes after everything else.
     fn advance<'a>(
         &mut self,
         view: &View,
@@ -289,7 +303,7 @@ impl Dns {
 }
 
 impl Dns {
-    /// What keeps requests for records back, and until when, if anything does.
+    /// The limit that delays requests for records, and until when, if there is one.
     fn limit(&mut self, place: Option<&Destination>, accounts: &mut Accounts, now: Moment) -> Option<String> {
         let account_id = &place?.account_id;
         let account = self.accounts.get_mut(account_id)?;
@@ -298,7 +312,7 @@ impl Dns {
             Held::Paused(at) => format!("{account_id} throttles the token until {}", until(at)),
             Held::UsedUp(at) => {
                 format!(
-                    "what is left of the request quota of the token for {account_id} is kept for addresses until {}",
+                    "the token for {account_id} has few requests left, and FLIPOP keeps them for addresses until {}",
                     until(at)
                 )
             }
@@ -309,7 +323,7 @@ impl Dns {
     }
 }
 
-/// What it takes to act at one name.
+/// The inputs for acting at one name.
 struct Drive<'a> {
     site: &'a mut Site,
     set: &'a mut Set,
@@ -321,7 +335,7 @@ struct Drive<'a> {
 }
 
 impl Drive<'_> {
-    /// Returns whether what is right is due to be read again.
+    /// Returns whether a correct name is due to be read again.
     fn drive(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone, wanted: &Wanted) -> bool {
         let kind = owner.kind;
         let settled_at = self.set.settled_at(kind);
@@ -399,7 +413,7 @@ fn read(
     }
 }
 
-/// The budget of a token, whoever keeps it.
+/// The budget of a token, from the account or from here.
 fn budget<'a>(
     account: &'a mut DnsAccount,
     accounts: &'a mut Accounts,

@@ -1,7 +1,7 @@
-//! Firewalls of all pools: what each one wishes of them, whose machines wait for them, and what is told.
+//! Firewalls of all pools: the wish of each pool, the machines that wait for a firewall, and the reports.
 //!
-//! Invariants: without `spec.firewall` and without a firewall in the status nothing is asked of a provider; what is not
-//! completely known changes nothing.
+//! Invariants: a pool without `spec.firewall` and without a firewall in its status costs no request. Incomplete knowledge
+//! changes nothing.
 
 use super::{Fleet, stores};
 use crate::addresses::account::Account;
@@ -21,12 +21,12 @@ use crate::model::matching::NodeStore;
 use crate::model::moment::{Context, Moment};
 use crate::model::provider::Providers;
 use crate::model::words::name_all;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Machines to which no assignment of a pool should begin yet, and until when.
 pub(super) type Gates = BTreeMap<Uid, BTreeMap<MachineId, Moment>>;
 
-/// What is known and done about firewalls.
+/// The state of firewalls.
 #[derive(Debug, Default)]
 pub(super) struct Firewalls {
     accounts: BTreeMap<AccountId, FirewallAccount>,
@@ -63,7 +63,7 @@ impl Firewalls {
         }
     }
 
-    /// What is told when a pool is gone and leaves firewalls.
+    /// The Event for a deleted pool that leaves firewalls.
     pub(super) fn forget(&mut self, pool: &ObjectRef) -> Option<Notice> {
         let left = self.accounts.values_mut().flat_map(|account| account.forget(&pool.uid));
         let left: Vec<Entry> = left.collect();
@@ -94,9 +94,17 @@ impl Fleet {
         (!firewalls.is_empty()).then_some(Standing { firewalls })
     }
 
+    /// The pools of which firewalls stand, or may stand.
+    pub(super) fn pools_with_firewalls(&self) -> BTreeSet<Uid> {
+        let stands = |uid: &&Uid| self.standing_firewalls(uid).is_some();
+        self.pools.keys().filter(stands).cloned().collect()
+    }
+
     /// What the pools of an account wish, with what their statuses on the server remember.
     fn wishes(&self, account_id: &AccountId, account: &Account, now: Moment) -> Vec<(Wish, Vec<Entry>)> {
-        let here = self.by_age().into_iter().filter(|pool| pool.spec.account_id == *account_id);
+        let going = self.pools.values().filter(|pool| pool.is_going());
+        let all = self.by_age().into_iter().chain(going);
+        let here = all.filter(|pool| pool.spec.account_id == *account_id);
         here.filter_map(|pool| {
             let remembered: Vec<Entry> = pool
                 .on_server
@@ -114,9 +122,10 @@ impl Fleet {
     }
 
     fn wish(&self, pool: &Pool, account: &Account, now: Moment) -> Wish {
+        let gone = pool.gives_up_firewalls();
         let rules = match &pool.spec.firewall {
-            FirewallSpec::None | FirewallSpec::Unusable => None,
-            FirewallSpec::Open(rules) => Some(rules.clone()),
+            FirewallSpec::Open(rules) if !gone => Some(rules.clone()),
+            FirewallSpec::None | FirewallSpec::Unusable | FirewallSpec::Open(_) => None,
         };
         let mut machines = BTreeMap::new();
         let stores = pool.spec.criteria.as_ref().map(|of| stores::of(&self.nodes, &self.pods, of).0);
@@ -137,7 +146,8 @@ impl Fleet {
         }
         let known =
             account.is_known() && account.is_authorised() && stores.is_some_and(NodeStore::is_complete);
-        let may = known && pool.may_begin() && pool.spec.firewall != FirewallSpec::Unusable;
+        let begins = pool.may_begin() && pool.spec.firewall != FirewallSpec::Unusable;
+        let may = known && (begins || gone);
         Wish {
             pool: pool.object.clone(),
             rules,
@@ -190,7 +200,10 @@ impl Fleet {
     }
 }
 
-/// What a status says of firewalls.
+/// The conditions that speak of firewalls.
+const OURS: [ConditionType; 2] = [ConditionType::FirewallReady, ConditionType::FirewallWouldIsolate];
+
+/// The firewall part of a status.
 pub(super) struct Told {
     entries: Vec<Entry>,
     conditions: Vec<Condition>,
@@ -202,6 +215,12 @@ impl Told {
         status.firewalls = self.entries;
         status.conditions.extend(self.conditions);
     }
+
+    /// The same in place of what it says of them.
+    pub(super) fn replace(self, status: &mut PoolStatus) {
+        status.conditions.retain(|told| !OURS.iter().any(|kind| told.is(*kind)));
+        self.complete(status);
+    }
 }
 
 impl Fleet {
@@ -211,7 +230,7 @@ impl Fleet {
             let known = self.firewalls.accounts.values().any(|of| of.entries(&pool.object.uid).is_some());
             known || pool.spec.firewall != FirewallSpec::None || !pool.on_server.firewalls.is_empty()
         };
-        let pools = self.pools.values().filter(|pool| !pool.deleting && tells(pool));
+        let pools = self.pools.values().filter(|pool| (!pool.deleting || pool.is_going()) && tells(pool));
         pools.map(|pool| (pool.object.uid.clone(), self.told_of(pool, now))).collect()
     }
 
@@ -234,8 +253,7 @@ impl Fleet {
             Some(conditions) => conditions,
             None if !asks => Vec::new(),
             None => {
-                let ours = [ConditionType::FirewallReady, ConditionType::FirewallWouldIsolate];
-                let ours = before.conditions.iter().filter(|told| ours.iter().any(|kind| told.is(*kind)));
+                let ours = before.conditions.iter().filter(|told| OURS.iter().any(|kind| told.is(*kind)));
                 ours.cloned().collect()
             }
         };

@@ -1,8 +1,8 @@
 //! Which node carries which labels: those of `spec.nodeLabels`.
 //!
-//! Invariants: labels that name an address stand only where its annotation may; what other field managers wrote stays,
-//! unless a pool confirms its own address there; one write per node is under way at a time. Writes are their own, so that
-//! a policy that refuses them costs no annotation.
+//! Invariants: a node has labels that name an address only where the annotation may be. Labels of other field managers
+//! stay, unless a pool confirms its own address there. One write per node is under way at a time. Labels have separate
+//! writes, so that a policy that refuses them costs no annotation.
 
 use super::action::{Action, MarkedNode};
 use super::annotations::Desired;
@@ -17,7 +17,7 @@ use crate::model::moment::{Context, Moment};
 use crate::model::node_labels::{LabelChanges, Labels, NodeLabels};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What should stand on nodes.
+/// The labels that nodes should have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct DesiredLabels {
     /// By the node's uid: its name and its labels.
@@ -97,7 +97,7 @@ impl NodeLabelling {
         (self.swept, self.listed) = (false, false);
     }
 
-    /// Why a node cannot be labelled that should be, if one cannot.
+    /// Why a wanted label is refused, if one is.
     pub(super) fn denied(&self) -> Option<&str> {
         self.writes.denied()
     }
@@ -115,7 +115,7 @@ impl NodeLabelling {
         match observed {
             Observed::Reset(nodes) => nodes.iter().for_each(|node| self.see(node, of_pool)),
             Observed::Apply(node) => self.see(node, of_pool),
-            // It may only have left the filter: what stands on it is then removed by what was seen last.
+            // It may only have left the filter: its labels are then removed as last seen.
             Observed::Delete(node) if self.standing.contains(&node.uid) => self.changed = true,
             Observed::Delete(node) => drop(self.seen.remove(&node.uid)),
         }
@@ -217,7 +217,7 @@ impl NodeLabelling {
                 }
             }
             Err(WriteFailure::Gone) => {
-                // The node is gone, or another node has its name: nothing of ours stands on this one.
+                // The node is gone, or another node has its name: this one has no label of ours.
                 self.standing.remove(&uid);
                 self.seen.remove(&uid);
                 if changes.values().any(Option::is_some) {

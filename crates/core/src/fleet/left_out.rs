@@ -2,6 +2,7 @@
 //! nodes it takes milliseconds, and nobody looks most of the time.
 
 use super::{Fleet, stores};
+use crate::model::facts::NodeFacts;
 use crate::model::ids::ObjectName;
 use crate::model::matching::{Criteria, verdict};
 use crate::model::mismatch::Mismatch;
@@ -13,7 +14,7 @@ const MAX_NAMED: usize = 20;
 /// Nodes that do not match, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Why, as what a sentence says of a node.
+    /// Why: the predicate of a sentence about a node.
     pub reason: String,
     /// How many they are.
     pub count: usize,
@@ -28,21 +29,31 @@ impl Fleet {
     /// Which nodes pools leave out, and which record sets do.
     #[must_use]
     pub fn left_out(&self) -> (NodesLeftOut, NodesLeftOut) {
-        let of = |criteria: Option<&Criteria>| {
-            criteria.map(|criteria| self.left_out_by(criteria)).unwrap_or_default()
+        let of = |criteria: Option<&Criteria>, check: &dyn Fn(&NodeFacts) -> Result<(), Mismatch>| {
+            criteria.map(|criteria| self.left_out_by(criteria, check)).unwrap_or_default()
         };
         let pools = self.pools.values().filter(|pool| !pool.deleting);
-        let pools = pools.map(|pool| (pool.object.name.clone(), of(pool.spec.criteria.as_ref())));
+        let pools = pools.map(|pool| {
+            let left = of(pool.spec.criteria.as_ref(), &|node| pool.check(node));
+            (pool.object.name.clone(), left)
+        });
         let sets = self.record_sets.values().filter(|set| !set.deleting);
-        let sets = sets.map(|set| (set.object.name.clone(), of(set.spec.criteria.as_ref())));
+        let sets = sets.map(|set| {
+            let left = of(set.spec.criteria.as_ref(), &|node| set.check(node));
+            (set.object.name.clone(), left)
+        });
         (pools.collect(), sets.collect())
     }
 
-    fn left_out_by(&self, criteria: &Criteria) -> Vec<LeftOut> {
+    fn left_out_by(
+        &self,
+        criteria: &Criteria,
+        check: &dyn Fn(&NodeFacts) -> Result<(), Mismatch>,
+    ) -> Vec<LeftOut> {
         let (nodes, pods) = stores::of(&self.nodes, &self.pods, criteria);
         let mut reasons: BTreeMap<Mismatch, LeftOut> = BTreeMap::new();
         for node in nodes.iter() {
-            let Err(why) = verdict(criteria, node, pods) else { continue };
+            let Err(why) = verdict(criteria, node, pods).and_then(|()| check(node)) else { continue };
             let reason = why.to_string();
             let left = reasons.entry(why).or_insert(LeftOut { reason, count: 0, nodes: Vec::new() });
             left.count = left.count.saturating_add(1);

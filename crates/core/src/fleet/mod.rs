@@ -1,12 +1,13 @@
 //! Everything that one operator decides about, in one state: pools, nodes, pods and accounts.
 //!
-//! Facts go in through [`Fleet::observe`], decisions come out of [`Fleet::plan`]; there is nothing else. One owner of
-//! the whole state is what makes claims between pools, the one open creation per account and the one operation per
-//! machine simple: they are read off, never negotiated.
+//! Facts go in through [`Fleet::observe`], and decisions come out of [`Fleet::plan`]. The whole state has one owner. So
+//! claims between pools, the one open creation per account and the one operation per machine follow from it without
+//! negotiation.
 
 pub mod action;
 mod annotations;
 mod changes;
+mod checks;
 mod dns;
 mod explain;
 mod failovers;
@@ -14,10 +15,12 @@ mod firewalls;
 mod labels;
 mod left_out;
 mod node_writes;
+mod objects;
 mod others;
 mod outcomes;
 mod patience;
 mod plan;
+mod reclaim;
 mod record_sets;
 mod snapshot;
 mod stores;
@@ -42,6 +45,7 @@ use crate::model::facts::{NodeFacts, Observed, PodFacts};
 use crate::model::ids::{AccountId, Uid};
 use crate::model::matching::{NodeStore, PodStore, WatchKey};
 use crate::model::moment::{Context, Moment};
+use crate::model::node_check::{Checked, LeaseFacts};
 use crate::model::provider::{Descriptor, Providers};
 use crate::records::node_set::NodeSet;
 use crate::records::object::RecordSetObject;
@@ -51,7 +55,7 @@ use dns::Dns;
 use labels::NodeLabelling;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is fixed for the life of the process.
+/// Settings for the life of the process.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Which providers there are, and which can be used.
@@ -59,6 +63,8 @@ pub struct Settings {
     /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts, and for what the
     /// status says of time until the API server's clock is known.
     pub epoch_ms: u64,
+    /// The node that the process runs on, which it does not check; `None` where that is unknown.
+    pub own_node: Option<String>,
 }
 
 /// A fact.
@@ -83,7 +89,7 @@ pub enum Input {
     Permit(bool),
     /// Whether Events may not be written.
     EventsDenied(bool),
-    /// The process ends: nothing is started any more but the status write that records a finished creation.
+    /// The process ends: it starts only the status write that records a finished creation.
     Draining,
     /// What the provider said about the rates of an account.
     Rate(AccountId, RateReport),
@@ -91,16 +97,22 @@ pub enum Input {
     TokenChanged(AccountId),
     /// When the clock stood at nothing, on the API server's clock, in milliseconds since the Unix epoch.
     ServerEpoch(u64),
+    /// The answer to a check of a node.
+    Checked(Checked),
+    /// A step of the watch of the Leases of nodes.
+    Leases(Observed<LeaseFacts>),
+    /// Whether the Leases may not be read.
+    LeasesDenied(bool),
 }
 
-/// What a plan yields.
+/// The result of a plan.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// What to do now.
+    /// The actions and Events of now.
     pub effects: Vec<Effect<Action>>,
     /// When to plan again at the latest.
     pub wake: Option<Moment>,
-    /// Something was looked at anew: snapshots may differ.
+    /// Something was evaluated again, so snapshots may differ.
     pub fresh: bool,
 }
 
@@ -127,6 +139,7 @@ pub struct Fleet {
     labels: NodeLabelling,
     dns: Dns,
     firewalls: firewalls::Firewalls,
+    objects: objects::Objects,
     outbox: Vec<Notice>,
     census: explain::Census,
     changes: changes::Changes,
@@ -141,6 +154,7 @@ pub struct Fleet {
     /// When the clock of this process stood at nothing, on the API server's clock.
     epoch_ms: u64,
     grace: GraceCounts,
+    checks: checks::Checks,
 }
 
 impl Fleet {
@@ -157,6 +171,7 @@ impl Fleet {
         Self {
             epoch_ms: settings.epoch_ms,
             grace: GraceCounts::default(),
+            checks: checks::Checks::default(),
             settings,
             leading: false,
             permit: false,
@@ -175,6 +190,7 @@ impl Fleet {
             labels: NodeLabelling::default(),
             dns,
             firewalls,
+            objects: objects::Objects::default(),
             outbox: Vec::new(),
             census: explain::Census::default(),
             changes: changes::Changes::default(),
@@ -190,7 +206,7 @@ impl Fleet {
     /// The watches that some object asks for: after each plan exactly these should run.
     #[must_use]
     pub fn watches(&self) -> BTreeSet<WatchKey> {
-        let pools = self.pools.values().filter(|pool| !pool.deleting);
+        let pools = self.pools.values().filter(|pool| !pool.deleting || pool.is_going());
         let pools = pools.filter_map(|pool| pool.spec.criteria.as_ref());
         let sets = self.record_sets.values().filter(|set| !set.deleting);
         let sets = sets.filter_map(|set| set.spec.criteria.as_ref());
@@ -244,17 +260,21 @@ impl Fleet {
                 self.dirty = true;
             }
             Input::ServerEpoch(epoch_ms) => self.epoch_ms = epoch_ms,
+            Input::Checked(checked) => self.checks.evidence.checked(&checked, now),
+            Input::Leases(observed) => self.checks.evidence.leases(&observed, now),
+            Input::LeasesDenied(denied) => self.leases_denied(denied),
         }
     }
 
     /// True while an address was bought that the server's copy of the status does not remember yet.
     #[must_use]
     pub fn has_unrecorded_creation(&self) -> bool {
-        // The status of a pool that is being deleted is not written any more.
-        self.pools.values().any(|pool| !pool.deleting && pool.has_unrecorded_creation())
+        // The status of a pool that is being deleted is not written any more, unless it gives something back.
+        let written = |pool: &&Pool| !pool.deleting || pool.is_going();
+        self.pools.values().filter(written).any(Pool::has_unrecorded_creation)
     }
 
-    /// Leadership begins: what a predecessor may have changed is read again before anything is decided.
+    /// Leadership begins: everything that a predecessor may have changed is read again before any decision.
     fn lead(&mut self, now: Moment) {
         self.leading = true;
         self.dirty = true;
@@ -271,6 +291,8 @@ impl Fleet {
         self.accounts.values_mut().for_each(|account| account.begin_epoch(now));
         self.annotations.restart();
         self.labels.restart();
+        self.objects.restart();
+        self.checks.restart();
     }
 
     fn observe_pools(&mut self, observed: Observed<PoolObject>, now: Moment) {
@@ -360,6 +382,7 @@ impl Fleet {
         self.annotations.observe(&observed, of_pool);
         self.labels.observe(&observed, of_pool);
         let clocks = self.clocks(now);
+        self.hear_heartbeats(key, &observed, now);
         let store = self.nodes.entry(key.clone()).or_default();
         let first = !store.is_complete();
         let touched = store.observe(observed);

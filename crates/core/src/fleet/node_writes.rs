@@ -1,6 +1,6 @@
-//! Writes to nodes of one kind that are under way, and those that failed.
+//! Writes of one kind to nodes: those under way, and those that failed.
 //!
-//! Invariant: one write per node is under way at a time, and few of all. What to write is the caller's decision.
+//! Invariant: one write per node is under way at a time, and few in all. The caller decides the content.
 
 use crate::mechanism::effects::Effects;
 use crate::mechanism::retry::{Pace, Retry};
@@ -39,12 +39,12 @@ impl NodeWrites {
         self.failures.contains_key(uid)
     }
 
-    /// Why a node cannot be written to that should be, if one cannot.
+    /// Why a wanted write to a node is refused, if one is.
     pub(super) fn denied(&self) -> Option<&str> {
         self.failures.values().find_map(|failing| failing.refusal.as_deref())
     }
 
-    /// Keeps the failures of these nodes: nobody wants anything of the others any more.
+    /// Keeps only the failures of these nodes, because the others have no wanted writes.
     pub(super) fn keep_failures(&mut self, wanted: impl Fn(&Uid) -> bool) {
         self.failures.retain(|uid, _| wanted(uid));
     }
@@ -86,7 +86,7 @@ impl NodeWrites {
             | WriteFailure::Gone
             | WriteFailure::Transient(_)
             | WriteFailure::Throttled { .. } => {
-                // Why it was refused before is still the best that is known.
+                // The earlier refusal is still the best explanation.
                 self.failures.get(&uid).and_then(|failing| failing.refusal.clone())
             }
         };

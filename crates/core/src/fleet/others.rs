@@ -31,7 +31,7 @@ impl Fleet {
         let criteria = pool.spec.criteria.as_ref()?;
         let node = self.nodes.get(&criteria.node_watch())?.get(node)?;
         let pods = criteria.pod_watch().and_then(|key| self.pods.get(&key));
-        verdict(criteria, node, pods).err()
+        verdict(criteria, node, pods).and_then(|()| pool.check(node)).err()
     }
 
     /// The node on a machine, if an object's labels select it.

@@ -1,10 +1,11 @@
-//! What the answers to actions mean, and for whom.
+//! Hands the answers to actions to the parts of the fleet that they concern.
 
 use super::Fleet;
 use super::action::Outcome;
 use crate::addresses::account::op::End;
 use crate::addresses::account::{Account, Changes};
 use crate::addresses::action::Outcome as OfAddresses;
+use crate::addresses::pool::Pool;
 use crate::addresses::pool::orphans;
 use crate::mechanism::epoch::Epoch;
 use crate::model::fault::{CallFailure, FaultKind};
@@ -13,7 +14,7 @@ use crate::records::action::Outcome as OfRecords;
 use crate::records::site::SiteKey;
 
 impl Fleet {
-    /// Every answer changes what is under way, so that plans are made anew even when nothing else has changed.
+    /// Every answer changes the work under way, so a plan follows even if nothing else has changed.
     pub(super) fn observe_outcome(&mut self, outcome: Outcome, at: Context) {
         self.dirty |= !matches!(outcome, Outcome::NodesCounted(_));
         match outcome {
@@ -25,9 +26,14 @@ impl Fleet {
                     pool.status_written(result, at);
                 }
             }
-            Outcome::IpsWritten { pool, add, result } => {
+            Outcome::IpsWritten { pool, add, remove, result } => {
                 if let Some(pool) = self.pools.get_mut(&pool) {
-                    pool.ips_written(&add, &result, at);
+                    pool.ips_written((&add, &remove), &result, at);
+                }
+            }
+            Outcome::FinalizerWritten { pool, present, result } => {
+                if let Some(pool) = self.pools.get_mut(&pool) {
+                    pool.guard_written(present, &result, at);
                 }
             }
             Outcome::RecordSetStatusWritten { record_set, result } => {
@@ -44,6 +50,7 @@ impl Fleet {
                     self.labels.swept(&nodes);
                 }
             }
+            Outcome::ObjectsListed { asked, result } => self.objects.answered(asked, result, at),
             Outcome::NodesCounted(result) => self.nodes_counted(&result),
             Outcome::NodeRead { object, read } => self.node_read(&object, &read, at),
         }
@@ -57,6 +64,7 @@ impl Fleet {
                 self.with_account(&epoch, at, |account| account.on_list(begun, result, at));
             }
             OfAddresses::Got { epoch, ip, begun, result } => {
+                self.reclaim_read(&epoch, ip, begun, &result, at);
                 self.with_account(&epoch, at, |account| account.on_get(ip, begun, result, at));
             }
             OfAddresses::Proved { epoch, result } => {
@@ -71,9 +79,28 @@ impl Fleet {
             OfAddresses::Created { epoch, pool, result } => {
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
                 account.creating = None;
-                match self.pools.get_mut(&pool.uid).filter(|pool| !pool.deleting) {
-                    Some(pool) => pool.on_created(account, result, at, &mut self.outbox),
-                    None => self.outbox.extend(orphans::ownerless(pool, &result)),
+                match self.pools.get_mut(&pool.uid) {
+                    Some(pool) if !pool.deleting || pool.is_going() => {
+                        pool.on_created(account, result, at, &mut self.outbox);
+                    }
+                    gone => {
+                        // It delays no other pool of the account any longer.
+                        gone.into_iter().for_each(Pool::forget_intent);
+                        self.outbox.extend(orphans::ownerless(pool, &result));
+                    }
+                }
+            }
+            OfAddresses::Deleted { epoch, pool, ip, result } => {
+                let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
+                account.deleting.remove(&ip);
+                let owner = self.pools.get_mut(&pool.uid).filter(|pool| pool.is_giving(ip));
+                match (owner, &result) {
+                    (Some(pool), _) => pool.on_deleted(account, ip, result, at),
+                    (None, Ok(())) => account.deletion_is_unowned(ip, true, at.now),
+                    (None, Err(CallFailure::Fault(fault))) if fault.outcome_unknown => {
+                        account.deletion_is_unowned(ip, false, at.now);
+                    }
+                    (None, Err(_)) => {}
                 }
             }
         }
@@ -126,8 +153,8 @@ impl Fleet {
     }
 }
 
-/// What was refused in another epoch says nothing of this one, and had no effect: it is as if nothing had been sent. All
-/// other answers count in every epoch, a purchase above all.
+/// A refusal from another epoch proves nothing in this one and had no effect, so it counts as unsent. All other answers
+/// count in every epoch, purchases above all.
 pub(super) fn judge(asked: &Epoch, present: Option<&Epoch>, failure: Option<&mut CallFailure>) {
     if present != Some(asked)
         && let Some(failure) = failure

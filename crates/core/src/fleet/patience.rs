@@ -1,4 +1,4 @@
-//! Grace of both kinds of objects: who loses the match now, whose failure has to be proved first, what users are told.
+//! Grace of both kinds of objects: which nodes lose the match now, which failures need a proof first, and the Events.
 
 use super::action::{Action, NodeReading};
 use super::{Fleet, stores};
@@ -9,7 +9,9 @@ use crate::model::facts::NodeFacts;
 use crate::model::grace::Grace;
 use crate::model::ids::{ObjectRef, Uid};
 use crate::model::matching::Criteria;
+use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
+use crate::model::node_check::CheckKey;
 
 /// Suspicions of nodes that served, by how they ended, since the process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,8 +25,10 @@ pub struct GraceCounts {
 }
 
 impl GraceCounts {
-    fn add(&mut self, ended: &[Ended]) {
-        for ended in ended {
+    fn add(&mut self, ended: &[Ended], grace: &Grace) {
+        // Without grace a check only waited for its proof.
+        let had_grace = |ended: &&Ended| *ended.suspicion.why() != Mismatch::CheckFailed || grace.node_ms > 0;
+        for ended in ended.iter().filter(had_grace) {
             match ended.end {
                 End::Recovered => self.recovered += 1,
                 End::Expired => self.expired += 1,
@@ -56,7 +60,7 @@ impl Fleet {
                 pool.rematch(Some(&recovered), stores, clocks);
             }
             let ended = pool.suspects.take_ended();
-            counts.add(&ended);
+            counts.add(&ended, &pool.spec.grace);
             told.extend(ended.iter().filter_map(|ended| pool.tell_avoided(ended)));
             if self.permit {
                 let (began, later) = pool.tell_suspicions(now);
@@ -77,7 +81,7 @@ impl Fleet {
                 set.rematch(Some(&recovered), stores, clocks);
             }
             let ended = set.suspects.take_ended();
-            counts.add(&ended);
+            counts.add(&ended, &set.spec.grace);
             told.extend(ended.iter().filter_map(|ended| set.tell_avoided(ended)));
             if self.permit {
                 let (began, later) = set.tell_suspicions(now);
@@ -93,19 +97,30 @@ impl Fleet {
     /// The answer to the read that has to show a failure before a node loses its match.
     pub(super) fn node_read(&mut self, object: &Uid, read: &NodeReading, at: Context) {
         let clocks = self.clocks(at.now);
-        let (suspects, criteria, grace) = if let Some(pool) = self.pools.get_mut(object) {
-            (&mut pool.suspects, &pool.spec.criteria, pool.spec.grace)
+        let (suspects, criteria, (grace, check)) = if let Some(pool) = self.pools.get_mut(object) {
+            (&mut pool.suspects, &pool.spec.criteria, (pool.spec.grace, pool.spec.check))
         } else if let Some(set) = self.record_sets.get_mut(object) {
-            (&mut set.suspects, &set.spec.criteria, set.spec.grace)
+            (&mut set.suspects, &set.spec.criteria, (set.spec.grace, set.spec.check))
         } else {
             return;
         };
-        // What was read for other criteria proves nothing.
+        // A read for other criteria proves nothing.
         let same =
             |criteria: &&Criteria| criteria.node_watch() == read.nodes && criteria.pod_watch() == read.pods;
         let is_same =
             |node: &NodeFacts| suspects.of(&node.name).is_some_and(|suspicion| suspicion.is_of(node));
         let verdict = criteria.as_ref().filter(same).and_then(|criteria| read.verdict(criteria, is_same));
+        let by_check = suspects.of(&read.node).filter(|suspicion| *suspicion.why() == Mismatch::CheckFailed);
+        let verdict = match (verdict, by_check.zip(check)) {
+            (Some(Ok(())), Some((suspicion, check))) => {
+                let key = CheckKey { node: suspicion.node_uid().clone(), check };
+                let seen = self.nodes.get(&read.nodes).and_then(|store| store.get(&read.node)?.heartbeat_s);
+                let borne_out =
+                    self.checks.evidence.is_borne_out(&key, read.lease.as_ref(), read.heartbeat_s() == seen);
+                Some(if borne_out { Err((Mismatch::CheckFailed, None)) } else { Ok(()) })
+            }
+            (verdict, _) => verdict,
+        };
         suspects.proved((&read.node, read.asked), verdict, &grace, clocks, at);
     }
 
@@ -126,12 +141,14 @@ fn ask(
     let (asked, later) = suspects.ask(grace, now);
     out.later(later);
     for node in asked {
+        let lease = suspects.of(&node).is_some_and(|suspicion| *suspicion.why() == Mismatch::CheckFailed);
         out.act(Action::ReadNode {
             object: object.clone(),
             node,
             asked: now,
             nodes: criteria.node_watch(),
             pods: criteria.pod_watch(),
+            lease,
         });
     }
 }

@@ -15,20 +15,24 @@ use crate::mechanism::effects::{Effect, Effects};
 use crate::model::ids::{AccountId, Address, ObjectRef, Uid};
 use crate::model::machine::MachineId;
 use crate::model::matching::Criteria;
+use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Fleet {
-    /// Decides what to do now. What is returned counts as begun: planning again without new facts returns nothing.
+    /// Decides the next actions. They count as begun: a second plan without new facts is empty.
     pub fn plan(&mut self, now: Moment) -> Plan {
         if self.dirty {
             self.forget_unwatched();
+        }
+        if self.leading {
+            self.weigh_checks(now);
         }
         let due = self.wake.is_some_and(|wake| wake <= now);
         if !self.leading || !(self.dirty || due) {
             return Plan {
                 effects: std::mem::take(&mut self.outbox).into_iter().map(Effect::Tell).collect(),
-                wake: self.wake.filter(|_| self.leading),
+                wake: self.wake.into_iter().chain(self.checks_due()).min().filter(|_| self.leading),
                 fresh: false,
             };
         }
@@ -52,6 +56,9 @@ impl Fleet {
             self.explain(now, &mut out);
             out.lend(|out| self.plan_dns(now, out));
             self.note_published(now);
+            if self.permit {
+                self.plan_reclaims(now, &mut out);
+            }
             out.lend(|out| self.plan_reads(&owners, now, out));
             out.lend(|out| self.plan_firewalls(now, out));
             if self.permit {
@@ -69,6 +76,7 @@ impl Fleet {
         } else {
             self.place_addresses();
         }
+        out.later(self.plan_checks(now));
         self.wake = out.wake();
         let effects = out.into_vec();
         let is_write = |effect: &Effect<Action>| matches!(effect, Effect::Do(action) if action.is_write());
@@ -132,6 +140,8 @@ impl Fleet {
                 let mut named = self.name_addresses(&members, &mut account, now);
                 let (seen, holders) = (account.seen(), account.holders());
                 let standing = self.standing(&members, &owners, &account);
+                let deleting = self.may_delete_in(&account_id, &account, now);
+                out.later(account.unowned_deletion_until(now));
                 for uid in &members {
                     let Some(mut pool) = self.pools.remove(uid) else { continue };
                     let permit = self.permit;
@@ -139,33 +149,34 @@ impl Fleet {
                     let others = &self.pools;
                     let (owners, standing, seen, holders) = (&owners, &standing, &seen, &holders);
                     let (gates, labelled) = (gates.get(uid).unwrap_or(&no_gates), &labelled);
-                    let world =
-                        World { now, permit, owners, standing, seen, holders, gates, labelled, others };
-                    pool.forgive_token_moving(&account);
-                    pool.look_after_pause(&mut account);
-                    if pool.is_live() && pool.matched {
-                        pool.plan_assignments(&mut account, &world, out);
-                        out.tell(permit.then(|| pool.tell_losses(&account, now)).flatten());
-                        if permit {
-                            pool.plan_move(&mut account, &world, why_not.as_ref(), out);
-                        }
-                    }
-                    if !pool.is_live() || !pool.matched {
-                        pool.note_claimed(owners);
-                    }
-                    if pool.spec.is_frozen() {
-                        pool.follow_standing(&account);
-                    }
-                    pool.follow_sent(&account);
+                    let deleting = deleting || pool.may_delete_in(&account_id);
+                    let world = World {
+                        now,
+                        permit,
+                        owners,
+                        standing,
+                        seen,
+                        holders,
+                        gates,
+                        labelled,
+                        deleting,
+                        others,
+                    };
+                    plan_moves(&mut pool, &mut account, &world, why_not.as_ref(), out);
                     if *pool.creates_at() == account_id {
                         let ahead = self.others_create(uid, &account_id, &account);
                         pool.plan_creation(&mut account, &world, &named, ahead, out);
-                        // What it has just adopted nobody else may.
+                        // No other pool may adopt it too.
                         named.extend(pool.effective());
                     }
                     self.pools.insert(uid.clone(), pool);
                 }
-                self.resolve_strangers(&order, &account_id, &mut account, &mut named, out);
+                let going = self.pools.values().filter(|pool| pool.deleting);
+                let all: Vec<Uid> =
+                    order.iter().cloned().chain(going.map(|pool| pool.object.uid.clone())).collect();
+                let going = self.pools.values_mut().filter(|pool| pool.is_going());
+                going.for_each(|pool| pool.look_after_pause(&mut account));
+                self.resolve_strangers(&all, &account_id, &mut account, &mut named, out);
             } else {
                 let unread = self.pools.values_mut().filter(|pool| pool.spec.account_id == account_id);
                 unread.for_each(|pool| pool.forget_mismatched(&account));
@@ -186,13 +197,18 @@ impl Fleet {
     fn name_addresses(&self, members: &[Uid], account: &mut Account, now: Moment) -> BTreeSet<Address> {
         let named: BTreeSet<Address> = self.by_age().iter().flat_map(|pool| pool.effective()).collect();
         let pools = || members.iter().filter_map(|uid| self.pools.get(uid));
+        let bought = self.pools.values().flat_map(Pool::purchased);
+        let bought = bought.filter(|bought| bought.account_id == account.epoch().account_id);
+        let bought: BTreeSet<Address> = bought.map(|bought| bought.ip).collect();
         let mut watched: BTreeSet<Address> = pools().flat_map(Pool::effective).collect();
+        watched.extend(&bought);
         watched.extend(pools().flat_map(Pool::former));
         watched.extend(pools().flat_map(Pool::effective_before));
-        let remembered = pools().flat_map(Pool::created).chain(pools().flat_map(Pool::former)).collect();
+        let remembered = pools().flat_map(Pool::created).chain(pools().flat_map(Pool::former));
+        let remembered = remembered.chain(bought.iter().copied()).collect();
         let told = if account.is_known() { BTreeMap::new() } else { pools().flat_map(Pool::told).collect() };
         account.name(&watched, remembered, &told, now);
-        named
+        named.union(&bought).copied().collect()
     }
 
     fn keep_memories(
@@ -238,7 +254,7 @@ impl Fleet {
         standing
     }
 
-    /// Pools whose spec names another account by now, and whose creation was asked of this one.
+    /// Pools that are being deleted, or whose spec names another account by now, and whose creation was asked of this one.
     fn resolve_strangers(
         &mut self,
         order: &[Uid],
@@ -249,11 +265,11 @@ impl Fleet {
     ) {
         for pool in order {
             if let Some(pool) = self.pools.get_mut(pool)
-                && pool.spec.account_id != *account_id
+                && (pool.deleting || pool.spec.account_id != *account_id)
                 && pool.creates_at() == account_id
             {
                 pool.end_creation(account, named, out);
-                // What it has just adopted nobody else may.
+                // No other pool may adopt it too.
                 named.extend(pool.effective());
             }
         }
@@ -264,7 +280,7 @@ impl Fleet {
         if account.creating.as_ref().is_some_and(|creating| creating != uid) {
             return Purchase::Open;
         }
-        let others = self.pools.values().filter(|pool| !pool.deleting && pool.creates_at() == account_id);
+        let others = self.pools.values().filter(|pool| pool.creates_at() == account_id);
         others.map(Pool::purchase).max().unwrap_or(Purchase::None)
     }
 
@@ -275,12 +291,14 @@ impl Fleet {
         out: &mut Effects<OfAddresses>,
     ) {
         for (account_id, account) in &mut self.accounts {
-            // What no object asks for is not read.
-            let concerns =
-                |pool: &Pool| pool.spec.account_id == *account_id || pool.creates_at() == account_id;
+            // An account without an object is not read.
+            let concerns = |pool: &Pool| {
+                let gives_back = pool.is_going() && pool.has_bought_in(account_id);
+                pool.spec.account_id == *account_id || pool.creates_at() == account_id || gives_back
+            };
             let wanted = self.pools.values().any(concerns);
             if !wanted && account.ops().next().is_none() {
-                // Whoever asks for it later gets no answer of today's.
+                // A later request must not get today's answer.
                 account.forget_lists(now);
                 continue;
             }
@@ -288,7 +306,7 @@ impl Fleet {
         }
     }
 
-    /// Of what was sent before a pause, notes what is done.
+    /// Notes which operations from before a pause are done.
     fn note_finished(&mut self) {
         let (annotations, dns) = (&self.annotations, &self.dns);
         for (uid, pool) in self.pools.iter_mut().filter(|(_, pool)| pool.pause.holds()) {
@@ -298,7 +316,7 @@ impl Fleet {
         }
     }
 
-    /// Whether a node stands under its name, as far as its watch shows.
+    /// Whether the watch shows a node of this name.
     fn is_on_watch(&self, pool: &Pool, node: &str, uid: &Uid) -> bool {
         let key = pool.spec.criteria.as_ref().map(Criteria::node_watch);
         let store = key.and_then(|key| self.nodes.get(&key));
@@ -356,10 +374,41 @@ impl Fleet {
                 let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
                 one.unconfirmed.push((nodes, pool.effective().into_iter().collect()));
             }
+            one.protected.extend(pool.annotated_still());
             labels.of_pool(pool, &one, known);
             desired.extend(one);
+        }
+        for pool in self.pools.values().filter(|pool| pool.is_going()) {
+            let kept = Desired { protected: pool.annotated_still(), ..Desired::default() };
+            labels.kept.extend(kept.clone());
+            desired.extend(kept);
         }
         labels.without_address(&desired);
         (desired, labels, read)
     }
+}
+
+/// Decides on the assignments of one pool, and on the move that a user asks for.
+fn plan_moves(
+    pool: &mut Pool,
+    account: &mut Account,
+    world: &World<'_>,
+    why_not: Option<&Mismatch>,
+    out: &mut Effects<OfAddresses>,
+) {
+    pool.forgive_token_moving(account);
+    pool.look_after_pause(account);
+    if pool.is_live() && pool.matched {
+        pool.plan_assignments(account, world, out);
+        out.tell(world.permit.then(|| pool.tell_losses(account, world.now)).flatten());
+        if world.permit {
+            pool.plan_move(account, world, why_not, out);
+        }
+    } else {
+        pool.note_claimed(world.owners);
+    }
+    if pool.spec.is_frozen() {
+        pool.follow_standing(account);
+    }
+    pool.follow_sent(account);
 }

@@ -66,7 +66,7 @@ impl Fleet {
     fn rematch_record_set(&mut self, uid: &Uid, now: Moment) {
         let clocks = self.clocks(now);
         let Some(set) = self.record_sets.get_mut(uid) else { return };
-        // What matched by the old spec says nothing about the new one.
+        // Matches by the old spec prove nothing about the new one.
         set.matched = false;
         let Some(criteria) = &set.spec.criteria else { return };
         set.rematch(None, stores::of(&self.nodes, &self.pods, criteria), clocks);
@@ -119,13 +119,15 @@ impl Fleet {
 
     /// Decides about DNS.
     pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Effects<OfRecords>) {
-        let (views, bare) = (self.views(), self.bare());
-        self.dns.plan((&views, &bare), &mut self.accounts, self.permit, now, out);
+        let (mut views, bare, leaving) = (self.views(), self.bare(), self.leaving());
+        self.withdraw(&mut views);
+        self.dns.plan((&views, &bare, &leaving), &mut self.accounts, self.permit, now, out);
     }
 
     /// Writes of the statuses of record sets.
     pub(super) fn plan_record_set_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
         let quiet_until = self.quiet_until();
+        let unavailable = self.checks_unavailable();
         for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting) {
             let kept = self.dns.set(uid).and_then(Set::kept_until).is_some_and(|until| until > now);
             let losses = set.tell_losses(kept);
@@ -139,13 +141,13 @@ impl Fleet {
                 Some(report) => set.render(report),
                 None if trouble.is_some() => {
                     let mut status = set.on_server.clone();
-                    // What was said of a former spec is not said of one that nobody could follow yet.
+                    // A report on a former spec does not hold for one that could not be followed yet.
                     let stale = set.on_server.observed_generation != set.generation;
                     let former = |condition: &Condition| {
                         let of_spec = [ConditionType::Ready, ConditionType::SpecValid];
                         stale && of_spec.into_iter().any(|kind| condition.is(kind))
                     };
-                    // What is unread is told anew, with its present cause.
+                    // An unread state is reported again, with its present cause.
                     let told = |condition: &Condition| {
                         let anew = [ConditionType::WatchFailing, ConditionType::Paused];
                         anew.into_iter().any(|kind| condition.is(kind)) || is_unread(condition)
@@ -164,6 +166,10 @@ impl Fleet {
             unready.tell(&owner, told, (quiet_until, now), out);
             if self.events_denied && report.is_some() {
                 status.conditions.push(events_denied());
+            }
+            if report.is_some() {
+                status.conditions.extend(unavailable.clone().filter(|_| set.spec.check.is_some()));
+                status.conditions.extend(set.checked.doubted.clone());
             }
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
@@ -255,7 +261,7 @@ fn pool_view<'a>(
     })
 }
 
-/// Exactly the addresses that are confirmed on candidates; those of which nothing is known stay as they are.
+/// Exactly the addresses that are confirmed on candidates. Addresses in an unknown state stay as they are.
 fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
     if !pool.is_live() || !pool.matched || !account.is_known() {
         return None;
@@ -268,12 +274,13 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
         undecided: ours.filter(|ip| placements.get(ip).is_some_and(Placement::is_undecided)).collect(),
         // While the only address moves, none is active.
         any_node: !pool.candidates.is_empty(),
+        withdrawn: BTreeSet::new(),
     })
 }
 
-/// What is to be published of a pool whose addresses were read, and cannot be read now: the token is refused, or lost a
-/// scope. Its records are changed with another token, to which that means nothing: they follow the spec, and what others
-/// change there is put right.
+/// The addresses to publish for a pool whose account was read before and cannot be read now: the token is refused, or lost
+/// a scope. Another token changes the records, and it still works. So the records follow the spec, and changes by others
+/// are corrected.
 ///
 /// Unknown keeps what was confirmed. An address that was active when last read is published, as long as its node matches;
 /// any other stays where it is published. It may serve there: its node came back, or somebody moved it by hand.
@@ -285,6 +292,11 @@ fn last_known_choice<'a>(pool: &Pool, older: impl Iterator<Item = &'a Pool>) -> 
     let ours = pool.used().into_iter().filter(|ip| !claimed.contains(ip));
     let (addresses, undecided): (BTreeSet<Address>, BTreeSet<Address>) =
         ours.partition(|ip| pool.report.placements.get(ip).is_some_and(|at| at.node().is_some()));
-    // With none, nothing that is known says what the name should hold.
-    (!addresses.is_empty()).then_some(Choice { addresses, undecided, any_node: false })
+    // Without any, the wanted records are unknown.
+    (!addresses.is_empty()).then_some(Choice {
+        addresses,
+        undecided,
+        any_node: false,
+        withdrawn: BTreeSet::new(),
+    })
 }

@@ -1,4 +1,4 @@
-//! Conditions about what the shell cannot do for an object.
+//! Conditions about failures of the shell that affect an object.
 
 use crate::model::catalog::record_set::Unread;
 use crate::model::catalog::shared::{EventsDenied, WatchFailing};

@@ -30,8 +30,7 @@ const KINDS: [(ConditionType, EventReason); 2] = [
 ];
 
 /// The message at the end of a pause.
-const RESUMED: &str =
-    "the annotation flipop.digitalocean.com/paused was removed; FLIPOP reads how things stand, and then acts";
+const RESUMED: &str = "the annotation flipop.digitalocean.com/paused was removed; FLIPOP reads the current state before it acts";
 
 /// What to tell.
 enum News {

@@ -2,20 +2,26 @@
 
 use super::Fleet;
 use super::action::Action;
+use super::firewalls::Told;
 use super::troubles::{events_denied, name_cause, watch_failing, watch_trouble};
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::render::Denied;
 use crate::addresses::pool::status::complete;
 use crate::mechanism::effects::Effects;
+use crate::model::ids::Uid;
 use crate::model::moment::Moment;
+use std::collections::BTreeMap;
 
 impl Fleet {
     /// Writes of statuses and of `spec.ips`.
     pub(super) fn plan_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
+        let mut firewalls = self.told_of_firewalls(now);
+        self.plan_guards(now, out);
+        self.write_going(&mut firewalls, now, out);
         let denied = Denied { annotations: self.annotations.denied(), labels: self.labels.denied() };
         let (draining, quiet_until) = (self.draining, self.quiet_until());
-        let mut firewalls = self.told_of_firewalls(now);
+        let unavailable = self.checks_unavailable();
         for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
             if draining && !pool.has_unrecorded_creation() {
                 continue;
@@ -39,6 +45,8 @@ impl Fleet {
             if self.events_denied {
                 status.conditions.push(events_denied());
             }
+            status.conditions.extend(unavailable.clone().filter(|_| pool.spec.check.is_some()));
+            status.conditions.extend(pool.checked.doubted.clone());
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
             let owner = pool.owner();
@@ -61,10 +69,57 @@ impl Fleet {
             }
             if !draining || pool.has_outdated_crds() {
                 match pool.due_ips(now) {
-                    Ok(add) if add.is_empty() => {}
-                    Ok(add) => out.act(Action::WriteIps { pool: pool.object.clone(), add }),
+                    Ok((add, remove)) if add.is_empty() && remove.is_empty() => {}
+                    Ok((add, remove)) => {
+                        out.act(Action::WriteIps { pool: pool.object.clone(), add, remove });
+                    }
                     Err(at) => out.later(at),
                 }
+            }
+        }
+    }
+}
+
+impl Fleet {
+    /// Writes of finalizers.
+    fn plan_guards(&mut self, now: Moment, out: &mut Effects<Action>) {
+        if self.draining {
+            return;
+        }
+        let standing = self.pools_with_firewalls();
+        for (uid, pool) in &mut self.pools {
+            match pool.due_guard(standing.contains(uid), now) {
+                Ok(None) => {}
+                Ok(Some(present)) => {
+                    out.act(Action::WriteFinalizer { pool: pool.object.clone(), present });
+                }
+                Err(at) => out.later(at),
+            }
+        }
+    }
+
+    /// Writes of the statuses of pools that are being deleted and give something back.
+    fn write_going(&mut self, firewalls: &mut BTreeMap<Uid, Told>, now: Moment, out: &mut Effects<Action>) {
+        let draining = self.draining;
+        let written = |pool: &&mut Pool| pool.is_going() && (!draining || pool.has_unrecorded_creation());
+        for pool in self.pools.values_mut().filter(written) {
+            let mut status = pool.render_going(now);
+            if let Some(told) = firewalls.remove(&pool.object.uid) {
+                told.replace(&mut status);
+            }
+            status.conditions.sort();
+            match pool.due_status(status, false, now) {
+                Ok(None) => {}
+                Ok(Some(status)) => {
+                    out.tell(pool.news(&status));
+                    out.act(Action::WriteStatus {
+                        pool: pool.object.clone(),
+                        resource_version: pool.resource_version.clone(),
+                        generation: pool.generation,
+                        status: Box::new(status),
+                    });
+                }
+                Err(at) => out.later(at),
             }
         }
     }

@@ -3,10 +3,10 @@
 //! Owns the decision "may this request be sent now, and if not, when to ask again". It does not send, does not read
 //! headers and does not retry: the provider layer hands in a [`RateReport`], the caller says what it sends.
 //!
-//! Invariants: within any window never more than its limit, where a request that may go out at any time until a round
-//! ends is in every window until then; nothing before a block's end; a share of every limit is kept for assignments;
-//! whoever asks again at the moment that [`Budget::admit`] named is admitted in the end, because a used-up quota is
-//! probed with one request at a time once its reset has come.
+//! Invariants: no window has more requests than its limit. A request that a round may send at any time counts in every
+//! window until the round ends. Nothing is sent before the end of a block. A share of every limit is kept for
+//! assignments. A caller that asks again at the moment that [`Budget::admit`] named is admitted in the end, because single
+//! requests probe a used-up quota once its reset has come.
 
 use crate::model::moment::Moment;
 use crate::model::provider::Limits;
@@ -81,6 +81,8 @@ pub enum Purpose {
     Reread,
     /// Changes or reads firewalls, after what moves addresses and what records need.
     Firewall,
+    /// Gives an address back, for which nobody waits.
+    Reclaim,
 }
 
 /// What keeps a call back.
@@ -100,7 +102,7 @@ pub struct Budget {
     limits: Limits,
     sends: VecDeque<Moment>,
     creations: VecDeque<Moment>,
-    /// Requests of rounds under way that follow on those before them: sent when nobody knows yet.
+    /// Requests that rounds under way will still send, at unknown times.
     reserved: u64,
     report: RateReport,
     /// Calls announced with [`Budget::sent`] and [`Budget::reserve`] under the present token.
@@ -250,7 +252,7 @@ impl Budget {
         let kept = match purpose {
             Purpose::Create | Purpose::Assign => 0,
             Purpose::Look | Purpose::Dns => KEPT_FROM_DNS_PERCENT,
-            Purpose::Poll | Purpose::Firewall => KEPT_FROM_POLLS_PERCENT,
+            Purpose::Poll | Purpose::Firewall | Purpose::Reclaim => KEPT_FROM_POLLS_PERCENT,
             Purpose::Reread => KEPT_FROM_REREADS_PERCENT,
         };
         let allowed = usize::try_from(share(self.capacity(), 100 - kept)).unwrap_or(usize::MAX);
@@ -268,7 +270,8 @@ impl Budget {
             | Purpose::Dns
             | Purpose::Poll
             | Purpose::Reread
-            | Purpose::Firewall => None,
+            | Purpose::Firewall
+            | Purpose::Reclaim => None,
         }
     }
 
@@ -287,7 +290,9 @@ impl Budget {
         let kept = match purpose {
             Purpose::Create | Purpose::Assign => 0,
             Purpose::Look | Purpose::Dns => QUOTA_KEPT_FROM_DNS_PERCENT,
-            Purpose::Poll | Purpose::Reread | Purpose::Firewall => QUOTA_KEPT_FROM_POLLS_PERCENT,
+            Purpose::Poll | Purpose::Reread | Purpose::Firewall | Purpose::Reclaim => {
+                QUOTA_KEPT_FROM_POLLS_PERCENT
+            }
         };
         let kept = quota.limit.map_or(0, |limit| share(limit, kept));
         quota.remaining.saturating_sub(self.since_quota) <= kept

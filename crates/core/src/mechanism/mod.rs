@@ -2,8 +2,10 @@
 //! addresses nor records.
 
 pub mod budget;
+pub mod checked;
 pub mod effects;
 pub mod epoch;
+pub mod evidence;
 pub mod failure;
 pub mod retry;
 pub mod suspects;

@@ -1,7 +1,7 @@
 //! The nodes of one object that lost their match, or are about to: who keeps it for a while, and who has to wait until
 //! it counts again.
 //!
-//! Invariants: without `spec.grace` nothing here changes a verdict; only a node that serves keeps its match beyond the
+//! Invariants: without `spec.grace` nothing here changes a verdict, but that of a check waits for its proof; only a node that serves keeps its match beyond the
 //! next plan; a node that still has its address never waits, and no node waits where none else matches.
 
 use super::suspicion::{Clocks, Suspicion};
@@ -154,8 +154,16 @@ impl Suspects {
         if why.class() == Class::Hard {
             return self.out(node, member, why, grace, clocks.now);
         }
-        if edited && known.as_ref().is_none_or(|known| *known.why() != why) {
+        // What a check found was not edited.
+        let by_check = why == Mismatch::CheckFailed;
+        if edited && !by_check && known.as_ref().is_none_or(|known| *known.why() != why) {
             return self.out(node, member, Mismatch::Edited, grace, clocks.now);
+        }
+        let limit_ms = grace.limit_ms(why.class());
+        // Without grace only a check is proved before the match ends.
+        let was_by_check = known.as_ref().is_some_and(|known| *known.why() == Mismatch::CheckFailed);
+        if was_by_check && !by_check && limit_ms == 0 {
+            return self.out(node, member, why, grace, clocks.now);
         }
         if let Some(known) = known {
             if std::mem::take(&mut known.inherited) {
@@ -170,7 +178,7 @@ impl Suspects {
             known.is_seen(node, why, clocks);
             return Membership::Member;
         }
-        if grace.limit_ms(why.class()) == 0 {
+        if limit_ms == 0 && !(member && by_check) {
             return self.out(node, member, why, grace, clocks.now);
         }
         let new = if member {
@@ -186,7 +194,7 @@ impl Suspects {
         Membership::Member
     }
 
-    /// The node matches no more.
+    /// The node no longer matches.
     fn out(
         &mut self,
         node: &NodeFacts,

@@ -182,6 +182,12 @@ impl Suspicion {
         self.uid == node.uid && self.provider_id == node.provider_id
     }
 
+    /// `metadata.uid` of the node.
+    #[must_use]
+    pub const fn node_uid(&self) -> &Uid {
+        &self.uid
+    }
+
     /// Why the node fails.
     #[must_use]
     pub const fn why(&self) -> &Mismatch {

@@ -69,6 +69,8 @@ pub struct NodeFacts {
     pub ready: Readiness,
     /// `lastTransitionTime` of that condition, in seconds since 1970.
     pub ready_since_s: Option<i64>,
+    /// `lastHeartbeatTime` of that condition, in seconds since 1970: the kubelet's own word.
+    pub heartbeat_s: Option<i64>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `spec.taints`.

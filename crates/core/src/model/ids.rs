@@ -81,6 +81,12 @@ impl Address {
         text.parse::<Ipv4Addr>().ok().map(Self::from)
     }
 
+    /// The address.
+    #[must_use]
+    pub const fn as_ip(self) -> IpAddr {
+        self.0
+    }
+
     /// The address as IPv4, if it is one.
     #[must_use]
     pub fn as_v4(self) -> Option<Ipv4Addr> {

@@ -318,6 +318,7 @@ pub(crate) mod example {
             machine: None,
             ready: Readiness::Ready,
             ready_since_s: None,
+            heartbeat_s: None,
             deleting: false,
             taints: Vec::new(),
             region: None,

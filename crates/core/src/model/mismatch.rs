@@ -24,7 +24,7 @@ pub enum Class {
     Pod,
     /// The node itself fails; it may be a reboot.
     Node,
-    /// Somebody decided that the node is to serve no more, or the node is gone: no grace.
+    /// Somebody took the node out of service, or the node is gone: no grace.
     Hard,
 }
 
@@ -37,6 +37,8 @@ pub enum Mismatch {
     NotReady,
     /// Condition `Ready` is `Unknown`: its kubelet stopped reporting.
     ReadyUnknown,
+    /// Its machine answers no check, and its kubelet missed a renewal of its Lease.
+    CheckFailed,
     /// A taint that no toleration covers.
     Taint(Taint),
     /// The node is being deleted.
@@ -57,7 +59,7 @@ impl Mismatch {
     pub fn class(&self) -> Class {
         match self {
             Self::PodNotReady => Class::Pod,
-            Self::NotReady | Self::ReadyUnknown => Class::Node,
+            Self::NotReady | Self::ReadyUnknown | Self::CheckFailed => Class::Node,
             Self::Taint(taint) if PASSING_TAINTS.contains(&taint.key.as_str()) => Class::Node,
             Self::Taint(_)
             | Self::Deleting
@@ -76,6 +78,7 @@ impl Mismatch {
             Self::PodNotReady
             | Self::NotReady
             | Self::ReadyUnknown
+            | Self::CheckFailed
             | Self::Deleting
             | Self::Gone
             | Self::NoProviderId
@@ -91,6 +94,7 @@ impl Mismatch {
             Self::PodNotReady => "PodNotReady",
             Self::NotReady => "NotReady",
             Self::ReadyUnknown => "ReadyUnknown",
+            Self::CheckFailed => "CheckFailed",
             Self::Taint(_) => "Taint",
             Self::Deleting => "Deleting",
             Self::Gone => "Gone",
@@ -108,6 +112,7 @@ impl Mismatch {
             Self::PodNotReady,
             Self::NotReady,
             Self::ReadyUnknown,
+            Self::CheckFailed,
             Self::Taint(taint),
             Self::Deleting,
             Self::Gone,
@@ -123,6 +128,7 @@ impl Mismatch {
             Self::PodNotReady => "run no matching pod that is Ready".to_owned(),
             Self::NotReady => "are not Ready".to_owned(),
             Self::ReadyUnknown => "stopped reporting (Ready is Unknown)".to_owned(),
+            Self::CheckFailed => "answer no check and missed a renewal of their Lease".to_owned(),
             Self::Taint(taint) => format!("have the taint {taint}"),
             Self::Deleting => "are being deleted".to_owned(),
             Self::Gone => "were deleted or relabelled".to_owned(),
@@ -139,6 +145,7 @@ impl fmt::Display for Mismatch {
             Self::PodNotReady => f.write_str("runs no matching pod that is Ready"),
             Self::NotReady => f.write_str("is not Ready"),
             Self::ReadyUnknown => f.write_str("stopped reporting (Ready is Unknown)"),
+            Self::CheckFailed => f.write_str("answers no check and missed a renewal of its Lease"),
             Self::Taint(taint) => write!(f, "has the taint {taint}"),
             Self::Deleting => f.write_str("is being deleted"),
             Self::Gone => f.write_str("was deleted or relabelled"),
@@ -171,6 +178,7 @@ mod tests {
             (Mismatch::PodNotReady, Class::Pod),
             (Mismatch::NotReady, Class::Node),
             (Mismatch::ReadyUnknown, Class::Node),
+            (Mismatch::CheckFailed, Class::Node),
             (taint("node.kubernetes.io/not-ready"), Class::Node),
             (taint("node.kubernetes.io/unreachable"), Class::Node),
             (taint("node.kubernetes.io/network-unavailable"), Class::Node),

@@ -13,6 +13,7 @@ pub mod machine;
 pub mod matching;
 pub mod mismatch;
 pub mod moment;
+pub mod node_check;
 pub mod node_labels;
 pub mod pause;
 pub mod provider;

@@ -1,4 +1,4 @@
-//! The labels that a node may carry while an address stands on it: their keys, and what stands on nodes.
+//! The labels that a node may carry while it has an address: their keys, and their present values.
 
 use crate::model::ids::Address;
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub struct SeenLabel {
     pub ours: bool,
 }
 
-/// Those labels of a node that have one of our keys, whoever wrote them.
+/// The labels of a node that have one of our keys, of any writer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeLabels(pub BTreeMap<LabelKey, SeenLabel>);
 

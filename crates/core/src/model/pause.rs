@@ -31,7 +31,7 @@ impl Reason {
     pub fn text(&self) -> String {
         let text = &self.0;
         match text.as_str() {
-            "" => format!("paused by the annotation {PAUSED_ANNOTATION}, which gives no reason"),
+            "" => format!("paused by the annotation {PAUSED_ANNOTATION}, without a reason"),
             _ => format!("paused by the annotation {PAUSED_ANNOTATION}: {text}"),
         }
     }
@@ -50,9 +50,7 @@ mod tests {
     fn the_text_is_one_line_of_bounded_length() {
         let text = |annotation: &str| Reason::new(annotation).text();
         assert_eq!(text("incident 7"), "paused by the annotation flipop.digitalocean.com/paused: incident 7");
-        assert!(
-            text("").ends_with("which gives no reason") && text(" \n").ends_with("which gives no reason")
-        );
+        assert!(text("").ends_with("without a reason") && text(" \n").ends_with("without a reason"));
         assert!(text("a\nb\u{7f}c").ends_with(": a b c"));
         assert!(text("false").ends_with(": false"), "every text pauses");
         let (long, fits) = (text(&"é".repeat(100_000)), text(&"é".repeat(MAX_TEXT_CHARS)));

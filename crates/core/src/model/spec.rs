@@ -39,7 +39,7 @@ impl RawMatch {
             // It becomes a part of a path at the API server, and must not lead elsewhere there.
             let shown = shown(namespace);
             let message =
-                format!("{shown:?} is no name of a namespace; use lower case letters, digits and '-'");
+                format!("{shown:?} is not the name of a namespace; use lower case letters, digits and '-'");
             problems.push(SpecProblem { scope, field: "spec.match.podNamespace".to_owned(), message });
             return None;
         }
@@ -68,7 +68,7 @@ pub struct RawRecordSet {
 /// How far a mistake reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// The whole pool: what stands stays, nothing new is done.
+    /// The whole pool is frozen: existing assignments are kept, and nothing new begins.
     Pool,
     /// Only the creation of missing addresses.
     Creation,
@@ -84,6 +84,10 @@ pub enum Scope {
     Firewall,
     /// Only the labels of nodes.
     Labels,
+    /// Only what happens to addresses that are let go.
+    Reclaim,
+    /// Only the checks of nodes.
+    NodeCheck,
 }
 
 /// One mistake in a spec.

@@ -28,6 +28,8 @@ pub enum Target {
     Empty,
     /// Whatever it has.
     Keep,
+    /// Whatever it has but for these, which are about to be somebody else's; never empty.
+    Without(BTreeSet<Address>),
 }
 
 /// What a record set should be.
@@ -69,19 +71,25 @@ impl TtlRule {
 /// all while an alias stands at the name.
 #[must_use]
 pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
+    if alias(records).is_some() {
+        return ChangeSet::default();
+    }
     let mut ours: Vec<&Record> = records.iter().filter(|record| record.kind == ADDRESS_KIND).collect();
     ours.sort_by(|a, b| a.id.cmp(&b.id));
     let addresses: BTreeSet<Address> = match &wanted.target {
         Target::Keep => return ChangeSet::default(),
         Target::Empty => BTreeSet::new(),
+        Target::Without(gone) => {
+            let of_gone = |record: &&&Record| record.address().is_some_and(|ip| gone.contains(&ip));
+            let (go, stay): (Vec<&&Record>, Vec<&&Record>) = ours.iter().partition(of_gone);
+            let changes = go.iter().map(|record| Change::Delete { id: record.id.clone() });
+            return ChangeSet { changes: changes.collect(), survivor: !stay.is_empty() };
+        }
         Target::Exact(addresses) => {
             let kept = ours.iter().filter_map(|record| record.address());
             addresses.iter().copied().chain(kept.filter(|ip| wanted.undecided.contains(ip))).collect()
         }
     };
-    if alias(records).is_some() {
-        return ChangeSet::default();
-    }
     // Of several records with one address, the one that need not change stays.
     let mut kept: BTreeMap<Address, &Record> = BTreeMap::new();
     for record in &ours {
@@ -165,7 +173,7 @@ pub fn addresses(records: &[Record]) -> BTreeSet<Address> {
     records.iter().filter_map(Record::address).collect()
 }
 
-/// What stands at a name after changes to `before` were answered with `answered`.
+/// The records at a name after changes to `before` were answered with `answered`.
 #[must_use]
 pub fn after(before: &[Record], changes: &[Change], answered: Vec<Record>) -> Vec<Record> {
     let touched: BTreeSet<&str> = changes

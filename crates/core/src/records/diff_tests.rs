@@ -171,8 +171,12 @@ fn zone() -> impl Strategy<Value = Vec<Record>> {
 
 fn wanted() -> impl Strategy<Value = Wanted> {
     let some = || prop::collection::btree_set((0..9_u8).prop_map(ip), 1..6);
-    let target =
-        prop_oneof![4 => some().prop_map(Target::Exact), 1 => Just(Target::Empty), 1 => Just(Target::Keep)];
+    let target = prop_oneof![
+        4 => some().prop_map(Target::Exact),
+        1 => Just(Target::Empty),
+        1 => Just(Target::Keep),
+        1 => some().prop_map(Target::Without),
+    ];
     let ttl = prop_oneof![Just(EVERY), Just(NEW), Just(TtlRule::Every(1))];
     let undecided = prop::collection::btree_set((0..9_u8).prop_map(ip), 0..3);
     (target, undecided, ttl).prop_map(|(target, undecided, ttl)| Wanted { target, undecided, ttl })
@@ -191,7 +195,7 @@ proptest! {
         let had = !addresses(&before).is_empty();
         for (serial, change) in set.changes.iter().enumerate() {
             answered.extend(apply(&mut records, change, serial));
-            if had && wanted.target != Target::Empty {
+            if had && !matches!(wanted.target, Target::Empty | Target::Without(_)) {
                 prop_assert!(!addresses(&records).is_empty(), "empty after {:?} of {:?}", change, set);
             }
         }
@@ -203,6 +207,11 @@ proptest! {
         match &wanted.target {
             Target::Keep => prop_assert_eq!(&records, &before),
             Target::Empty => prop_assert_eq!(a_records, 0),
+            Target::Without(gone) => {
+                let stays = |record: &&Record| record.address().is_none_or(|ip| !gone.contains(&ip));
+                let stay: Vec<Record> = before.iter().filter(stays).cloned().collect();
+                prop_assert_eq!(&records, &stay);
+            }
             Target::Exact(exact) => {
                 let stays = addresses(&before).intersection(&wanted.undecided).copied().collect();
                 let right: BTreeSet<Address> = exact.union(&stays).copied().collect();

@@ -101,7 +101,7 @@ impl Home {
             .as_ref()
             .map(|Spot { key, zone, .. }| format!(" in the zone {zone} at {}", key.account_id));
         format!(
-            "{}{} keeps its records, which are not looked after any more; delete them unless somebody uses them: {}",
+            "{}{} keeps its records, and FLIPOP no longer manages them; delete them unless clients use them: {}",
             self.fqdn,
             place.unwrap_or_default(),
             name_addresses(&self.addresses)

@@ -1,9 +1,9 @@
 //! Record sets: the A records of one name, kept on what an object wants there.
 //!
-//! A set has two sides. What an object wants ([`spec`], [`node_set`], [`set`]), and where it published last ([`home`]),
-//! belongs to the object; what stands in DNS ([`site`], [`looks`], [`mark`], [`diff`], [`account`] and its refusals) belongs to the
-//! name and the token, and outlives any one object. Pools and `NodeDNSRecordSet`s are the same thing here, but for their
-//! defaults and their rhythm.
+//! A set has two sides. The object has its wish ([`spec`], [`node_set`], [`set`]) and its last place ([`home`]). The name
+//! and the token have the state of DNS ([`site`], [`looks`], [`mark`], [`diff`], [`account`] and its refusals), which
+//! outlives any one object. Pools and `NodeDNSRecordSet`s are the same thing here, except for their defaults and their
+//! rhythm.
 //!
 //! Invariants: nothing is written before everything is known that decides what is right; a set is never emptied but
 //! where the spec says so and no node matches; one call at a time for a name.

@@ -68,7 +68,7 @@ impl fmt::Display for NameError {
         match self {
             Self::Malformed(name) => write!(
                 f,
-                "{name:?} is no name for DNS; use letters, digits, '-' and '_' between dots (at most {MAX_LABEL} each), \
+                "{name:?} is not a DNS name; use letters, digits, '-' and '_' between dots (at most {MAX_LABEL} each), \
                  and the xn-- form for any others"
             ),
             Self::Outside(name, zone) => write!(

@@ -1,11 +1,13 @@
 //! One `NodeDNSRecordSet`: its spec, the nodes that match, and which of their addresses it publishes.
 
+mod checked;
 mod patience;
 
 use super::object::RecordSetObject;
 use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec, WhenEmpty};
 use super::status::{RecordSetStatus, Remark, SetReport};
 use super::view::Choice;
+use crate::mechanism::checked::CheckedNodes;
 use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::mechanism::suspects::{Look, Membership, Suspects};
 use crate::mechanism::suspicion::Clocks;
@@ -68,6 +70,8 @@ pub struct NodeSet {
     losses: BTreeMap<String, Mismatch>,
     /// Nodes that fail and stay in the set for a while, or come back.
     pub(crate) suspects: Suspects,
+    /// What the checks say of nodes.
+    pub(crate) checked: CheckedNodes,
     /// The criteria were edited since the last plan.
     edited: bool,
     /// Why no node matches.
@@ -98,6 +102,7 @@ impl NodeSet {
             nodes: BTreeMap::new(),
             losses: BTreeMap::new(),
             suspects: Suspects::default(),
+            checked: CheckedNodes::default(),
             edited: false,
             no_match: Explanation::default(),
             conditions: None,
@@ -123,6 +128,7 @@ impl NodeSet {
         self.conditions = None;
         self.losses.clear();
         self.suspects.distrust();
+        self.checked = CheckedNodes::default();
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
@@ -157,6 +163,11 @@ impl NodeSet {
     #[must_use]
     pub fn has_nodes(&self) -> bool {
         !self.nodes.is_empty()
+    }
+
+    /// Whether the node is in the set.
+    pub(crate) fn has_node(&self, name: &str) -> bool {
+        self.nodes.contains_key(name)
     }
 
     /// Looks at some nodes again (`None`: at all of them). Returns true when what is published may have changed.
@@ -212,7 +223,7 @@ impl NodeSet {
         let addresses = source.of(node);
         let look = Look {
             node,
-            verdict: verdict(criteria, node, pods),
+            verdict: verdict(criteria, node, pods).and_then(|()| self.check(node)),
             member,
             serves_by_status: || self.on_server.suspicion_of(name, &addresses),
             edited: self.edited,
@@ -229,7 +240,7 @@ impl NodeSet {
         changed
     }
 
-    /// The node matches no more. Returns true when it did.
+    /// The node no longer matches. Returns true if it did.
     fn drop_node(&mut self, name: &str, why: Mismatch) -> bool {
         let Some(member) = self.nodes.remove(name) else { return false };
         if !member.addresses.is_empty() {
@@ -282,9 +293,10 @@ impl NodeSet {
     pub fn choice(&self) -> Option<Choice> {
         let known = self.matched && !self.deleting && self.spec.obstacles().next().is_none();
         known.then(|| Choice {
-            addresses: self.nodes.values().flat_map(|member| &member.addresses).copied().collect(),
+            addresses: self.chosen(),
             undecided: BTreeSet::new(),
             any_node: !self.nodes.is_empty(),
+            withdrawn: BTreeSet::new(),
         })
     }
 

@@ -6,8 +6,8 @@ use super::view::View;
 use crate::model::ids::Address;
 use std::collections::BTreeSet;
 
-/// What of this may be done now. While the object is paused, what stands at the name stays as it is, and only addresses
-/// join it that operations of before have moved.
+/// The part of the wanted change that may happen now. While the object is paused, the records stay as they are. Only
+/// addresses that earlier operations have moved join them.
 #[must_use]
 pub fn allowed(view: &View, wanted: Wanted, site: &Site) -> Wanted {
     if view.paused.is_none() {
@@ -18,7 +18,7 @@ pub fn allowed(view: &View, wanted: Wanted, site: &Site) -> Wanted {
     let lacks = |ip: &&Address| view.finishing.contains(ip) && !stand.contains(ip);
     let due: BTreeSet<Address> = match &target {
         Target::Exact(addresses) => addresses.iter().filter(lacks).copied().collect(),
-        Target::Empty | Target::Keep => BTreeSet::new(),
+        Target::Empty | Target::Keep | Target::Without(_) => BTreeSet::new(),
     };
     let target = if due.is_empty() { Target::Keep } else { Target::Exact(&stand | &due) };
     let (TtlRule::Every(new) | TtlRule::New(new)) = ttl;

@@ -10,7 +10,7 @@ use super::status::{Phase, PublishedSet, Remark, SetReport, Told, described};
 use super::view::{Choice, View};
 use crate::model::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised, UnderWay};
 use crate::model::fault::FaultKind;
-use crate::model::ids::{ObjectKind, Owner};
+use crate::model::ids::{Address, ObjectKind, Owner};
 use crate::model::moment::Moment;
 use crate::model::provider::Rules;
 use crate::model::words::{count_addresses, enumerate};
@@ -94,7 +94,7 @@ pub struct Scene<'a> {
     pub located: &'a Located,
     /// Another object owns it.
     pub claimed_by: Option<&'a Owner>,
-    /// What stands there.
+    /// The records there.
     pub site: Option<&'a Site>,
     /// Where external-dns has marked the name as its own.
     pub marked_at: Option<&'a str>,
@@ -124,7 +124,7 @@ pub struct Set {
     emptied: bool,
     /// Until when a node has to match this generation of the spec before the name may be emptied.
     trial: Option<Trial>,
-    /// The status says so, or may soon, and first records are to be written, of which whoever takes over has to know.
+    /// The status says that there are no records, or may soon, and first records are due. The next leader has to know them.
     unsaid: bool,
     raised: Option<(u32, u32)>,
     /// The object is paused.
@@ -152,6 +152,18 @@ impl Set {
     #[must_use]
     pub fn site(&self) -> Option<&SiteKey> {
         self.site.as_ref()
+    }
+
+    /// Whether it may go on keeping an address where it stands: it is paused, or nobody knows yet what it wants.
+    #[must_use]
+    pub fn keeps(&self, ip: Address) -> bool {
+        let wants = |wanted: &Wanted| match &wanted.target {
+            Target::Keep => true,
+            Target::Exact(addresses) => addresses.contains(&ip) || wanted.undecided.contains(&ip),
+            Target::Without(gone) => !gone.contains(&ip),
+            Target::Empty => false,
+        };
+        self.paused || self.wanted.as_ref().is_none_or(wants)
     }
 
     /// Notes whether the object is paused. True when a pause has just ended.
@@ -207,6 +219,7 @@ impl Set {
                 WhenEmpty::Delete => Target::Empty,
             }
         };
+        let target = if target == Target::Keep { choice.keep_at(site) } else { target };
         let ttl = self.raise(view.spec.ttl, zone.ttl_floor, rules);
         let wanted = Wanted { target, undecided: choice.undecided.clone(), ttl };
         if self.wanted.as_ref() != Some(&wanted) {
@@ -244,9 +257,8 @@ impl Set {
         }
     }
 
-    /// When the changes have settled. Those of pools need no time: they are few, and each is a failover. But first records
-    /// wait until the status no longer says that there are none, though not for long: whoever takes over would believe it,
-    /// and never delete them.
+    /// When the changes have settled. Changes of pools need no time: each is a failover. First records wait a short time
+    /// until the status no longer denies them, because a new leader that believed it would never delete them.
     #[must_use]
     pub fn settled_at(&self, kind: ObjectKind) -> Moment {
         match (kind, self.changes) {
@@ -334,8 +346,7 @@ impl Set {
             let nothing = site.addresses().is_some_and(|addresses| addresses.is_empty());
             if (wanted.target == Target::Empty || deletes && kept && nothing) && !site.is_confirmed() {
                 // A later leader would rely on it.
-                let message =
-                    "nothing is published, for all that is known; the name is read once more".to_owned();
+                let message = "the first read found no records; a second read has to confirm that".to_owned();
                 let reason = UnderWay::InProgress;
                 return (Some((Phase::InProgress { reason, message }, None)), None);
             }
@@ -394,12 +405,12 @@ impl Set {
         if let Some((asked, floor)) = self.raised.filter(|(asked, _)| view.spec.ttl == TtlRule::Every(*asked))
         {
             let message =
-                format!("the zone takes no TTL below {floor} s; {floor} is used in place of {asked}");
+                format!("the zone accepts no TTL below {floor} s; FLIPOP uses {floor} instead of {asked}");
             remarks.push(Remark { finding: TTLRaised::BelowFloor.into(), message });
         }
         if let Some(at) = scene.marked_at {
             let message = format!(
-                "a TXT record of external-dns stands at {at}: it may change the same records; let only one of the two \
+                "external-dns has a TXT record at {at}: it may change the same records; let only one of the two \
                  manage {}",
                 self.name
             );
@@ -424,15 +435,16 @@ fn active(wanted: &Wanted, view: &View, site: &Site, (emptied, kept): (bool, boo
     let (count, named) = (addresses.len(), enumerate(addresses.into_iter()));
     let (reason, message) = match &wanted.target {
         Target::Exact(_) => (Settled::Published, format!("{}: {named}", count_addresses(count))),
-        Target::Keep | Target::Empty if count == 0 || emptied => {
+        Target::Keep | Target::Without(_) | Target::Empty if count == 0 || emptied => {
             (Settled::Empty, format!("{why}; no address is published"))
         }
-        Target::Keep | Target::Empty if any_node => {
+        Target::Keep | Target::Without(_) | Target::Empty if any_node => {
             (Settled::Kept, format!("no matching node has an address to publish; the records stay: {named}"))
         }
-        Target::Keep | Target::Empty => {
+        Target::Keep | Target::Without(_) | Target::Empty => {
             let deletes = view.spec.when_empty == WhenEmpty::Delete && kept;
-            let until = if deletes { " for now, and go if none matches within 10 min" } else { "" };
+            let until =
+                if deletes { " for now (FLIPOP deletes them if no node matches within 10 min)" } else { "" };
             (Settled::Kept, format!("{why}; the records stay{until}: {named}"))
         }
     };
@@ -453,10 +465,10 @@ fn limit(view: &View, scene: Scene<'_>) -> Option<String> {
     let refused = refused.filter(|(kind, ..)| *kind == FaultKind::Throttled);
     let refused = || refused.map(|(_, _, message)| format!("the provider throttles the token: {message}"));
     let what = scene.limit.map(str::to_owned).or_else(refused)?;
-    Some(format!("the records are changed later: {what}"))
+    Some(format!("the change of the records waits: {what}"))
 }
 
-/// What stands in the way at the provider.
+/// The obstacle at the provider.
 fn failure(view: &View, scene: Scene<'_>) -> Option<(Obstacle, String)> {
     let place = view.spec.place.as_ref()?;
     let account = scene.account?;

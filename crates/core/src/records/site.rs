@@ -1,13 +1,15 @@
-//! What is known of the records at one name, and what happens there next.
+//! The knowledge about the records at one name, and the next step there.
 //!
-//! A site is where claims meet: it belongs to a name and not to an object, so that its knowledge passes on with the
-//! claim, and so that one change set at a time is under way whoever asked for it.
+//! A site belongs to a name instead of an object. So its knowledge passes on with the claim, and one change set at a time
+//! is under way, whichever object asked for it.
 //!
 //! Invariants: nothing is written without a read, or an own complete write, that is still believed; after a failed
 //! write comes a read, after one that may have had an effect two of them, 5 s apart; one call at a time, except that
 //! what is still believed is written while it is only read again. The answer to such a read tells nothing.
 //!
 //! What reads are worth, [`Looks`] tell.
+
+mod looked;
 
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
 use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
@@ -107,6 +109,8 @@ pub struct Site {
     believed: bool,
     looks: Looks,
     read_due: Moment,
+    /// When the last read was begun that counted.
+    read_at: Option<Moment>,
     doubt: Option<Doubt>,
     reading: Option<Reading>,
     applying: Option<Applying>,
@@ -346,12 +350,13 @@ impl Site {
         }
         self.records = Some(records);
         self.believed = true;
+        self.read_at = Some(begun);
         self.read_due = self.looks.next().unwrap_or(now.plus_millis(RESYNC_MS));
         if let Some(alias) = alias {
             let shown: String = alias.chars().take(253).collect();
             let message = format!(
-                "a CNAME to {shown:?} stands at this name, beside which no address can stand; delete it, or choose another \
-                 recordName"
+                "the name has a CNAME to {shown:?}, beside which it can have no address; delete the CNAME, or choose \
+                 another recordName"
             );
             let fault =
                 Fault { kind: FaultKind::Permanent, message, outcome_unknown: false, retry_after_ms: None };
@@ -398,7 +403,7 @@ impl Site {
                 self.records = Some(records);
                 self.believed = complete && !outdated;
                 if complete && !taken {
-                    let message = "the provider answered other records than were asked for".to_owned();
+                    let message = "the provider answered with records of other names".to_owned();
                     let kind = FaultKind::Invalid;
                     let fault = Fault { kind, message, outcome_unknown: true, retry_after_ms: None };
                     self.distrust((&changes, 0), now);

@@ -7,6 +7,7 @@ use crate::model::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
 use crate::model::grace::{Grace, RawGrace};
 use crate::model::ids::{AccountId, Address, ObjectKind};
 use crate::model::matching::Criteria;
+use crate::model::node_check::{NodeCheck, RawNodeCheck};
 use crate::model::provider::{Providers, Rules, ZoneForm};
 use crate::model::spec::{RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
@@ -228,6 +229,8 @@ pub struct RawRecordSetSpec {
     pub address_type: String,
     /// How long a node that fails stays in the set.
     pub grace: RawGrace,
+    /// How nodes are checked.
+    pub node_check: Option<RawNodeCheck>,
 }
 
 /// The spec of a `NodeDNSRecordSet` as it is worked with.
@@ -241,6 +244,8 @@ pub struct NodeSetSpec {
     pub criteria: Option<Criteria>,
     /// How long a node that fails stays in the set.
     pub grace: Grace,
+    /// How nodes are checked, if they are.
+    pub check: Option<NodeCheck>,
     /// Everything that is wrong.
     pub problems: Vec<SpecProblem>,
 }
@@ -266,7 +271,8 @@ impl NodeSetSpec {
         }
         let criteria = raw.matching.criteria(Scope::RecordSet, &mut problems);
         let grace = Grace::parse(&raw.grace, &mut problems);
-        Self { set, source, criteria, grace, problems }
+        let check = NodeCheck::parse(raw.node_check.as_ref(), &mut problems);
+        Self { set, source, criteria, grace, check, problems }
     }
 
     /// The mistakes that keep the records as they are.
@@ -289,6 +295,7 @@ impl NodeSetSpec {
             source: None,
             criteria: None,
             grace: Grace::default(),
+            check: None,
             problems: Vec::new(),
         };
         let problem = SpecProblem {
@@ -414,6 +421,7 @@ mod tests {
             machine: None,
             ready: true.into(),
             ready_since_s: None,
+            heartbeat_s: None,
             deleting: false,
             taints: Vec::new(),
             region: None,

@@ -79,7 +79,7 @@ pub enum Phase {
     },
     /// Something has to pass, or to be mended.
     Failed {
-        /// What stands in the way.
+        /// The obstacle.
         reason: Obstacle,
         /// What is wrong and what one can do.
         message: String,
@@ -118,8 +118,14 @@ impl SetReport {
         let valid = if wrong.is_empty() {
             Condition::new(SpecValid::Valid, String::new())
         } else {
-            let obstructs = self.spec_error.is_some() || problems.iter().any(|p| p.scope == Scope::RecordSet);
-            let reason = if obstructs { SpecValid::RecordSetIgnored } else { SpecValid::GraceIgnored };
+            let has = |scope| problems.iter().any(|problem| problem.scope == scope);
+            let reason = if self.spec_error.is_some() || has(Scope::RecordSet) {
+                SpecValid::RecordSetIgnored
+            } else if has(Scope::Grace) {
+                SpecValid::GraceIgnored
+            } else {
+                SpecValid::NodeCheckIgnored
+            };
             Condition::new(reason, wrong.join("; "))
         };
         let mut conditions = self.conditions(ObjectKind::RecordSet);

@@ -1,5 +1,7 @@
 //! One object's record set as the rest of the state shows it: what it wants, and what is to be published.
 
+use super::diff::Target;
+use super::site::Site;
 use super::spec::SetSpec;
 use super::status::{Remark, Told};
 use crate::model::ids::{Address, Owner, Seniority};
@@ -15,6 +17,28 @@ pub struct Choice {
     pub undecided: BTreeSet<Address>,
     /// There are nodes that match: to have no address then is a defect, and no wish.
     pub any_node: bool,
+    /// These are about to be deleted in the account: no record may go on holding one, not even the last one.
+    pub withdrawn: BTreeSet<Address>,
+}
+
+impl Choice {
+    /// Publishes none of these any more, which are about to be deleted in the account.
+    pub fn withdraw(&mut self, gone: &BTreeSet<Address>) {
+        self.addresses.retain(|ip| !gone.contains(ip));
+        self.undecided.retain(|ip| !gone.contains(ip));
+        self.withdrawn.clone_from(gone);
+    }
+
+    /// What is wanted at a name that keeps what it has.
+    #[must_use]
+    pub fn keep_at(&self, site: &Site) -> Target {
+        let stand = site.addresses().unwrap_or_default();
+        if stand.is_disjoint(&self.withdrawn) {
+            Target::Keep
+        } else {
+            Target::Without(self.withdrawn.clone())
+        }
+    }
 }
 
 /// One object's record set as the rest of the state shows it at this moment.

@@ -80,7 +80,7 @@ fn what_others_did_with_an_address_is_told_in_words() {
         (Some(Some(9)), "192.0.2.2 was moved by others: it is on droplet 109 now"),
         (Some(Some(3)), "192.0.2.2 was moved by others: it is on node node-3 (droplet 103) now"),
         (Some(None), "192.0.2.2 was moved by others: it is on no droplet now"),
-        (None, "192.0.2.2 was deleted by others: the account has it no more"),
+        (None, "192.0.2.2 was deleted by others: it is no longer in the account"),
     ] {
         let mut world = World::with(2, 2);
         // One that is known and does not match.
@@ -190,7 +190,7 @@ fn the_answer_to_a_look_at_a_former_action_does_not_end_the_next_one() {
 #[test]
 fn why_the_outcome_of_an_assignment_is_not_known_is_told_of_its_address() {
     for (trick, words) in
-        [(Trick::Lost(true), "by a trick"), (Trick::Slow(3_600), "is pending for more than 300 s")]
+        [(Trick::Lost(true), "by a trick"), (Trick::Slow(3_600), "has been pending for more than 300 s")]
     {
         let mut world = World::with(1, 1);
         world.tricks.push_back(trick);

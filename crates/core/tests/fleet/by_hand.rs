@@ -212,8 +212,8 @@ fn what_cannot_be_met_is_refused_for_good() {
     ));
     for (request, why) in [
         ("192.0.2.1", "no '='"),
-        ("192.0.2.1=", "no name of a node"),
-        ("192.0.2.9=node-4", "no address of the pool"),
+        ("192.0.2.1=", "not a node name"),
+        ("192.0.2.9=node-4", "not an address of the pool"),
         ("192.0.2.7=node-4", "belongs to the pool ns/other"),
         ("192.0.2.1=node-9", "no node named node-9"),
         ("192.0.2.1=node-5", "node-5 is not Ready"),

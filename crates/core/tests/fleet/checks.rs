@@ -30,7 +30,8 @@ impl World {
             self.nodes.get(node).is_some_and(|node| self.matches(node) && node.machine.as_ref() == Some(to));
         assert!(ready, "{node} does not match");
         let stands = self.cloud.get(&ip).and_then(|read| read.machine.clone());
-        let well = |node: &NodeFacts| self.matches(node) && node.taints.is_empty() && !node.deleting;
+        let lives = |node: &NodeFacts| !node.deleting && !self.dead.contains(&node.name);
+        let well = |node: &NodeFacts| self.matches(node) && node.taints.is_empty() && lives(node);
         let valid = self.nodes.values().any(|node| well(node) && node.machine == stands);
         // The server knows of a move by hand before anything is sent.
         let told = self.pools.get(&pool.name.name).and_then(|pool| pool.status.last_move.as_ref());
@@ -52,6 +53,9 @@ impl World {
     pub(crate) fn check_unassignment(&self, pool: &ObjectRef, ip: Address, from: &MachineId) {
         self.check_pause(pool);
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
+        if self.is_given_back(pool, ip) {
+            return;
+        }
         if let Some(spec) = spec {
             assert!(!used(spec).any(|named| *named == ip.to_string()), "{ip} is used by {pool:?}");
         }

@@ -28,6 +28,7 @@ impl World {
             generation: 1,
             resource_version: self.version.to_string(),
             deleting: false,
+            guarded: false,
             paused: None,
             spec: Ok(spec),
             move_request: None,
@@ -70,6 +71,19 @@ impl World {
         self.observe(Input::Pools(Observed::Apply(pool)));
     }
 
+    /// Somebody deletes a pool: it goes at once unless the finalizer keeps it.
+    pub(crate) fn begin_deletion(&mut self, name: &str) {
+        if !self.pools[name].guarded {
+            return self.delete_pool(name);
+        }
+        self.version += 1;
+        let pool = self.pools.get_mut(name).unwrap();
+        pool.deleting = true;
+        pool.resource_version = self.version.to_string();
+        let seen = Input::Pools(Observed::Apply(pool.clone()));
+        self.observe(seen);
+    }
+
     pub(crate) fn delete_pool(&mut self, name: &str) {
         if let Some(pool) = self.pools.remove(name) {
             self.observe(Input::Pools(Observed::Delete(pool)));
@@ -102,6 +116,7 @@ impl World {
             machine: Some(on),
             ready: ready.into(),
             ready_since_s: None,
+            heartbeat_s: None,
             deleting: false,
             taints: Vec::new(),
             region: Some("nyc3".into()),

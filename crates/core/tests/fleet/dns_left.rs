@@ -8,7 +8,7 @@ use flipop_core::model::spec::RawRecordSet;
 const WWW: &str = "www.example.com";
 
 const ADVICE: &str =
-    "keeps its records, which are not looked after any more; delete them unless somebody uses them";
+    "keeps its records, and FLIPOP no longer manages them; delete them unless clients use them";
 
 type Edit = fn(&mut RawRecordSet);
 
@@ -174,7 +174,7 @@ fn records_that_were_all_removed_are_named_in_a_warning() {
         let records = world.events.iter().filter(|event| event.reason.as_str().starts_with("Records"));
         let told: Vec<_> =
             records.map(|event| (event.warning, event.reason.as_str(), event.message.as_str())).collect();
-        let text = format!("{WWW} has no address any more; these were removed: {named}");
+        let text = format!("{WWW} has no addresses now; FLIPOP deleted {named}");
         assert_eq!(told, [(true, "RecordsRemoved", text.as_str())]);
     }
 }

@@ -39,13 +39,13 @@ fn whose_limit_holds_records_back_and_until_when_is_told_in_one_write() {
             (
                 limited(provider, used_up),
                 format!(
-                    "what is left of the request quota of the token for {provider} is kept for addresses until"
+                    "the token for {provider} has few requests left, and FLIPOP keeps them for addresses until"
                 ),
             ),
         ] {
             let minutes = ends(&world).as_millis().div_ceil(60_000);
             world.run(30);
-            let told = format!("the records are changed later: {says} 00:{minutes:02} UTC");
+            let told = format!("the change of the records waits: {says} 00:{minutes:02} UTC");
             assert_eq!(message(&world), told);
             let writes = world.status_writes;
             world.run(560);
@@ -65,7 +65,10 @@ fn a_refusal_for_excess_without_a_time_is_told_in_the_words_of_the_provider() {
     world.set_node(2, true);
     world.run(12);
     let told = message(&world).to_owned();
-    assert!(told.starts_with("the records are changed later: the provider throttles the token: "), "{told}");
+    assert!(
+        told.starts_with("the change of the records waits: the provider throttles the token: "),
+        "{told}"
+    );
     world.run(120);
     assert_eq!(message(&world), "2 addresses: 203.0.113.1, 203.0.113.2");
 }
@@ -74,6 +77,7 @@ fn a_refusal_for_excess_without_a_time_is_told_in_the_words_of_the_provider() {
 fn a_full_window_of_requests_is_told_without_a_time() {
     let mut world = limited(CLOUDFLARE, |_| RateReport { requests: 5_000, ..RateReport::default() });
     world.run(60);
-    let told = "the records are changed later: the rate limit of the token for cloudflare leaves no request for them yet";
+    let told = "the change of the records waits: the rate limit of the token for cloudflare leaves no request for them \
+                yet";
     assert_eq!(message(&world), told);
 }

@@ -13,7 +13,7 @@ const MARK: &str = "\"heritage=external-dns,external-dns/owner=me\"";
 
 /// Where the condition says that the mark stands.
 fn warned_of(world: &World) -> Option<String> {
-    let (_, place) = condition(world, "set", "ExternalDNS")?.split_once("stands at ")?;
+    let (_, place) = condition(world, "set", "ExternalDNS")?.split_once("has a TXT record at ")?;
     Some(place.split_once(':')?.0.to_owned())
 }
 

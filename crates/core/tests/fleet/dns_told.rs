@@ -34,8 +34,8 @@ fn what_is_published_is_told_and_what_stays_although_nothing_is_to_be() {
     assert_eq!(ready(&world), ("True", "Kept", stays));
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().when_empty = "Delete".into());
     world.run(10);
-    let waits = "no node matches spec.match (of 2 nodes: 2 are not Ready (node-1, node-2)); the records stay for \
-                 now, and go if none matches within 10 min: 203.0.113.1";
+    let waits = "no node matches spec.match (of 2 nodes: 2 are not Ready (node-1, node-2)); the records stay for now \
+                 (FLIPOP deletes them if no node matches within 10 min): 203.0.113.1";
     assert_eq!(ready(&world), ("True", "Kept", waits));
     world.run_while(700, |world| world.dns.emptied.is_empty());
     assert_eq!(world.dns.emptied.len(), 1);

@@ -77,6 +77,10 @@ pub(crate) struct Faults {
     pub(crate) late_polls_ms: u64,
     /// Answers to lists take so much longer than others.
     pub(crate) late_lists_ms: u64,
+    /// How every write of a finalizer fails.
+    pub(crate) finalizers: Option<WriteFailure>,
+    /// Lists of objects fail like this.
+    pub(crate) object_lists: Option<WriteFailure>,
     /// Every read of a node fails like this.
     pub(crate) node_reads: Option<WriteFailure>,
     /// Watches show nothing.
@@ -187,5 +191,5 @@ pub(crate) const OF_DNS: Descriptor = Descriptor {
 };
 
 pub(crate) fn fleet() -> Fleet {
-    Fleet::new(Settings { providers: providers(), epoch_ms: 0 })
+    Fleet::new(Settings { providers: providers(), epoch_ms: 0, own_node: Some("node-of-flipop".into()) })
 }

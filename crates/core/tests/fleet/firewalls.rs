@@ -120,6 +120,27 @@ fn a_port_is_opened_everywhere_before_another_is_closed() {
 }
 
 #[test]
+fn a_port_is_closed_only_when_the_nodes_that_come_are_in() {
+    let mut world = World::walled(1, 12);
+    world.edit("pool", |spec| spec.firewall = opens(&["443", "80"]));
+    world.run(60);
+    let from = world.now;
+    world.edit("pool", |spec| spec.firewall = opens(&["443"]));
+    world.set_node(13, true);
+    world.run(60);
+    assert_eq!(
+        (world.walls.open(1), world.walls.open(13)),
+        (["443".to_owned()].into(), ["443".to_owned()].into())
+    );
+    let at = |what: &str| {
+        let calls = world.calls.iter().filter(|(at, call)| *at >= from && call.starts_with(what));
+        calls.map(|(at, _)| *at).collect::<Vec<Moment>>()
+    };
+    let (put_in, closed) = (at("add members"), at("remove rules"));
+    assert!(put_in.iter().max() < closed.iter().min() && closed.len() == 2, "{put_in:?} {closed:?}");
+}
+
+#[test]
 fn what_others_change_in_ours_is_put_right_within_a_minute() {
     let mut world = World::walled(1, 2);
     world.run(30);

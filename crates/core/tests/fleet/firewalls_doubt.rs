@@ -25,6 +25,26 @@ fn a_machine_that_no_firewall_governs_is_left_open_and_gets_its_address_at_once(
 }
 
 #[test]
+fn a_machine_that_no_firewall_governs_is_judged_once_and_keeps_no_port_open() {
+    let mut world = World::with(1, 2);
+    world.walls.add("base", &[2], &[]);
+    world.edit("pool", |spec| spec.firewall = opens(&["443"]));
+    world.run(30);
+    world.edit("pool", |spec| spec.firewall = opens(&["80"]));
+    world.run(30);
+    let ours = world.walls.ours().next().unwrap();
+    assert_eq!(ours.rules, [rule("80", "0.0.0.0/0")].into(), "the former port is closed");
+    let from = world.now;
+    let mut told = BTreeSet::new();
+    for _ in 0..100 {
+        world.run(1);
+        told.insert(world.condition("FirewallReady"));
+    }
+    assert_eq!(told, [("True".into(), "Applied".into())].into());
+    assert!(world.count(from, "look") <= 3, "no more looks than usual: {}", world.count(from, "look"));
+}
+
+#[test]
 fn an_orphan_of_ours_and_another_pool_s_firewall_cover_nothing() {
     let mut world = World::with(1, 2);
     world.walls.add("flipop-0123abcd-1", &[1], &[]);

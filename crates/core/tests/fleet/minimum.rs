@@ -38,8 +38,8 @@ fn a_pool_is_ready_only_with_as_many_active_addresses_as_it_asks_for() {
     world.set_node(1, false);
     world.set_node(2, false);
     world.run(10);
-    let message = "fewer than spec.minActive (2) are active: 1 of 3 addresses are on matching nodes; no matching node is \
-                   without one";
+    let message = "fewer than spec.minActive (2) are active: 1 of 3 addresses are on matching nodes; no matching node \
+                   waits for one";
     assert_eq!(told(&world, "Ready"), ("False", "BelowMinimum", message));
     world.set_node(2, true);
     world.run(10);

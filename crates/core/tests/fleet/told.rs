@@ -24,10 +24,10 @@ fn events(world: &World, reason: &str) -> usize {
 #[test]
 fn ready_counts_addresses_and_nodes() {
     for (addresses, nodes, without) in [
-        (2, 2, "2 of 2 addresses are on matching nodes; no matching node is without one"),
+        (2, 2, "2 of 2 addresses are on matching nodes; no matching node waits for one"),
         (1, 2, "1 of 1 addresses are on matching nodes; 1 matching node has none"),
         (1, 4, "1 of 1 addresses are on matching nodes; 3 matching nodes have none"),
-        (3, 1, "1 of 3 addresses are on matching nodes; no matching node is without one"),
+        (3, 1, "1 of 3 addresses are on matching nodes; no matching node waits for one"),
     ] {
         let mut world = World::with(addresses, nodes);
         world.run(10);
@@ -161,7 +161,7 @@ fn what_is_pending_for_long_is_told_by_its_own_pool() {
     world.run(5);
     assert_eq!((world.holder(2), told(&world, "Stalled")), (Some(ip(2)), ("", "", "")));
     world.run(400);
-    let message = "pending at the provider for more than 5 min, look at the droplets' actions there: 192.0.2.1 to node-1";
+    let message = "pending at the provider for more than 5 min: 192.0.2.1 to node-1; look at the actions of each droplet there";
     assert_eq!(told(&world, "Stalled"), ("True", "ActionPending", message));
     assert!(world.status("other").conditions.iter().all(|condition| condition.kind != "Stalled"));
     assert_eq!(events(&world, "Stalled"), 1);

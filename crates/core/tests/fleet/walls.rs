@@ -147,13 +147,18 @@ impl World {
             return Err(CallFailure::Fault(fault(kind, false)));
         }
         let all = walls.stale.as_ref().unwrap_or(&walls.all);
+        // The provider says nothing of what it leaves out.
+        let blind = |scope| walls.missing.contains(scope);
         let shown = all.iter().filter(|wall| !walls.hidden.contains(&wall.name)).cloned().map(|mut wall| {
-            if walls.memberless {
+            if walls.memberless || blind("droplet:read") {
                 wall.machines.clear();
+            }
+            if blind("tag:read") {
+                wall.tags.clear();
             }
             wall
         });
-        let existing = machines && walls.missing.is_empty();
+        let existing = machines && !blind("droplet:read");
         let machines = existing.then(|| {
             let nodes = self.nodes.values().filter_map(|node| node.machine.clone());
             nodes.map(|on| (on.clone(), walls.tags.get(&on).cloned().unwrap_or_default())).collect()

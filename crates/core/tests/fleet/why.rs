@@ -126,7 +126,7 @@ fn addresses_that_serve_nowhere_are_told_after_five_seconds_and_no_longer_than_t
     world.run(4);
     assert_eq!(idle(&world), None, "too early");
     world.run(2);
-    let text = "192.0.2.1 stands on node-1, which is not Ready; every matching node has an address";
+    let text = "192.0.2.1 is on node-1, which is not Ready; every matching node has an address";
     assert_eq!(condition(&world, "AddressesIdle"), Some(("True", "NotServing", text)));
     assert_eq!(events(&world, "AddressesIdle"), [(true, text.to_owned())]);
     assert_eq!(condition(&world, "Ready").unwrap().0, "True", "Ready keeps its meaning");

@@ -19,6 +19,7 @@ use flipop_core::model::ids::{ActionId, Address, ObjectRef};
 use flipop_core::model::machine::MachineId;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
+use flipop_core::model::node_check::LeaseFacts;
 use flipop_core::model::node_labels::NodeLabels;
 use flipop_core::records::object::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -75,6 +76,10 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pub(crate) pending: BTreeMap<ActionId, Pending>,
     pub(crate) inputs: Vec<(Moment, Input)>,
+    /// Nodes whose machine is dead, whatever their objects say.
+    pub(crate) dead: BTreeSet<String>,
+    /// Of nodes, as a consistent read finds them.
+    pub(crate) leases: BTreeMap<String, LeaseFacts>,
     running: BTreeSet<WatchKey>,
     /// No watch starts.
     pub(crate) hold_watches: bool,
@@ -123,6 +128,8 @@ impl World {
             faults: Faults::default(),
             pending: BTreeMap::new(),
             inputs: Vec::new(),
+            dead: BTreeSet::new(),
+            leases: BTreeMap::new(),
             running: BTreeSet::new(),
             hold_watches: false,
             unlabelled: 0,
@@ -339,20 +346,9 @@ impl World {
             Effect::Do(Action::WriteStatus { pool, resource_version, status, .. }) => {
                 self.write_status(&pool, &resource_version, *status);
             }
-            Effect::Do(Action::WriteIps { pool, add }) => {
-                self.call("name");
-                if let Some(failure) = self.faults.ips_writes.clone() {
-                    return self.answer(Outcome::IpsWritten { pool: pool.uid, add, result: Err(failure) });
-                }
-                let name = pool.name.name.clone();
-                let seen = self.change_spec(&name, |spec| {
-                    let new = add.iter().map(ToString::to_string);
-                    let new: Vec<String> = new.filter(|ip| !spec.ips.contains(ip)).collect();
-                    spec.ips.extend(new);
-                });
-                self.show(seen);
-                self.answer(Outcome::IpsWritten { pool: pool.uid, add, result: Ok(()) });
-            }
+            Effect::Do(Action::WriteIps { pool, add, remove }) => self.write_ips(pool, add, remove),
+            Effect::Do(Action::WriteFinalizer { pool, present }) => self.write_finalizer(&pool, present),
+            Effect::Do(Action::ListObjects { asked }) => self.list_objects(asked),
             Effect::Do(Action::WriteRecordSetStatus { record_set, resource_version, status, .. }) => {
                 self.write_set_status(&record_set, &resource_version, *status);
             }
@@ -363,10 +359,11 @@ impl World {
                 self.answer(Outcome::NodesCounted(Ok(self.unlabelled)));
             }
             Effect::Do(Action::SweepAnnotations) => self.sweep(),
-            Effect::Do(Action::ReadNode { object, node, asked, nodes, pods }) => {
+            Effect::Do(Action::ReadNode { object, node, asked, nodes, pods, lease }) => {
                 self.call(format!("read {node}"));
                 let result = self.read_node(&node);
-                let read = NodeReading { node, asked, nodes, pods, result };
+                let lease = self.leases.get(&node).filter(|_| lease).cloned();
+                let read = NodeReading { node, asked, nodes, pods, result, lease };
                 self.answer(Outcome::NodeRead { object: object.uid, read: Box::new(read) });
             }
             Effect::Tell(notice) => {
@@ -414,6 +411,7 @@ impl World {
                 self.change(epoch, ip, None);
             }
             addresses::Action::Create { epoch, pool, region } => self.create_checked(epoch, pool, &region),
+            addresses::Action::Delete { epoch, pool, ip } => self.delete_checked(epoch, pool, ip),
         }
     }
 

@@ -10,11 +10,15 @@ use super::pools::{RECORD_SET_KIND, parsed};
 use super::specs::{pool_spec, raw_spec};
 use super::zones::{self, Zone};
 use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::firewalls::spec::FirewallSpec;
 use flipop_core::model::grace;
 use flipop_core::model::matching::Criteria;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+
+/// The firewall that a managed cluster gives its droplets by a tag.
+pub(super) const USERS_FIREWALL: (&str, &str) = ("k8s-worker", "k8s");
 
 /// The region of a pool that names none.
 const DEFAULT_REGION: &str = "nyc3";
@@ -92,6 +96,13 @@ pub(super) fn cast(documents: &[Document]) -> Cast {
         casting.add_record_set(document);
     }
     casting.cast.zones = zones::zones(documents);
+    if pools.iter().any(|(_, spec)| spec.firewall != FirewallSpec::None) {
+        let (name, tag) = USERS_FIREWALL;
+        let note = format!(
+            "the user's own firewall {name} governs every droplet by the tag {tag}, and lets in SSH alone"
+        );
+        casting.cast.notes.push(note);
+    }
     casting.cast
 }
 

@@ -10,6 +10,7 @@ use flipop_core::model::facts::{NodeFacts, Observed, PodFacts, RESERVED_IP_ANNOT
 use flipop_core::model::ids::ObjectName;
 use flipop_core::model::matching::{Criteria, PodStore, verdict};
 use flipop_core::model::mismatch::Mismatch;
+use flipop_core::model::node_labels::LabelKey;
 use flipop_core::model::selector::Selector;
 use flipop_core::model::spec::{Scope, SpecProblem};
 use flipop_sandbox::advice::providers;
@@ -146,7 +147,8 @@ impl Pool {
 
 /// Whether a condition reports trouble. These conditions should be `True`; all others report trouble when they are.
 pub(super) fn is_abnormal(kind: &str, status: &str) -> bool {
-    matches!(kind, "Ready" | "SpecValid" | "ProviderReady" | "RecordSetReady") != (status == "True")
+    matches!(kind, "Ready" | "SpecValid" | "ProviderReady" | "RecordSetReady" | "FirewallReady")
+        != (status == "True")
 }
 
 /// A spec as the operator reads it.
@@ -237,6 +239,13 @@ fn serving(criteria: &Criteria, pods: &[(BTreeMap<String, String>, PodFacts)]) -
 /// The reserved IP in a node's annotation.
 pub(super) fn annotation(node: &Value) -> Option<&str> {
     node.get("metadata")?.get("annotations")?.get(RESERVED_IP_ANNOTATION)?.as_str()
+}
+
+/// The labels of a node that tell of its reserved IP, as `key=value`.
+pub(super) fn ip_labels(node: &Value) -> Vec<String> {
+    let keys = LabelKey::ALL.map(LabelKey::as_str);
+    let ours = labels(node).into_iter().filter(|(key, _)| keys.contains(&key.as_str()));
+    ours.map(|(key, value)| format!("{key}={value}")).collect()
 }
 
 /// Labels of an object.

@@ -156,6 +156,7 @@ fn explain(
         format!("  export KUBECONFIG={kubeconfig}"),
         "  kubectl get fipool -A -w".to_owned(),
         "  kubectl get nodedns -A -o wide".to_owned(),
+        "  kubectl get nodes -L flipop.digitalocean.com/reserved-ip".to_owned(),
         format!("  kubectl drain {node}"),
         format!("  kubectl taint node {node} maintenance=true:NoExecute"),
         format!("  kubectl scale deployment flipop -n {NAMESPACE} --replicas=0"),
@@ -167,9 +168,9 @@ fn explain(
         "type help for what can be done here, such as kill, drain, heal, move; Ctrl-C ends it".to_owned(),
         String::new(),
     ];
-    let grace = grace(documents, node);
+    let (grace, more) = (grace(documents, node), more(documents));
     let (first, last) = lines.split_at(lines.len().saturating_sub(3));
-    for line in first.iter().chain(&grace).chain(last) {
+    for line in first.iter().chain(&grace).chain(&more).chain(last) {
         story.verbatim(line);
     }
 }
@@ -183,12 +184,27 @@ fn grace(documents: &[manifest::Document], node: &str) -> Vec<String> {
         "to see a failure that moves nothing, give these objects a grace, type here".to_owned(),
         format!("`kill {node}`, and within a minute `heal {node}`:"),
     ];
-    for document in objects {
-        let Key { namespace, name } = &document.key;
-        let namespace = if namespace.is_empty() { manifest::DEFAULT_NAMESPACE } else { namespace };
-        let kind = document.kind.to_ascii_lowercase();
-        let patch = r#"{"spec":{"grace":{"nodeSeconds":60}}}"#;
-        lines.push(format!("  kubectl patch {kind} {name} -n {namespace} --type=merge -p '{patch}'"));
-    }
+    let patch = r#"{"spec":{"grace":{"nodeSeconds":60}}}"#;
+    lines.extend(objects.into_iter().map(|document| patching(document, patch)));
     lines
+}
+
+/// How to see labels on the nodes that have an address, and a firewall of the pool.
+fn more(documents: &[manifest::Document]) -> Vec<String> {
+    let Some(pool) = documents.iter().find(|document| document.is(POOL_KIND)) else { return Vec::new() };
+    let firewall =
+        r#"{"spec":{"firewall":{"ports":[{"protocol":"tcp","port":"443"}],"sources":["0.0.0.0/0"]}}}"#;
+    vec![
+        "to see labels on the nodes that have an address, and a firewall that lets traffic in:".to_owned(),
+        patching(pool, r#"{"spec":{"nodeLabels":{"enabled":true}}}"#),
+        patching(pool, firewall),
+    ]
+}
+
+/// The command that changes an object.
+fn patching(document: &manifest::Document, patch: &str) -> String {
+    let Key { namespace, name } = &document.key;
+    let namespace = if namespace.is_empty() { manifest::DEFAULT_NAMESPACE } else { namespace };
+    let kind = document.kind.to_ascii_lowercase();
+    format!("  kubectl patch {kind} {name} -n {namespace} --type=merge -p '{patch}'")
 }

@@ -5,7 +5,7 @@
 
 use super::DemoError;
 use super::access::Access;
-use super::cast::{Address, Cast, Node, Pod};
+use super::cast::{Address, Cast, Node, Pod, USERS_FIREWALL};
 use super::manifest::{DEFAULT_NAMESPACE, Document};
 use super::operators::{Operators, Surroundings};
 use super::sets;
@@ -33,6 +33,9 @@ const SEED: u64 = 20_260_301;
 
 /// About how long `DigitalOcean` takes for a move: long enough to be seen.
 const ACTION_MS: u64 = 900;
+
+/// How long a change of a firewall takes to reach its droplets.
+const FIREWALL_MS: u64 = 500;
 
 /// How long each answer of a provider takes.
 const LATENCY_MS: u64 = 50;
@@ -89,6 +92,7 @@ impl Stage {
         cloud.cloud().add_token(Provider::Cloudflare, TOKEN_NAME, CLOUDFLARE_TOKEN, &["*"]);
         cloud.cloud().tune(|knobs| {
             knobs.action_ms = ACTION_MS;
+            knobs.firewall_ms = FIREWALL_MS;
             knobs.latency_ms = LATENCY_MS;
             knobs.reserved_ip_quota = QUOTA;
         });
@@ -146,6 +150,8 @@ impl Stage {
             self.ensure_namespace(namespace)?;
         }
         sets::create(&self.api, &cast.nodes)?;
+        let (firewall, tag) = USERS_FIREWALL;
+        self.cloud.cloud().add_firewall(firewall, &[], &[tag]);
         for node in &cast.nodes {
             self.add_node(node)?;
         }
@@ -200,6 +206,7 @@ impl Stage {
 
     fn add_node(&mut self, node: &Node) -> Result<(), ScenarioError> {
         let droplet = self.cloud.cloud().add_droplet(&node.name, &node.region);
+        self.cloud.cloud().tag(droplet, &[USERS_FIREWALL.1]);
         self.nodes.insert(droplet, node.name.clone());
         self.planned.push(node.clone());
         let number = u32::try_from(self.nodes.len()).unwrap_or_default();

@@ -6,12 +6,14 @@
 
 mod account;
 mod cluster;
+mod firewalls;
 
 use super::DemoError;
 use super::operators::Ended;
 use super::pools::{Standing, Standings};
 use super::stage::Stage;
 use super::teller::{Line, Teller};
+use flipop_cloud::FirewallView;
 use flipop_core::model::ids::ObjectName;
 use flipop_simulation::news::{Feed, News, What};
 use std::collections::BTreeMap;
@@ -60,6 +62,8 @@ pub(super) struct Story {
     lost: BTreeMap<(ObjectName, String), u64>,
     /// The node that last lost an address from its annotation.
     unannotated: BTreeMap<Ipv4Addr, String>,
+    /// Firewalls as they were last told.
+    firewalls: BTreeMap<String, FirewallView>,
     /// When a pool's record set last changed.
     pub(super) rounds: BTreeMap<ObjectName, u64>,
     /// What the sandbox tells of itself, while somebody listens.
@@ -87,6 +91,7 @@ impl Story {
             standings: Standings::new(),
             lost: BTreeMap::new(),
             unannotated: BTreeMap::new(),
+            firewalls: BTreeMap::new(),
             rounds: BTreeMap::new(),
             heard: None,
             feed,

@@ -42,6 +42,8 @@ pub(super) enum Line {
     Account,
     /// A DNS record.
     Record,
+    /// A firewall in the account.
+    Firewall,
 }
 
 impl Line {
@@ -60,6 +62,7 @@ impl Line {
             Self::Set => ('◇', "set", AnsiColor::Yellow),
             Self::Account => ('→', "account", AnsiColor::Green),
             Self::Record => ('@', "record", AnsiColor::Blue),
+            Self::Firewall => ('▦', "firewall", AnsiColor::Blue),
         }
     }
 }
@@ -181,10 +184,13 @@ mod tests {
     #[test]
     fn each_kind_of_line_has_a_symbol_of_its_own() {
         use Line::{
-            Account, Apply, Done, Event, Match, Node, Pool, Record, Sandbox, Set, Waits, Warning, Wrong,
+            Account, Apply, Done, Event, Firewall, Match, Node, Pool, Record, Sandbox, Set, Waits, Warning,
+            Wrong,
         };
-        let all =
-            [Sandbox, Done, Wrong, Waits, Apply, Warning, Match, Node, Event, Pool, Set, Account, Record];
+        let all = [
+            Sandbox, Done, Wrong, Waits, Apply, Warning, Match, Node, Event, Pool, Set, Account, Record,
+            Firewall,
+        ];
         let mut symbols: Vec<char> = all.iter().map(|line| line.look().0).collect();
         symbols.sort_unstable();
         symbols.dedup();

@@ -159,6 +159,32 @@ fn a_pool_that_asks_for_no_pods_keeps_its_address_while_a_kubelet_restarts_and_i
 }
 
 #[test]
+fn labels_go_before_the_address_moves_and_the_ports_of_a_pool_are_opened_before_it_arrives() {
+    let run = run_file(
+        "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: FloatingIPPool\nmetadata: {name: p}\nspec:\n  \
+         provider: digitalocean\n  ips: [198.51.100.7]\n  match: {nodeLabel: a=b}\n  nodeLabels: {enabled: true}\n  \
+         firewall:\n    ports: [{protocol: tcp, port: \"443\"}]\n    sources: [0.0.0.0/0]\n",
+    );
+    assert_eq!(run.code, Some(0), "{}\n{}", run.out, run.err);
+    run.assert_says(&["the user's own firewall k8s-worker governs every droplet"]);
+    run.assert_says(&["firewall", "-1 takes in b-1, b-2"]);
+    let at = |parts: &[&str]| run.out.lines().position(|line| parts.iter().all(|part| line.contains(part)));
+    let opened = at(&["firewall", "flipop-", "-1 opens tcp 443 for 0.0.0.0/0"]);
+    assert!(
+        opened.is_some() && opened < at(&["account", "198.51.100.7 begins to move to b-1"]),
+        "{}",
+        run.out
+    );
+    let drained = at(&["DRAIN"]).unwrap();
+    let after: Vec<&str> = run.out.lines().skip(drained).collect();
+    let line = |part: &str| after.iter().position(|line| line.contains(part));
+    let gone = line("loses its labels flipop.digitalocean.com/reserved-ip=198.51.100.7");
+    let (moves, labelled) = (line("198.51.100.7 begins to move from"), line("is labelled"));
+    assert!(gone.is_some() && gone < moves && moves < labelled, "{}", run.out);
+    run.assert_consistent();
+}
+
+#[test]
 fn a_spec_that_cannot_work_ends_with_the_operators_reason() {
     for (old, new, reason) in [
         ("tier > 2", "tier > many", "spec.match.nodeLabel: not a label selector"),

@@ -165,6 +165,34 @@ fn the_printed_commands_give_a_grace_that_spares_a_node_that_is_healed() {
 }
 
 #[test]
+fn the_printed_commands_label_the_nodes_that_have_an_address_and_open_their_ports() {
+    if !has_kubectl() {
+        println!("skipped: no kubectl on PATH");
+        return;
+    }
+    let server = typed_to();
+    let path = server.wait(&["kubeconfig: "]);
+    let config = PathBuf::from(path.trim_start_matches("kubeconfig: "));
+    let commands = [
+        server.wait(&["kubectl patch floatingippool ingress-pool -n default", "nodeLabels"]),
+        server.wait(&["kubectl patch floatingippool ingress-pool -n default", "firewall"]),
+    ];
+    server.wait(&["pool", "default/ingress-pool Ready=True"]);
+    for command in commands {
+        let mut words: Vec<&str> = command.split_whitespace().skip(1).collect();
+        let change = words.pop().unwrap().trim_matches('\'');
+        kubectl_says(&config, &[words.as_slice(), &[change]].concat());
+    }
+    server.wait(&["node", "edge-1 is labelled flipop.digitalocean.com/reserved-ip=203.0.113.10"]);
+    server.wait(&["firewall", "flipop-", "-1 opens tcp 443 for 0.0.0.0/0"]);
+    let shown = kubectl_says(&config, &["get", "nodes", "-L", "flipop.digitalocean.com/reserved-ip"]);
+    let with_address = |line: &&str| line.split_whitespace().last() == Some("203.0.113.10");
+    let nodes: Vec<&str> =
+        shown.lines().filter(with_address).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(nodes, ["edge-1"], "{shown}");
+}
+
+#[test]
 fn an_operator_that_loses_its_lease_is_started_anew_and_leads_again() {
     let mut server = typed_to();
     server.wait(&["pool", "default/game-servers Ready=True"]);

@@ -121,7 +121,14 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::Cut { for_ms, .. }
         | Act::Lag { for_ms, .. } => Some((None, for_ms + AFTERMATH_MS)),
         Act::CutWatches { .. } | Act::Compact => Some((None, AFTERMATH_MS)),
-        Act::AddNode { .. }
+        // What people take from firewalls is seen at the next look, and may close what an assignment waits for.
+        Act::DropFirewall { .. }
+        | Act::SetTag { .. }
+        | Act::EditFirewalls { .. }
+        | Act::DropFirewallsOf { .. } => Some((account, BY_HAND_MS)),
+        Act::AddFirewall { .. }
+        | Act::FirewallTime { .. }
+        | Act::AddNode { .. }
         | Act::DeleteNode { .. }
         | Act::SetReady { .. }
         | Act::Drain { .. }
@@ -130,6 +137,7 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::DeletePod { .. }
         | Act::SetPodReady { .. }
         | Act::LoseContact { .. }
+        | Act::Die { .. }
         | Act::SetTaint { .. }
         | Act::Create { .. }
         | Act::Edit { .. }

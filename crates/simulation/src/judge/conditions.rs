@@ -14,8 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 /// Conditions about troubles that no plan makes permanent.
-const OVER: [&str; 6] =
-    ["ProviderReady", "Stalled", "WatchFailing", "AnnotationsDenied", "WriteDenied", "CRDsOutdated"];
+const OVER: [&str; 7] = [
+    "ProviderReady",
+    "Stalled",
+    "WatchFailing",
+    "AnnotationsDenied",
+    "WriteDenied",
+    "CRDsOutdated",
+    // A node that serves nothing is checked every 10 s, and ten checks in a row have to pass.
+    "ChecksDoubted",
+];
 
 const ASSIGNING: &str = r#"("False", "Assigning")"#;
 const ADDRESS_CLAIMED: &str = r#"("False", "AddressClaimed")"#;
@@ -67,7 +75,7 @@ pub(super) fn is_trouble(condition: &Value) -> bool {
     let (kind, status) = (text(condition, "/type"), text(condition, "/status"));
     match kind {
         "Ready" | "RecordSetReady" => false,
-        "SpecValid" | "ProviderReady" => status == "False",
+        "SpecValid" | "ProviderReady" | "FirewallReady" => status == "False",
         _ => status == "True",
     }
 }

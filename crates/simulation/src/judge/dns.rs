@@ -3,7 +3,8 @@
 //! I4: a set is never emptied by accident and holds only addresses that belong to it. Every other record stays as it
 //! was.
 
-use super::truth::{Node, Pool, Since, Truth};
+use super::since::Since;
+use super::truth::{Node, Pool, Truth};
 use super::validity::{self, Reach, text};
 use crate::scene::{CLOUDFLARE_ZONE, ZONE};
 use flipop_cloud::{Cloud, IpView, Plan, Provider, RecordView};

@@ -17,6 +17,7 @@ pub(super) struct Reads {
     /// Whether the token is proved to see droplets: by an address that shows one, or by a list of droplets.
     droplets: bool,
     records: BTreeSet<Provider>,
+    firewalls: bool,
 }
 
 impl Reads {
@@ -41,7 +42,10 @@ impl Reads {
                 self.addresses = true;
                 self.droplets |= shows;
             }
-            Kind::Read => self.droplets |= facts.what == "ListDroplets",
+            Kind::Read => {
+                self.droplets |= facts.what == "ListDroplets";
+                self.firewalls |= facts.what == "ListFirewalls";
+            }
             Kind::ReadRecords => self.records.extend(facts.account),
             Kind::Lease { .. }
             | Kind::Event
@@ -50,7 +54,9 @@ impl Reads {
             | Kind::Assign { .. }
             | Kind::Unassign { .. }
             | Kind::CreateIp
-            | Kind::Record => {}
+            | Kind::DeleteIp { .. }
+            | Kind::Record
+            | Kind::Firewall => {}
         }
     }
 
@@ -59,9 +65,14 @@ impl Reads {
         let listed = |resource: &str| self.complete.contains(resource);
         let (nodes, addresses, records) = match &facts.kind {
             Kind::Assign { .. } | Kind::Unassign { .. } => (true, true, false),
-            Kind::CreateIp => (false, true, false),
+            Kind::CreateIp | Kind::DeleteIp { .. } => (false, true, false),
             // DNS needs no account of addresses.
             Kind::Record => (true, false, true),
+            // A machine that would be isolated is taken out whatever else is known.
+            Kind::Firewall => {
+                let acts = !facts.what.starts_with("RemoveFirewallDroplets");
+                (acts, acts, false)
+            }
             Kind::Lease { .. }
             | Kind::Event
             | Kind::List { .. }
@@ -81,6 +92,7 @@ impl Reads {
             ("addresses", !addresses || self.addresses),
             ("a droplet", !addresses || self.droplets),
             ("records", !records || records_read),
+            ("firewalls", facts.kind != Kind::Firewall || self.firewalls),
         ]
         .into_iter()
         .filter_map(|(what, known)| (!known).then_some(what))
@@ -100,6 +112,8 @@ impl Judge {
             }
             Kind::Record => pools.clone().next().is_some() && pools.clone().all(Pool::asks_for_pods),
             Kind::CreateIp
+            | Kind::DeleteIp { .. }
+            | Kind::Firewall
             | Kind::Lease { .. }
             | Kind::Event
             | Kind::List { .. }

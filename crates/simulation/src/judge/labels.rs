@@ -1,9 +1,81 @@
-//! In the end a node carries the labels of `spec.nodeLabels` exactly where the pool of its annotation asks for them.
+//! I1 of labels: they go before the address does. In the end a node carries the labels of `spec.nodeLabels` exactly where
+//! the pool of its annotation asks for them.
 
-use super::Judge;
 use super::truth::{Node, Pool};
 use super::untouched::LABELS;
+use super::{Judge, Process};
+use crate::facts::{Facts, Kind};
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// A move waits so long for the answer to the removal, less what clocks of processes begin at fractions of.
+const WAIT_MS: u64 = 498;
+
+/// When each process last asked for the removal of labels, by the node, and when that ended.
+#[derive(Debug, Default)]
+pub(super) struct Removals(BTreeMap<(Process, String), Removal>);
+
+#[derive(Debug)]
+struct Removal {
+    sent_ms: u64,
+    seq: u64,
+    ended: bool,
+}
+
+impl Removals {
+    /// A process sends a call.
+    pub(super) fn sent(&mut self, now_ms: u64, seq: u64, process: Process, facts: &Facts) {
+        let [_, ip, ..] = LABELS;
+        let removes = || facts.scope.replace(' ', "").contains(&format!("\"{ip}\":null"));
+        if let Some(node) = facts.what.strip_prefix("PATCH nodes ").filter(|_| removes()) {
+            let removal = Removal { sent_ms: now_ms, seq, ended: false };
+            self.0.insert((process, node.to_owned()), removal);
+        }
+    }
+
+    /// A call is over for its process.
+    pub(super) fn ended(&mut self, seq: u64) {
+        self.0.values_mut().filter(|removal| removal.seq == seq).for_each(|removal| removal.ended = true);
+    }
+}
+
+impl Judge {
+    /// While a node that is well carries labels that name an address, the address moves elsewhere only after their removal
+    /// was asked for and answered, or 500 ms later.
+    pub(super) fn check_labels(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        let Kind::Assign { ip, droplet } = facts.kind else { return };
+        let from_ms = self.blindness.since(now_ms);
+        if !self.truth.owner(ip).is_some_and(|pool| asks(pool, "enabled") && !pool.is_frozen()) {
+            return;
+        }
+        let former = self.former.iter().filter(|(until_ms, pool)| *until_ms >= from_ms && pool.held(ip));
+        if !former.map(|(_, pool)| pool).all(|pool| asks(pool, "enabled")) {
+            return;
+        }
+        let labelled: Vec<&Node> = self
+            .truth
+            .nodes
+            .values()
+            .filter(|node| node.droplet != Some(droplet) && bears(node, ip))
+            .collect();
+        let hasty = labelled.into_iter().find(|node| {
+            // Whoever has not seen this yet need not wait.
+            let mut lately = self.truth.nodes_since(from_ms).filter(|was| was.uid == node.uid);
+            let well = lately.all(|was| bears(was, ip) && was.is_well());
+            let removal = self.removals.0.get(&(process, node.name.clone()));
+            let waited = removal.is_some_and(|of| of.ended || of.sent_ms + WAIT_MS <= now_ms);
+            well && !waited
+        });
+        if let Some(name) = hasty.map(|node| node.name.clone()) {
+            self.blame(now_ms, "I1", format!("{process} moves {ip}, and {name} is still labelled with it"));
+        }
+    }
+}
+
+fn bears(node: &Node, ip: Ipv4Addr) -> bool {
+    let [_, key, ..] = LABELS;
+    node.labels.get(key).is_some_and(|value| *value == ip.to_string())
+}
 
 /// What is wrong with the labels of nodes. That their annotations are right is judged elsewhere.
 pub(super) fn check(judge: &Judge, all: &mut Vec<String>) {

@@ -44,12 +44,14 @@ struct Load {
 enum Right {
     Move,
     Create,
+    Delete,
 }
 
 fn right(facts: &Facts) -> Option<Right> {
     match facts.kind {
         Kind::Assign { .. } | Kind::Unassign { .. } => Some(Right::Move),
         Kind::CreateIp => Some(Right::Create),
+        Kind::DeleteIp { .. } => Some(Right::Delete),
         Kind::Lease { .. }
         | Kind::Event
         | Kind::List { .. }
@@ -58,7 +60,8 @@ fn right(facts: &Facts) -> Option<Right> {
         | Kind::Read
         | Kind::Write { .. }
         | Kind::ListIps
-        | Kind::Record => None,
+        | Kind::Record
+        | Kind::Firewall => None,
     }
 }
 
@@ -94,7 +97,9 @@ fn is_scheduled(facts: &Facts) -> bool {
         | Kind::Assign { .. }
         | Kind::Unassign { .. }
         | Kind::CreateIp
-        | Kind::Record => true,
+        | Kind::DeleteIp { .. }
+        | Kind::Record
+        | Kind::Firewall => true,
         // The lease and Events have their own rhythm, and reads serve several purposes.
         Kind::Lease { .. } | Kind::Event | Kind::Read | Kind::ReadRecords | Kind::ListIps => false,
     }

@@ -3,17 +3,24 @@
 //! The judge sees what crosses the seams (calls, answers, changes of the cluster and of the account) and the truth of
 //! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
 //! I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's, I13 no act
-//! within grace, I14 a pause holds, I15 a move that is asked for is made once.
+//! within grace, I14 a pause holds, I15 a move that is asked for is made once, I16 no move rests on a check without its
+//! evidence, I18 only what was bought and is nobody's is deleted, I19 ports of firewalls.
 
 pub(super) mod blindness;
 mod calm;
 mod conditions;
 pub(super) mod dns;
+mod evidence;
+mod firewalls;
+#[cfg(test)]
+mod firewalls_tests;
 mod grace;
 #[cfg(test)]
 mod grace_tests;
 mod knowledge;
 mod labels;
+#[cfg(test)]
+mod labels_tests;
 mod limits;
 mod load;
 mod moves;
@@ -29,11 +36,15 @@ mod pauses_tests;
 mod purchases;
 #[cfg(test)]
 mod purchases_tests;
+mod reclaim;
+#[cfg(test)]
+mod reclaim_tests;
 mod requests;
 #[cfg(test)]
 mod requests_tests;
 mod selector;
 pub(super) mod settled;
+mod since;
 mod statuses;
 #[cfg(test)]
 mod statuses_tests;
@@ -50,8 +61,11 @@ mod validity;
 use self::blindness::Blindness;
 use self::calm::Calm;
 use self::dns::{Site, Wishes};
+use self::evidence::Evidence;
+use self::firewalls::Walls;
 use self::grace::Graces;
 use self::knowledge::Reads;
+use self::labels::Removals;
 use self::load::Loads;
 use self::pauses::Pauses;
 use self::requests::Requests;
@@ -175,6 +189,9 @@ pub(super) struct Judge {
     tellings: Tellings,
     calm: Calm,
     graces: Graces,
+    walls: Walls,
+    removals: Removals,
+    evidence: Evidence,
     /// Objects as they were, and until when.
     former: Vec<(u64, Pool)>,
     /// Processes that were told to end.
@@ -194,6 +211,9 @@ impl Judge {
             tellings: Tellings::default(),
             calm: blindness.calm.clone(),
             graces: Graces::default(),
+            walls: Walls::default(),
+            removals: Removals::default(),
+            evidence: Evidence::default(),
             former: Vec::new(),
             ending: BTreeSet::new(),
             looked: (0, true),
@@ -224,9 +244,7 @@ impl Judge {
 
     /// A process sends a call: the last code of ours has let it pass.
     pub(super) fn sent(&mut self, now_ms: u64, seq: u64, process: Process, facts: &Facts, body: &[u8]) {
-        if self.secrets.iter().any(|secret| contains(body, secret.as_bytes())) {
-            self.blame(now_ms, "I10", format!("{process} sends the token in a body: {}", facts.what));
-        }
+        self.check_secrets(now_ms, process, facts, body);
         self.look_for_work(now_ms);
         self.requests.calls(process, now_ms);
         if facts.mutates() {
@@ -243,8 +261,12 @@ impl Judge {
             // Also one that is refused, or that changes nothing: at rest none is sent.
             self.last_write_ms = now_ms;
         }
+        self.removals.sent(now_ms, seq, process, facts);
+        self.check_labels(now_ms, process, facts);
+        self.check_gate(now_ms, facts);
         self.check_move(now_ms, process, facts);
         self.check_pause(now_ms, process, facts);
+        self.check_deletion(now_ms, process, facts);
         self.open.insert(seq, Open { process, facts: facts.clone(), sent_ms: now_ms });
     }
 
@@ -255,6 +277,7 @@ impl Judge {
 
     /// A call ended for its process; `None`: it gave up, or died.
     pub(super) fn ended(&mut self, now_ms: u64, seq: u64, ending: Option<Ending>) {
+        self.removals.ended(seq);
         let Some(open) = self.open.remove(&seq) else { return };
         let known = self.known.entry(open.process).or_default();
         let permit_ends_ms = known.permit_ends_ms.unwrap_or_default();
@@ -295,7 +318,9 @@ impl Judge {
             | Kind::Assign { .. }
             | Kind::Unassign { .. }
             | Kind::CreateIp
-            | Kind::Record => {}
+            | Kind::DeleteIp { .. }
+            | Kind::Record
+            | Kind::Firewall => {}
         }
     }
 
@@ -313,6 +338,9 @@ impl Judge {
     pub(super) fn changed(&mut self, now_ms: u64, change: &Change) {
         let ours = change.manager == MANAGER;
         let kind = change.storage.plural.as_str();
+        if self.evidence.hears(kind, change, now_ms) {
+            return;
+        }
         if ours && kind != "leases" {
             self.last_write_ms = now_ms;
             self.tally.writes += usize::from(kind != "events");
@@ -351,6 +379,7 @@ impl Judge {
                 self.known.values_mut().for_each(|known| known.loads.renewed());
             }
             self.note_lacks();
+            self.note_asked(now_ms);
             self.sites.extend(dns::sites(&self.truth));
             self.look(now_ms);
             self.look_at_failures(now_ms, ours);
@@ -401,6 +430,11 @@ impl Judge {
                     self.blame(now_ms, "I5", text);
                 }
             }
+            ChangeKind::IpReleased(ip) if by_operator => {
+                // It does not count against what may be bought any more.
+                self.created.remove(ip);
+                self.tally.deletes += 1;
+            }
             ChangeKind::IpReleased(ip) => {
                 self.deleted += 1;
                 // It is held for what it was until the account is read again.
@@ -411,7 +445,9 @@ impl Judge {
                 if by_operator {
                     let new =
                         (*verb != RecordVerb::Deleted && replaced.as_ref() != Some(data)).then_some(data);
-                    self.check_record(now_ms, &site, rtype, new.map(String::as_str));
+                    let withdrawn = *verb == RecordVerb::Deleted && self.is_given_back(now_ms, data);
+                    let rtype = rtype.as_str();
+                    self.check_record(now_ms, (&site, rtype), new.map(String::as_str), withdrawn);
                     let added = new.filter(|_| replaced.is_none()).map(String::as_str);
                     self.check_pause_of_record(now_ms, &site, added);
                     let old = if *verb == RecordVerb::Deleted { Some(data) } else { replaced.as_ref() };
@@ -423,12 +459,15 @@ impl Judge {
                     self.others_wrote(now_ms, (rtype == "A").then_some(site));
                 }
             }
-            ChangeKind::Assigned { .. } | ChangeKind::Unassigned { .. } | ChangeKind::DropletDestroyed(_) => {
+            ChangeKind::Assigned { ip, droplet, from } => {
+                self.note_place(now_ms, *ip, *from, Some(*droplet));
             }
+            ChangeKind::Unassigned { ip, from } => self.note_place(now_ms, *ip, Some(*from), None),
+            ChangeKind::DropletDestroyed(_) => {}
+            ChangeKind::Firewall(id) => return self.firewall_changed(now_ms, id, by_operator),
             ChangeKind::IpReserved(_)
             | ChangeKind::AssignStarted { .. }
             | ChangeKind::ActionErrored(_)
-            | ChangeKind::Firewall(_)
             | ChangeKind::DropletAdded(_) => return,
         }
         self.look(now_ms);
@@ -446,7 +485,9 @@ impl Judge {
             }
             Kind::Unassign { .. } => self.tally.unassigns += 1,
             Kind::Record => self.tally.records += 1,
+            Kind::Firewall => self.tally.firewalls += 1,
             Kind::CreateIp
+            | Kind::DeleteIp { .. }
             | Kind::Lease { .. }
             | Kind::Event
             | Kind::List { .. }
@@ -473,8 +514,4 @@ impl Judge {
 /// How many specs an object has had after a change.
 fn generation(change: &Change) -> Option<i64> {
     change.after.as_deref()?.pointer("/metadata/generation")?.as_i64()
-}
-
-fn contains(haystack: &[u8], needle: &[u8]) -> bool {
-    haystack.windows(needle.len()).any(|window| window == needle)
 }

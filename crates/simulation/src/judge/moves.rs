@@ -43,7 +43,7 @@ impl Judge {
             && self.matched_before(ip, old, from_ms).all(|matched| matched)
             && !self.asked(now_ms, process, (ip, droplet))
         {
-            self.blame(now_ms, "I1", format!("{process} takes {ip} off {old}, which matches"));
+            self.check_evidence(now_ms, process, &owners, &ip.to_string(), old);
         }
     }
 
@@ -66,6 +66,9 @@ impl Judge {
                 "I1",
                 format!("{process} unassigns {ip}, which no pool held and uses no more"),
             );
+            return;
+        }
+        if pools().any(|pool| pool.gives_back(ip)) {
             return;
         }
         let Some(droplet) = self.cloud.ip(ip).and_then(|view| view.droplet) else { return };

@@ -5,7 +5,7 @@
 use super::dns::{self, Site};
 use super::supply;
 use super::truth::Pool;
-use super::{EDITED_MS, Judge};
+use super::{EDITED_MS, Judge, firewalls};
 use flipop_cloud::{IpView, Provider, RecordView};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -38,6 +38,7 @@ impl Judge {
             let rests = |pool: &Pool| {
                 self.pauses.rests(true, &pool.name, now_ms)
                     || self.graces.is_open(&pool.uid, &self.blindness, now_ms)
+                    || firewalls::opens(pool)
             };
             waits.extend(
                 supply::waits(&self.truth, &ips, rests)
@@ -65,8 +66,14 @@ impl Judge {
     }
 
     /// I4: only address records of names that objects want are changed, they hold only addresses that belong there, and
-    /// no name is emptied that has nodes or is to be kept.
-    pub(super) fn check_record(&mut self, now_ms: u64, site: &Site, rtype: &str, new: Option<&str>) {
+    /// no name is emptied that has nodes or is to be kept. `withdrawn`: the address is about to be deleted.
+    pub(super) fn check_record(
+        &mut self,
+        now_ms: u64,
+        (site, rtype): (&Site, &str),
+        new: Option<&str>,
+        withdrawn: bool,
+    ) {
         if rtype != "A" || !self.sites.contains(site) {
             self.blame(now_ms, "I4", format!("a {rtype} record of {} was touched", site.1));
             return;
@@ -77,7 +84,7 @@ impl Judge {
         let empty = self.cloud.a_records(site.0, zone, &site.1).is_empty();
         // Where others wrote, the operator may trust its own last round until it looks again.
         let edited = self.touched.get(site).is_some_and(|at| now_ms.saturating_sub(*at) <= EDITED_MS);
-        if empty && !edited && !self.wishes.went(site, from_ms) {
+        if empty && !edited && !withdrawn && !self.wishes.went(site, from_ms) {
             self.blame(now_ms, "I4", format!("{} was emptied", site.1));
         }
         // An address that others moved may still count as active at any name of its pool.

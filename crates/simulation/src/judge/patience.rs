@@ -36,6 +36,13 @@ const UNAUTHORISED_MS: u64 = 66_000;
 /// After a pause the account is listed. The records are read, twice if some are to be deleted.
 const RESUMED_MS: u64 = 35_000;
 
+/// A node leaves firewalls after a minute. What people did to firewalls is seen within 50 s and again 5 s later, a lost
+/// creation is settled by two lists 30 s apart, and each change is followed by a look.
+const FIREWALLS_MS: u64 = 180_000;
+
+/// Ten checks in a row, one every 10 s, end a doubt of checks. The first one may have begun just before.
+const CHECKS_MS: u64 = 115_000;
+
 /// Retries may come up to a tenth later.
 const JITTER: u64 = 10;
 
@@ -77,6 +84,27 @@ pub(crate) struct Patience {
     cool_off_ms: u64,
     /// The longest graces and recovery times.
     grace_ms: u64,
+    /// What clients may remember of an address that is given back.
+    forget_ms: u64,
+    /// Firewalls, where a pool asks for some.
+    firewalls_ms: u64,
+    /// Doubts of checks, where machines or the ways to them ail.
+    checks_ms: u64,
+}
+
+/// For how long clients may remember an address: an hour where nobody saw the TTL of its record, and the last looks take
+/// a while.
+const FORGET_RECORDS_MS: u64 = 3_600_000 + 120_000;
+
+/// The same for a plan.
+fn forget_ms(plan: &Plan) -> u64 {
+    let gives_back = plan.steps.iter().any(|step| match &step.act {
+        Act::Create { spec, .. } | Act::Edit { spec, .. } => {
+            spec.get("reclaimPolicy").and_then(Value::as_str) == Some("Delete")
+        }
+        _ => false,
+    });
+    if gives_back { FORGET_RECORDS_MS } else { 0 }
 }
 
 impl Patience {
@@ -100,17 +128,24 @@ impl Patience {
         all.blind_ms = Blindness::of(plan).over_ms(plan.end_ms).saturating_sub(plan.end_ms);
         all.cool_off_ms = cool_off_ms(plan);
         all.grace_ms = grace_ms(plan);
+        all.forget_ms = forget_ms(plan);
+        let asked = specs(plan).any(|spec| spec.get("firewall").is_some());
+        all.firewalls_ms = if asked { FIREWALLS_MS } else { 0 };
+        all.checks_ms = if plan.machines.ailments.is_empty() { 0 } else { CHECKS_MS };
         all
     }
 
     /// From the end of the plan to the time by which everything must be right.
     pub(crate) fn right_ms(&self) -> u64 {
         let Self { blind_ms, account_ms, fast, slow, unauthorised_ms, told_ms, .. } = *self;
-        let Self { takeover_ms, purchase_ms, cool_off_ms, grace_ms, .. } = *self;
+        let Self { takeover_ms, purchase_ms, cool_off_ms, grace_ms, forget_ms, .. } = *self;
+        let Self { firewalls_ms, checks_ms, .. } = *self;
         let fast_ms = if fast.1 > 0 { wait_ms(&FAST_S, fast.0, fast.1) } else { 0 };
         let slow_ms = if slow.1 > 0 { wait_ms(&SLOW_S, slow.0, slow.1) } else { 0 };
         let waits = [fast_ms, slow_ms, unauthorised_ms, told_ms].into_iter().max().unwrap_or_default();
-        PLAIN_MS + blind_ms + account_ms + waits + takeover_ms + purchase_ms + cool_off_ms + grace_ms
+        let rest_ms =
+            takeover_ms + purchase_ms + cool_off_ms + grace_ms + forget_ms + firewalls_ms + checks_ms;
+        PLAIN_MS + blind_ms + account_ms + waits + rest_ms
     }
 
     /// From the end of the plan to the time after which no outdated state can matter.
@@ -178,8 +213,15 @@ impl Patience {
             | Act::DeletePod { .. }
             | Act::SetPodReady { .. }
             | Act::LoseContact { .. }
+            | Act::Die { .. }
             | Act::SetTaint { .. }
             | Act::AddIp { .. }
+            | Act::AddFirewall { .. }
+            | Act::DropFirewall { .. }
+            | Act::SetTag { .. }
+            | Act::EditFirewalls { .. }
+            | Act::DropFirewallsOf { .. }
+            | Act::FirewallTime { .. }
             | Act::Edit { .. }
             | Act::Delete { .. }
             | Act::RevertIps { .. }

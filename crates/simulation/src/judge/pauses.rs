@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 /// The annotation that pauses an object.
 pub(crate) const ANNOTATION: &str = "flipop.digitalocean.com/paused";
 
-const POOLS: &str = "floatingippools";
+pub(super) const POOLS: &str = "floatingippools";
 const RECORD_SETS: &str = "nodednsrecordsets";
 
 /// From the sending of a call to its effect.
@@ -75,7 +75,7 @@ impl Pauses {
     }
 
     /// Since when an object is paused, if it was paused all the time since `from_ms`.
-    fn held(&self, kind: &str, name: &str, from_ms: u64) -> Option<u64> {
+    pub(super) fn held(&self, kind: &str, name: &str, from_ms: u64) -> Option<u64> {
         let pause = self.of(kind, name)?;
         (pause.to_ms.is_none() && pause.from_ms <= from_ms).then_some(pause.from_ms)
     }
@@ -115,7 +115,7 @@ impl Judge {
                 }
                 !owners.is_empty() && owners.iter().all(held)
             }
-            Kind::Unassign { ip } => {
+            Kind::Unassign { ip } | Kind::DeleteIp { ip } => {
                 let mut holders = self.truth.pools.values().filter(|pool| pool.held(ip)).peekable();
                 holders.peek().is_some() && holders.all(|pool| held(&pool.name))
             }
@@ -133,7 +133,8 @@ impl Judge {
             | Kind::ReadRecords
             | Kind::Write { .. }
             | Kind::ListIps
-            | Kind::Record => false,
+            | Kind::Record
+            | Kind::Firewall => false,
         };
         if begins {
             self.blame(now_ms, "I14", format!("{process} starts {:?} for a paused pool", facts.what));

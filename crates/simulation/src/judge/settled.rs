@@ -7,8 +7,9 @@ use super::dns;
 use super::requests;
 use super::supply;
 use super::truth::{Node, Pool, Truth};
+use super::untouched::LABELS;
 use super::validity::text;
-use super::{Judge, labels};
+use super::{Judge, firewalls, labels};
 use crate::scene::REGION;
 use flipop_cloud::{Cloud, IpView, Provider, RecordView};
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,7 +151,9 @@ pub(crate) fn complaints(
     }
     check_annotations(judge, ips, &mut all);
     labels::check(judge, &mut all);
+    firewalls::check(judge, &mut all);
     check_created(judge, ips, &mut all);
+    check_given_back(judge, ips, &mut all);
     check_gone(&judge.truth, ips, &mut all);
     check_foreign(judge, foreign, records, &mut all);
     let views: Vec<IpView> = ips.values().cloned().collect();
@@ -211,6 +214,24 @@ pub(super) fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all
     }
 }
 
+/// What a pool gives back is gone and forgotten, or a condition says why not.
+pub(super) fn check_given_back(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
+    for pool in judge.truth.pools.values().filter(|pool| pool.deleting || !pool.is_frozen()) {
+        if pool.condition("ReclaimBlocked").is_some() {
+            continue;
+        }
+        if pool.deleting {
+            all.push(format!("{}: it is being deleted and is still there", pool.name));
+        }
+        for ip in ips.keys().filter(|ip| pool.gives_back(**ip)) {
+            all.push(format!("{}: {ip} is to be given back and is still there", pool.name));
+        }
+        if pool.condition("Reclaiming").is_some() {
+            all.push(format!("{}: it still gives something back", pool.name));
+        }
+    }
+}
+
 /// A created address that the account has no more is forgotten, as soon as another that pools name is there: where none
 /// is, its absence says nothing.
 pub(super) fn check_gone(truth: &Truth, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
@@ -256,13 +277,21 @@ pub(crate) fn summary(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>) -> Vec<St
         lines.push(format!("pool {}: {} addresses {states:?}", pool.name, pool.used().len()));
     }
     lines.push(format!("account: {} addresses", ips.len()));
-    let mut nodes: BTreeMap<(bool, bool), usize> = BTreeMap::new();
+    let mut nodes: BTreeMap<(bool, bool, usize), usize> = BTreeMap::new();
     for node in judge.truth.nodes.values() {
         let holds = ips.values().any(|view| view.droplet.is_some() && view.droplet == node.droplet);
-        *nodes.entry((holds, node.annotation.is_some())).or_default() += 1;
+        let labels = LABELS.iter().filter(|key| node.labels.contains_key(**key)).count();
+        *nodes.entry((holds, node.annotation.is_some(), labels)).or_default() += 1;
     }
-    for ((holds, annotated), count) in nodes {
-        lines.push(format!("{count} nodes: with an address {holds}, annotated {annotated}"));
+    for ((holds, annotated, labels), count) in nodes {
+        lines.push(format!("{count} nodes: with an address {holds}, annotated {annotated}, {labels} labels"));
+    }
+    for firewall in judge.cloud.firewalls() {
+        lines.push(format!(
+            "a firewall of {} droplets that lets in {:?}",
+            firewall.droplets.len(),
+            firewall.inbound
+        ));
     }
     // How many, not which: those that are bought are others in each run. Names that are asked for no more stay as
     // they are, complete or not.

@@ -8,6 +8,8 @@ use std::net::Ipv4Addr;
 pub struct Tally {
     /// Addresses bought.
     pub creates: usize,
+    /// Addresses deleted.
+    pub deletes: usize,
     /// Assignments that the provider accepted, by address.
     pub assigns: BTreeMap<Ipv4Addr, usize>,
     /// Unassignments that the provider accepted.
@@ -20,10 +22,14 @@ pub struct Tally {
     pub events: usize,
     /// Changes of DNS records.
     pub records: usize,
+    /// Changes of firewalls that the provider accepted.
+    pub firewalls: usize,
     /// Calls that triggers can name.
     pub calls: u64,
     /// Those among them that change something at a provider.
     pub changing: Vec<u64>,
     /// Frames that triggers can name.
     pub frames: u64,
+    /// Moves that rest on checks, each with the evidence for it.
+    pub condemned: usize,
 }

@@ -15,8 +15,17 @@ const MOST_PER_HOUR: usize = 41;
 const HOUR_MS: u64 = 3_600_000;
 
 /// Conditions that warn of something that is no error.
-const REMARKS: [&str; 5] =
-    ["AddressMissing", "TTLRaised", "ExternalDNS", "RecordSetTTLRaised", "RecordSetExternalDNS"];
+const REMARKS: [&str; 7] = [
+    "AddressMissing",
+    "TTLRaised",
+    "ExternalDNS",
+    "RecordSetTTLRaised",
+    "RecordSetExternalDNS",
+    // Only a node that is taken out has an Event.
+    "FirewallWouldIsolate",
+    // Nothing follows from checks that are not believed. Only a node that is found dead has an Event.
+    "ChecksDoubted",
+];
 
 /// What statuses and Events said.
 #[derive(Debug, Default)]
@@ -38,6 +47,7 @@ fn event_of(condition: &Value) -> Option<String> {
         _ if !is_trouble(condition) || REMARKS.contains(&kind) => return None,
         "SpecValid" => "InvalidSpec",
         "ProviderReady" => "ProviderNotReady",
+        "FirewallReady" => "FirewallNotReady",
         "RecordSetConflict" => "NameClaimed",
         "Conflict" if reason == "NameClaimed" => "NameClaimed",
         "Suspect" => "FailoverDelayed",

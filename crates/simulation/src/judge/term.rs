@@ -1,4 +1,5 @@
-//! I2: one writer. A changing call is sent only with enough of the permit left, and by one process at a time.
+//! I2: one writer. A changing call is sent only with enough of the permit left, and by one process at a time. I10: no
+//! token is in a body.
 
 use super::{Judge, Process, ROUNDING_MS};
 use crate::facts::Facts;
@@ -25,4 +26,15 @@ impl Judge {
             self.blame(now_ms, "I2", text);
         }
     }
+
+    /// I10: no token is in a body.
+    pub(super) fn check_secrets(&mut self, now_ms: u64, process: Process, facts: &Facts, body: &[u8]) {
+        if self.secrets.iter().any(|secret| contains(body, secret.as_bytes())) {
+            self.blame(now_ms, "I10", format!("{process} sends the token in a body: {}", facts.what));
+        }
+    }
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|window| window == needle)
 }

@@ -4,38 +4,12 @@
 //! It is a second, naive opinion on matching: nothing of the operator's code is used.
 
 use super::selector::selects;
+use super::since::Since;
 use super::validity::{self, Reach, field, text};
 use flipop_apiserver::Change;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
-
-/// A fact with the time of its last change.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Since {
-    now: bool,
-    changed_ms: u64,
-    /// It was true before it was false for the last time.
-    again: bool,
-}
-
-impl Since {
-    pub(super) fn set(&mut self, value: bool, now_ms: u64) {
-        if self.now != value {
-            *self = Self { now: value, changed_ms: now_ms, again: self.again || !value };
-        }
-    }
-
-    /// Whether it was true at some time since `from_ms`.
-    pub(super) fn held(self, from_ms: u64) -> bool {
-        self.now || (self.changed_ms >= from_ms && self.changed_ms > 0)
-    }
-
-    /// Whether it ended at some time since `from_ms`; what only began then has not.
-    fn lapsed(self, from_ms: u64) -> bool {
-        !self.now || (self.again && self.changed_ms >= from_ms)
-    }
-}
 
 /// A node.
 #[derive(Debug, Clone, PartialEq)]
@@ -148,6 +122,13 @@ fn node(object: &Value) -> Node {
     }
 }
 
+impl Node {
+    /// Whether it is Ready and stays.
+    pub(super) fn is_well(&self) -> bool {
+        self.ready && !self.deleting
+    }
+}
+
 fn pool(object: &Value) -> Pool {
     Pool {
         namespace: text(object, "/metadata/namespace").to_owned(),
@@ -246,7 +227,7 @@ impl Pool {
     }
 
     /// `spec.releasedIPs` wins over every other list.
-    fn lets_go(&self, ip: Ipv4Addr) -> bool {
+    pub(super) fn lets_go(&self, ip: Ipv4Addr) -> bool {
         items(&self.spec, "/releasedIPs")
             .any(|released| released.as_str().and_then(|text| text.parse().ok()) == Some(ip))
     }
@@ -431,9 +412,20 @@ impl Truth {
         nodes.filter(move |node| is_candidate(pool, node, pods()))
     }
 
+    /// The nodes, and what they were at any time since `from_ms`.
+    pub(super) fn nodes_since(&self, from_ms: u64) -> impl Iterator<Item = &Node> {
+        self.nodes.values().chain(self.former_nodes.since(from_ms))
+    }
+
     /// Pools that name an address, or did since `from_ms`.
     pub(super) fn owners(&self, ip: Ipv4Addr, from_ms: u64) -> Vec<String> {
         let named = self.named.iter().filter(|((_, other), since)| *other == ip && since.held(from_ms));
+        named.map(|((pool, _), _)| pool.clone()).collect()
+    }
+
+    /// Pools that have named an address all along since `from_ms`.
+    pub(super) fn named_since(&self, ip: Ipv4Addr, from_ms: u64) -> Vec<String> {
+        let named = self.named.iter().filter(|((_, other), since)| *other == ip && since.lasts(from_ms));
         named.map(|((pool, _), _)| pool.clone()).collect()
     }
 

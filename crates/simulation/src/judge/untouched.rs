@@ -6,6 +6,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
+const FINALIZER: &str = "flipop.digitalocean.com/reclaim";
+
 const ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
 
 /// The labels of `spec.nodeLabels`.
@@ -22,6 +24,16 @@ const SERVERS_OWN: [&str; 3] = ["resourceVersion", "managedFields", "generation"
 /// Every address is written into the spec of its pool once.
 #[derive(Debug, Default)]
 pub(super) struct Written(BTreeSet<(String, Ipv4Addr)>);
+
+/// Whether the status marks an address that the spec gives back.
+fn is_deleted(pool: &Value, ip: &Value) -> bool {
+    let bought = pool.pointer("/status/purchasedIPs").and_then(Value::as_array).into_iter().flatten();
+    let mut marked = bought.filter(|entry| entry.get("deleting") == Some(&Value::Bool(true)));
+    let released = pool.pointer("/spec/releasedIPs").and_then(Value::as_array);
+    text(pool, "/spec/reclaimPolicy") == "Delete"
+        && released.is_some_and(|released| released.contains(ip))
+        && marked.any(|entry| entry.get("ip") == Some(ip))
+}
 
 /// The object but for its status, what the server writes, and these fields.
 fn rest(object: &Value, ours: &[&str]) -> Value {
@@ -70,7 +82,9 @@ impl Written {
     ) -> Option<String> {
         let same = match kind {
             "floatingippools" => {
-                let (old, new) = (ips(before), ips(after));
+                let (mut old, new) = (ips(before), ips(after));
+                // An address that was deleted leaves the spec.
+                old.retain(|ip| new.contains(ip) || !is_deleted(before, ip));
                 let added: Vec<Ipv4Addr> =
                     new.iter().skip(old.len()).filter_map(|ip| ip.as_str()?.parse().ok()).collect();
                 let uid = text(before, "/metadata/uid");
@@ -79,7 +93,14 @@ impl Written {
                     created.contains(ip) && (first || is_unwritten(before, *ip))
                 });
                 let appended = new.starts_with(&old) && new.len() == old.len() + added.len();
-                ours && appended && rest(before, &["/spec/ips"]) == rest(after, &["/spec/ips"])
+                let others = |pool: &Value| {
+                    let finalizers = pool.pointer("/metadata/finalizers").and_then(Value::as_array);
+                    let others = finalizers.into_iter().flatten().filter(|other| *other != FINALIZER);
+                    others.cloned().collect::<Vec<Value>>()
+                };
+                let fields = ["/spec/ips", "/metadata/finalizers"];
+                let same = others(before) == others(after) && rest(before, &fields) == rest(after, &fields);
+                ours && appended && same
             }
             "nodes" => rest_of_node(before) == rest_of_node(after),
             "nodednsrecordsets" => rest(before, &[]) == rest(after, &[]),

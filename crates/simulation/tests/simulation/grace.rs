@@ -4,7 +4,7 @@
 use crate::support::{play, setting, with_all};
 use flipop_cloud::ChangeKind;
 use flipop_simulation::news::{News, What};
-use flipop_simulation::plan::{Act, On, Plan, Step, Then, Trigger};
+use flipop_simulation::plan::{Act, Machines, On, Plan, Step, Then, Trigger};
 use flipop_simulation::{Outcome, watch};
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -67,6 +67,7 @@ fn plan(nodes: u64, ips: u8, (grace, pods): (&Value, bool), then: Vec<Step>) -> 
         end_ms,
         staleness_ms: 5_000,
         skew_s: DAY_S,
+        machines: Machines::default(),
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::support::play;
 use flipop_cloud::Provider;
 use flipop_simulation::Outcome;
-use flipop_simulation::plan::{Act, Fault, Oddity, Plan, Side, Step, Weather, Which};
+use flipop_simulation::plan::{Act, Fault, Machines, Oddity, Plan, Side, Step, Weather, Which};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
@@ -82,6 +82,7 @@ fn plan(name: &str, (nodes, ips): (u64, u8), then: Vec<Step>, end_ms: u64) -> Pl
         end_ms,
         staleness_ms: 5_000,
         skew_s: 0,
+        machines: Machines::default(),
     }
 }
 

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 mod determinism;
+mod evidence;
 mod grace;
 mod lasting;
 mod regressions;

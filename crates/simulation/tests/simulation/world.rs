@@ -3,7 +3,9 @@
 
 use flipop_cloud::Provider;
 use flipop_simulation::Outcome;
-use flipop_simulation::plan::{Act, Fault, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which};
+use flipop_simulation::plan::{
+    Act, Fault, Machines, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which,
+};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
@@ -47,6 +49,7 @@ fn with_pool(name: &str, more: &Value, then: Vec<Step>) -> Plan {
         end_ms: QUIET_MS + 120_000,
         staleness_ms: 150_000,
         skew_s: 0,
+        machines: Machines::default(),
     }
 }
 
@@ -282,7 +285,7 @@ fn a_record_of_somebody_else_that_stands_in_the_way_is_waited_for() {
     let owner = "\"heritage=external-dns,external-dns/owner=other\"";
     for name in ["edge", "a-edge"] {
         let claim = plan("external-dns claims it", vec![place(500, name, "TXT", owner)]);
-        let (stands, gone) = (format!("stands at {name}.example.net"), "RecordSetExternalDNS gone");
+        let (stands, gone) = (format!("has a TXT record at {name}.example.net"), "RecordSetExternalDNS gone");
         tells(&claim, &["place_record", "RecordSetExternalDNS = True", &stands, "Lift", gone]);
     }
 }
@@ -355,4 +358,51 @@ fn a_process_dies_at_a_renewal_of_the_lease_and_at_an_event() {
         plan.triggers.push(Trigger { on: On::Clockwork(number), then });
         tells(&plan, &["!! CrashAfterEffect", "dies", "r0.2   starts"]);
     }
+}
+
+#[test]
+fn what_people_do_to_firewalls_is_seen_and_put_right_and_isolates_nobody() {
+    let opens = json!({ "firewall": {
+        "ports": [{ "protocol": "tcp", "port": "443" }], "sources": ["0.0.0.0/0"],
+    } });
+    let (name, pool) = ("base".to_owned(), "pool".to_owned());
+    let base = || Act::AddFirewall { name: name.clone(), nodes: Vec::new(), tagged: true };
+    let edit = |port: &str, open| Act::EditFirewalls { pool: pool.clone(), port: port.to_owned(), open };
+    let tag = |on| Act::SetTag { node: "node-2".to_owned(), on };
+    let acts = vec![
+        at(0, base()),
+        at(0, Act::FirewallTime { ms: 2_000 }),
+        at(60_000, edit("22", true)),
+        at(180_000, edit("443", false)),
+        at(300_000, Act::DropFirewallsOf { pool: pool.clone() }),
+        at(420_000, tag(false)),
+        at(540_000, tag(true)),
+        at(660_000, Act::DropFirewall { name: name.clone() }),
+        at(780_000, Act::AddFirewall { name: name.clone(), nodes: vec!["node-1".to_owned()], tagged: false }),
+    ];
+    let mut plan = with_pool("firewalls", &opens, acts);
+    plan.end_ms = 840_000;
+    plan.staleness_ms = 5_000;
+    let outcome = tells(
+        &plan,
+        &[
+            "> CreateFirewall flipop-",
+            "> assign 192.0.2.1 to",
+            "edit_firewalls",
+            "> RemoveFirewallRules",
+            "edit_firewalls",
+            "> AddFirewallRules",
+            "drop_firewalls_of",
+            "> CreateFirewall flipop-",
+            "set_tag",
+            "> RemoveFirewallDroplets",
+            "set_tag",
+            "> AddFirewallDroplets",
+            "drop_firewall",
+            "> RemoveFirewallDroplets",
+            "add_firewall",
+            "> AddFirewallDroplets",
+        ],
+    );
+    assert_eq!(outcome.tally.assigns.values().sum::<usize>(), 2, "no address moves for any of it");
 }

@@ -1,5 +1,5 @@
-//! What the answers to calls mean for an account: for what is believed of its addresses, for operations under way, and
-//! for the proof of its scope.
+//! Takes answers to calls into an account: into its beliefs about addresses, its operations under way, and the proof of
+//! its scope.
 
 use super::belief::{Learned, Place};
 use super::op::End;
@@ -11,7 +11,7 @@ use crate::model::ids::{ActionId, Address};
 use crate::model::moment::{Context, Moment};
 
 impl Account {
-    /// The answer to a list that was begun at `begun`.
+    /// The answer to a list that began at `begun`.
     pub fn on_list(
         &mut self,
         begun: Moment,
@@ -37,7 +37,7 @@ impl Account {
         }
     }
 
-    /// Believes a list unless it may be blind for want of a scope.
+    /// Believes a list, unless a missing scope may hide machines from it.
     fn weigh(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
         if list.ips.values().any(|read| read.machine.is_some()) {
             self.saw_scope(begun);
@@ -226,7 +226,7 @@ impl Account {
         changes
     }
 
-    /// Takes an ended operation off and settles what it left.
+    /// Removes an ended operation and takes in its result.
     pub(super) fn finish(&mut self, ip: Address, ended: Option<End>, now: Moment, changes: &mut Changes) {
         let Some(end) = ended else { return };
         let Some(op) = self.ops.remove(&ip) else { return };

@@ -70,7 +70,9 @@ impl Place {
             Self::Present { machine: None, .. } => {
                 format!("{ip} was moved by others: it is on no {noun} now")
             }
-            Self::Unknown | Self::Absent => format!("{ip} was deleted by others: the account has it no more"),
+            Self::Unknown | Self::Absent => {
+                format!("{ip} was deleted by others: it is no longer in the account")
+            }
         }
     }
 

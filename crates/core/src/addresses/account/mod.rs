@@ -1,10 +1,11 @@
-//! What is known of one provider account, and which reads keep it known.
+//! The knowledge about one provider account, and the reads that keep it current.
 //!
-//! One list per account serves every pool. Owns beliefs about addresses, operations under way, the budget of the
-//! token and the proof of its scope; decides which reads are due. Does not decide who gets an address.
+//! One list per account serves every pool. This module owns beliefs about addresses, operations under way, the budget of
+//! the token and the proof of its scope. It decides which reads are due. It does not decide who gets an address.
 
 mod answers;
 pub mod belief;
+mod deletions;
 mod glimpse;
 mod named;
 pub mod op;
@@ -12,6 +13,7 @@ mod reads;
 pub mod rights;
 mod scope;
 
+pub(crate) use deletions::EFFECT_MS;
 pub use scope::MachineRead;
 
 use crate::mechanism::budget::{Budget, RateReport};
@@ -27,15 +29,15 @@ use op::{End, Op};
 use rights::Rights;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// From the start of one list to the start of the next: what others change is noticed within a minute.
+/// From the start of one list to the start of the next. Changes by others are noticed within a minute.
 pub const LIST_INTERVAL_MS: u64 = 50_000;
 
-/// What keeps the account from being read.
+/// Why the account cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     /// Kind of the failure.
     pub kind: FaultKind,
-    /// What a user may read of it.
+    /// The message for users.
     pub message: String,
 }
 
@@ -50,7 +52,7 @@ pub struct Finished {
     pub end: End,
 }
 
-/// What a read changed.
+/// The changes that a read brought.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Changes {
     /// Addresses that someone else moved, unassigned, deleted or restored.
@@ -70,22 +72,28 @@ pub struct Account {
     remembered: BTreeSet<Address>,
     budget: Budget,
     machine_read: MachineRead,
-    /// When the last read was begun that proved the scope.
+    /// When the last read began that proved the scope.
     scope_seen: Option<Moment>,
     /// Addresses whose last read showed no machine and needs a newer proof to be believed.
     hidden: BTreeSet<Address>,
     /// The last complete list.
     listed: Option<(Moment, ReservedIpList)>,
-    /// What lists that contradict themselves have shown since. It adds places and takes away nothing.
+    /// Content of later lists that contradict themselves. It adds places and removes none.
     glimpsed: Option<BTreeMap<Address, ReservedIp>>,
-    /// When the newest list was begun that was believed, be it one that contradicts itself.
+    /// When the newest believed list began. It may contradict itself.
     shown: Option<Moment>,
     /// A list that shows no machine at all, held back until the scope is proved.
     unproved: Option<(Moment, ReservedIpList)>,
     trouble: Option<Trouble>,
-    /// A list that was begun before this does not count.
+    /// A list that began before this does not count.
     not_before: Moment,
-    /// The pool whose creation was sent and is not answered, be it gone meanwhile or not.
+    /// When the last deletion was confirmed.
+    deleted_at: Option<Moment>,
+    /// Until when a deletion may take effect for which no pool answers any more.
+    unowned_deletion: Option<Moment>,
+    /// The pools whose deletions were sent and are not answered, be they gone meanwhile or not.
+    pub(crate) deleting: BTreeMap<Address, Uid>,
+    /// The pool whose creation awaits its answer. The pool may be gone by now.
     pub(crate) creating: Option<Uid>,
     pub(crate) rights: Rights,
     reads: reads::Reads,
@@ -111,13 +119,16 @@ impl Account {
             unproved: None,
             trouble: None,
             not_before: Moment::default(),
+            deleted_at: None,
+            unowned_deletion: None,
+            deleting: BTreeMap::new(),
             creating: None,
             rights: Rights::default(),
             reads: reads::Reads::default(),
         }
     }
 
-    /// The machines on which its addresses stand.
+    /// The machines that have its addresses.
     #[must_use]
     pub fn machines(&self) -> &'static MachineKind {
         self.machines
@@ -129,7 +140,7 @@ impl Account {
         self.is_listed() && self.machine_read == MachineRead::Proved
     }
 
-    /// What keeps the account from being read, if anything.
+    /// Why the account cannot be read, if it cannot.
     #[must_use]
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
@@ -141,7 +152,7 @@ impl Account {
         self.machine_read
     }
 
-    /// What is held true of an address that a pool names.
+    /// The belief about an address that a pool names.
     #[must_use]
     pub fn belief(&self, ip: Address) -> Option<&Belief> {
         self.beliefs.get(&ip)
@@ -164,13 +175,13 @@ impl Account {
         self.ops.iter().map(|(ip, op)| (*ip, op))
     }
 
-    /// The last complete list and when it was begun.
+    /// The last complete list and when it began.
     #[must_use]
     pub fn last_list(&self) -> Option<(Moment, &BTreeMap<Address, ReservedIp>)> {
         self.listed.as_ref().map(|(begun, list)| (*begun, &list.ips))
     }
 
-    /// Whether a list that was begun since then has shown where addresses stand.
+    /// Whether a list that began since then has shown where addresses are.
     #[must_use]
     pub fn was_listed_since(&self, moment: Moment) -> bool {
         self.shown.is_some_and(|begun| begun >= moment)
@@ -187,12 +198,12 @@ impl Account {
         self.budget.remaining()
     }
 
-    /// Takes in what the provider said about rates.
+    /// Takes in the provider's rate limits.
     pub fn observe_rate(&mut self, now: Moment, report: &RateReport) {
         self.budget.observe(now, report);
     }
 
-    /// Another token: what was proved of the old one is proved no more, and what it was refused is tried at once.
+    /// Another token: proofs of the old one no longer count, and its refused requests are retried at once.
     pub fn token_changed(&mut self, now: Moment) {
         self.rights.forget();
         self.ops.values_mut().for_each(|op| op.look_at_once(now));
@@ -213,7 +224,7 @@ impl Account {
         self.restart(now);
     }
 
-    /// Reading begins, or begins anew after a pause in which others may have written: nobody acts before a new list.
+    /// Reading begins, or begins again after a pause in which others may have written. Nobody acts before a new list.
     pub fn restart(&mut self, now: Moment) {
         self.not_before = now;
         self.forget_scope();
@@ -251,7 +262,7 @@ impl Account {
         self.beliefs.entry(ip).or_default().settle(place, now);
     }
 
-    /// Whether calls other than the one read a minute make sense.
+    /// Whether calls other than one read a minute make sense.
     #[must_use]
     pub fn is_authorised(&self) -> bool {
         self.trouble.as_ref().is_none_or(|trouble| trouble.kind != FaultKind::Unauthorised)
@@ -262,7 +273,7 @@ impl Account {
         self.trouble = Some(Trouble { kind: fault.kind, message: fault.message });
     }
 
-    /// After a 401 or 403 what the token may do has to be proved anew.
+    /// After a 401 or 403 the rights of the token have to be proved again.
     pub fn refused(&mut self, fault: &Fault, now: Moment) {
         if fault.kind == FaultKind::Unauthorised && self.machine_read == MachineRead::Proved {
             self.machine_read = MachineRead::Unproved;

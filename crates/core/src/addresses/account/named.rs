@@ -54,6 +54,16 @@ impl Account {
         self.beliefs.values_mut().for_each(|belief| belief.excuse_absence(now));
     }
 
+    /// The address is gone for good.
+    pub(super) fn forget_address(&mut self, ip: Address) {
+        self.beliefs.remove(&ip);
+        self.hidden.remove(&ip);
+        let complete = self.listed.as_mut().map(|(_, list)| &mut list.ips);
+        for ips in complete.into_iter().chain(&mut self.glimpsed) {
+            ips.remove(&ip);
+        }
+    }
+
     /// No pool names this address any more. Its place moves to the list content, where those of all other addresses
     /// are.
     fn hand_down(&mut self, ip: Address) {
@@ -93,7 +103,7 @@ impl Account {
         listed.chain(self.beliefs.keys()).chain(named).copied().collect()
     }
 
-    /// All addresses that the account is known to have, and their places: as in the last list, or as confirmed since.
+    /// All addresses that the account is known to have, with their places from the last list or a later confirmation.
     /// An address that is being moved is locked and counts as at its destination.
     #[must_use]
     pub fn seen(&self) -> BTreeMap<Address, ReservedIp> {
@@ -121,7 +131,7 @@ impl Account {
         named.any(|belief| belief.place().machine().is_some()) || foreign.any(|read| read.machine.is_some())
     }
 
-    /// Which address stands on which machine, foreign ones included.
+    /// Which machine has which address, foreign ones included.
     #[must_use]
     pub fn holders(&self) -> BTreeMap<MachineId, Address> {
         let foreign = self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));

@@ -13,12 +13,12 @@ use crate::model::moment::{Context, Moment};
 /// Pending for this long, an action is reported as stalled.
 pub const STALLED_AFTER_MS: u64 = 300_000;
 
-/// What is told of an action that the provider gave up. Without its id, which is another one at each try: what repeats
-/// itself is one Event, and one status.
-const ERRORED: &str = "the provider gave the action up (errored)";
+/// The message about an action that failed at the provider. It leaves out the action's id, which differs at each try, so
+/// that repeated failures share one Event and one status.
+const ERRORED: &str = "the provider reports that the action failed (errored)";
 
-/// From acceptance to the first poll, and the shortest time between two. Many actions take less than a second, and a
-/// request that comes back takes about as long as this.
+/// From acceptance to the first poll, and the shortest time between two polls. Many actions take less than a second, and
+/// one request takes about as long as this.
 const SOONEST_POLL_MS: u64 = 250;
 
 /// The longest time between two polls of an action that is not stalled.
@@ -31,7 +31,7 @@ const SOONEST_OF_MANY_MS: u64 = 1_000;
 /// Between two looks at a stalled action.
 const STALLED_INTERVAL_MS: u64 = 60_000;
 
-/// An action that the provider accepted and no longer knows may still take effect for this long.
+/// For this long an accepted action may still take effect after the provider has lost track of it.
 const UNTOLD_MS: u64 = 60_000;
 
 /// What an operation does to its address.
@@ -39,10 +39,10 @@ const UNTOLD_MS: u64 = 60_000;
 pub enum OpKind {
     /// Put it on the machine.
     Assign,
-    /// Take it off the machine, to make room there for `successor`.
+    /// Take it off the machine.
     Unassign {
-        /// The address that is assigned to the machine next.
-        successor: Address,
+        /// The address for which it makes room there; none where it is given back.
+        successor: Option<Address>,
     },
 }
 
@@ -62,14 +62,14 @@ enum Stage {
         poll: Retry,
         directly: bool,
     },
-    /// The outcome is not known: the address is read until it is.
+    /// The outcome is unknown, and reads of the address will show it.
     Verifying {
         cause: FaultKind,
         message: String,
         since: Moment,
         look: Retry,
         refused: bool,
-        /// When the read was begun that first showed the address unlocked and on no machine.
+        /// When the read began that first showed the address unlocked and on no machine.
         denied: Option<Moment>,
         /// Which reads may show that nothing happened.
         untold: Untold,
@@ -94,7 +94,7 @@ pub enum End {
     Done,
     /// It did not happen, and nothing was accepted.
     Refused(FaultKind, String),
-    /// It was accepted, or may have been, and did not happen.
+    /// It was accepted, or may have been, but did not happen.
     Failed(FaultKind, String),
     /// The provider's action ended as `errored`.
     Errored(String),
@@ -119,7 +119,7 @@ pub struct Op {
     pub from: Option<MachineId>,
     /// When it was decided.
     pub started: Moment,
-    /// When the change of nodes or pods came that it answers, as far as known.
+    /// When the change of nodes or pods came that it responds to, if known.
     pub caused: Moment,
     stage: Stage,
 }
@@ -159,7 +159,7 @@ impl Op {
         self.stage != Stage::Sending && now.millis_since(self.started) >= STALLED_AFTER_MS
     }
 
-    /// What a user may know of an unknown outcome.
+    /// The message for users about an unknown outcome.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         match &self.stage {
@@ -168,7 +168,7 @@ impl Op {
         }
     }
 
-    /// The action to ask about, when, and whether only a poll can tell. `many`: more actions are pending than are polled
+    /// The action to poll, when, and whether only a poll can show its end. `many`: too many actions are pending to poll
     /// one by one.
     #[must_use]
     pub fn poll_due(&self, many: bool) -> Option<(ActionId, Moment, bool)> {
@@ -191,7 +191,7 @@ impl Op {
         }
     }
 
-    /// A read that was begun at `begun` shows the address unlocked and on no machine: since when reads have said so.
+    /// A read that began at `begun` shows the address unlocked and on no machine. Returns since when reads have said so.
     #[must_use]
     pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
         match &self.stage {
@@ -239,7 +239,8 @@ impl Op {
             Ok(ActionStatus::Completed) => return Some(End::Done),
             Ok(ActionStatus::Errored) => return Some(End::Errored(ERRORED.to_owned())),
             Ok(ActionStatus::InProgress) if stalled => {
-                let message = format!("its action is pending for more than {} s", STALLED_AFTER_MS / 1_000);
+                let message =
+                    format!("its action has been pending for more than {} s", STALLED_AFTER_MS / 1_000);
                 let next = now.plus_millis(STALLED_INTERVAL_MS);
                 self.verify((FaultKind::InProgress, message), false, (now, next), Untold::No);
             }
@@ -251,7 +252,7 @@ impl Op {
             Err(CallFailure::Fault(fault))
                 if fault.kind == FaultKind::NotFound || (stalled && fault.kind == FaultKind::Permanent) =>
             {
-                let message = format!("the provider does not tell how its action ended: {}", fault.message);
+                let message = format!("FLIPOP cannot read how its action ended: {}", fault.message);
                 let untold = Untold::Until(accepted.plus_millis(UNTOLD_MS));
                 self.verify((fault.kind, message), false, (now, now), untold);
             }
@@ -261,7 +262,7 @@ impl Op {
         None
     }
 
-    /// A complete list, begun at `begun`, shows the address so while many actions are pending.
+    /// A complete list that began at `begun` shows the address like this while many actions are pending.
     pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Option<End> {
         let target = self.target();
         let started = self.started;
@@ -320,7 +321,7 @@ impl Op {
         }
     }
 
-    /// A look that was put off is due: there is another token, or the scope is there that was missing.
+    /// A postponed read is due: there is another token, or the missing scope is there.
     pub fn look_at_once(&mut self, now: Moment) {
         match &mut self.stage {
             Stage::Sending => {}
@@ -328,7 +329,7 @@ impl Op {
         }
     }
 
-    /// A read of the address said nothing: where it stands may be hidden from this token. `denies`: when it was begun,
+    /// A read of the address proved nothing, because this token may not see its machine. `denies`: when the read began,
     /// if it counts once the scope is proved.
     pub(super) fn read_hidden(&mut self, denies: Option<Moment>, now: Moment) {
         if let Stage::Verifying { since, look, denied, .. } = &mut self.stage {
@@ -337,7 +338,7 @@ impl Op {
         }
     }
 
-    /// True when the request itself was refused, although that had to be looked into.
+    /// True when the request itself was refused, although reads had to confirm that.
     #[must_use]
     pub fn was_refused(&self) -> bool {
         matches!(self.stage, Stage::Verifying { refused: true, .. })
@@ -356,7 +357,7 @@ impl Op {
 }
 
 impl Untold {
-    /// What is waited for after a read, begun at `begun`, that shows nothing changed. `None`: the read is believed.
+    /// The next step after a read, begun at `begun`, that shows no change. `None`: the read is believed.
     fn after(self, begun: Moment) -> Option<Self> {
         match self {
             Self::Until(from) if begun < from => Some(self),
@@ -366,15 +367,15 @@ impl Untold {
     }
 }
 
-/// The wait after a poll, `passed_ms` after the action was accepted: a quarter of that time. So the end of an action is
-/// noticed late by a quarter of its duration at most, and a long one costs few requests.
+/// The wait after a poll, `passed_ms` after the action was accepted: a quarter of that time. So FLIPOP notices the end of
+/// an action late by at most a quarter of its duration, and a long action costs few requests.
 fn poll_again_ms(passed_ms: u64) -> u64 {
     (passed_ms / 4).clamp(SOONEST_POLL_MS, LATEST_POLL_MS)
 }
 
-/// Waits between looks at an address, by a read or by a list: 1, 1, 2, 3, then 5 s; a minute once it has been looked at
-/// for longer than [`STALLED_AFTER_MS`].
-pub(super) fn look_again_ms(looks: u32) -> u64 {
+/// Waits between reads of an address, single or by a list: 1, 1, 2, 3, then 5 s, and a minute after
+/// [`STALLED_AFTER_MS`].
+pub(crate) fn look_again_ms(looks: u32) -> u64 {
     match looks {
         0 | 1 => 1_000,
         2 => 2_000,

@@ -11,30 +11,32 @@ use crate::model::ids::{Address, ObjectRef};
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// More pending actions than this are looked up in the list instead of being polled one by one, and so are addresses
-/// that actions of others keep locked.
+/// If more actions than this are pending, a list replaces their polls. The same holds for addresses that actions of
+/// others keep locked.
 const MAX_POLLED: usize = 5;
 
-/// Addresses that are on no list are read singly, this many a round.
+/// Addresses that are on no list are read one by one, this many in a round.
 const SINGLES_PER_ROUND: usize = 10;
 
-/// What is left to a list is asked for singly once one takes longer than this: longer than those of a few pages do.
+/// Once a list takes longer than this, single reads replace it. A list of a few pages takes less.
 const LIST_SLOW_MS: u64 = 2_000;
 
-/// Refused, a token is tried once a minute.
+/// A refused token is retried once a minute.
 const UNAUTHORISED_INTERVAL_MS: u64 = 60_000;
 
 /// State of the reads themselves.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     list: Retry,
-    /// When the list under way was begun.
+    /// When the list under way began.
     list_in_flight: Option<Moment>,
     /// A newer list than the one under way is wanted at this moment.
     wanted: Option<Moment>,
     /// When a proof is wanted, if one is.
     prove: Option<Retry>,
     prove_in_flight: bool,
+    /// Somebody waits for a proof that is newer than the last one.
+    proof_asked: bool,
     last_proof: Option<Moment>,
     gets: BTreeSet<Address>,
     polls: BTreeSet<Address>,
@@ -55,7 +57,7 @@ impl Reads {
         }
     }
 
-    /// What a list that was begun before `at` cannot tell is wanted.
+    /// A list that begins at `at` or later is wanted.
     pub(super) fn want_list(&mut self, at: Moment) {
         self.list_by(at);
         if self.list_in_flight.is_some_and(|begun| begun < at) {
@@ -63,7 +65,7 @@ impl Reads {
         }
     }
 
-    /// One that is begun now answers what was wanted until now.
+    /// A list begins now and meets every wish so far.
     fn list_begun(&mut self, now: Moment) {
         self.list_in_flight = Some(now);
         self.wanted = self.wanted.filter(|wanted| *wanted > now);
@@ -82,12 +84,12 @@ impl Reads {
         self.list.failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
     }
 
-    /// Lists answer: neither did the last one fail, nor is one under way for long.
+    /// Lists work: the last one succeeded, and none has been under way for long.
     fn lists_answer(&self, now: Moment) -> bool {
         !self.list.is_failing() && self.list_slow_at().is_none_or(|slow| slow > now)
     }
 
-    /// When the list under way will have taken long.
+    /// When the list under way counts as slow.
     fn list_slow_at(&self) -> Option<Moment> {
         self.list_in_flight.map(|begun| begun.plus_millis(LIST_SLOW_MS))
     }
@@ -127,6 +129,23 @@ impl Reads {
         self.prove.get_or_insert_default().failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
     }
 
+    /// A proof is wanted that was begun at `since` or later.
+    pub(super) fn prove_at_once_for(&mut self, since: Moment, now: Moment) {
+        let comes = self.prove_in_flight && self.last_proof >= Some(since);
+        if !comes {
+            self.proof_asked = true;
+            self.prove.get_or_insert(Retry::at(now));
+        }
+    }
+
+    pub(super) fn is_reading(&self, ip: Address) -> bool {
+        self.gets.contains(&ip)
+    }
+
+    pub(super) fn get_begun(&mut self, ip: Address) {
+        self.gets.insert(ip);
+    }
+
     pub(super) fn get_done(&mut self, ip: Address) {
         self.gets.remove(&ip);
     }
@@ -161,7 +180,7 @@ impl Reads {
     }
 }
 
-/// What it takes to plan reads.
+/// The inputs for planning reads.
 struct Turn<'a> {
     now: Moment,
     out: &'a mut Effects<Action>,
@@ -207,12 +226,12 @@ impl Account {
         }
     }
 
-    /// Without the scope a list says nothing, nor while one waits for the proof of it.
+    /// A list proves nothing without the scope, or while another list waits for the proof.
     fn lists_say_nothing(&self) -> bool {
         self.machine_read == MachineRead::Missing || self.unproved.is_some()
     }
 
-    /// A list tells soon where addresses are.
+    /// A list will soon show where addresses are.
     fn lists_tell(&self, now: Moment) -> bool {
         let whole = !self.lists_contradict_themselves();
         whole && !self.lists_say_nothing() && self.reads.lists_answer(now)
@@ -224,13 +243,13 @@ impl Account {
         self.pending(false) > MAX_POLLED && self.lists_tell(now) && self.is_authorised()
     }
 
-    /// How many actions are pending, with those that only a poll can tell of or without.
+    /// How many actions are pending, with or without those that only a poll can show.
     fn pending(&self, with_direct: bool) -> usize {
         let polled = self.ops.values().filter_map(|op| op.poll_due(false));
         polled.filter(|(_, _, directly)| with_direct || !directly).count()
     }
 
-    /// Addresses that actions of others keep locked, where they are many: one list looks at all of them.
+    /// Many addresses that actions of others keep locked: one list covers all of them.
     fn locked_by_others(&self) -> BTreeSet<Address> {
         let looked_at = |ip: &Address, belief: &Belief| {
             belief.look_due().is_some() && !belief.is_unlisted() && !self.ops.contains_key(ip)
@@ -272,7 +291,8 @@ impl Account {
     fn plan_proof(&mut self, turn: &mut Turn<'_>) {
         // A refused token is tried with one read a minute: with the list where that says something.
         let probes = self.is_authorised() || self.lists_say_nothing();
-        let unproved = self.machine_read != MachineRead::Proved || !self.hidden.is_empty();
+        let unproved =
+            self.machine_read != MachineRead::Proved || !self.hidden.is_empty() || self.reads.proof_asked;
         let Some(due) = self.reads.prove.as_ref().map(Retry::due) else { return };
         if !unproved || self.reads.prove_in_flight || !probes {
             return;
@@ -281,6 +301,7 @@ impl Account {
             turn.later(due);
         } else if self.admit(Purpose::Assign, turn) {
             self.reads.prove_in_flight = true;
+            self.reads.proof_asked = false;
             self.reads.last_proof = Some(turn.now);
             turn.out.act(Action::ProveMachineRead { epoch: self.epoch.clone() });
         }

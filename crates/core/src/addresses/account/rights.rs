@@ -1,22 +1,24 @@
-//! What the token may not do, as far as the provider has said so.
+//! The rights that the provider has refused to the token.
 //!
-//! Invariant: where it was refused, one request a minute and token finds out whether it still is, however many
-//! addresses wait; the first that is accepted lets all others go at once.
+//! Invariant: one request a minute for each token tests a refused right, whatever the number of waiting addresses. The
+//! first accepted request lets all others go at once.
 
 use crate::mechanism::retry::Schedule;
 use crate::model::moment::{Jitter, Moment};
 use std::collections::BTreeMap;
 
-/// What a token may be allowed to do.
+/// A right that a token may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
     /// Assign and unassign addresses.
     Move,
     /// Create addresses.
     Create,
+    /// Delete addresses.
+    Delete,
 }
 
-/// The rights that are missing: when each is tried again, and what the provider said.
+/// The missing rights: when each is retried, and the provider's words.
 #[derive(Debug, Default)]
 pub struct Rights(BTreeMap<Right, (Moment, String)>);
 
@@ -25,19 +27,19 @@ fn next_try(now: Moment) -> Moment {
 }
 
 impl Rights {
-    /// Whether the token was refused this, and nothing of the kind was accepted since.
+    /// Whether the token was refused this, and no such request was accepted since.
     #[must_use]
     pub fn lacks(&self, right: Right) -> bool {
         self.0.contains_key(&right)
     }
 
-    /// When it may be tried, if that is not yet.
+    /// When it may be retried, if not yet.
     #[must_use]
     pub fn waits(&self, right: Right, now: Moment) -> Option<Moment> {
         self.0.get(&right).map(|(due, _)| *due).filter(|due| *due > now)
     }
 
-    /// What the provider said when it refused this last.
+    /// The provider's words at the last refusal.
     #[must_use]
     pub fn message(&self, right: Right) -> &str {
         self.0.get(&right).map_or("", |(_, message)| message)
@@ -48,7 +50,7 @@ impl Rights {
         self.0.insert(right, (next_try(now), message.to_owned()));
     }
 
-    /// A request goes out. While the right is missing it is the one that finds out.
+    /// A request goes out. While the right is missing, this request tests it.
     pub fn sent(&mut self, right: Right, now: Moment) {
         if let Some((due, _)) = self.0.get_mut(&right) {
             *due = next_try(now);
@@ -60,7 +62,7 @@ impl Rights {
         self.0.remove(&right);
     }
 
-    /// Another token: what the former one was refused is tried at once.
+    /// Another token: the rights that the former one lacked are tested at once.
     pub fn forget(&mut self) {
         self.0.clear();
     }

@@ -1,7 +1,7 @@
 //! Who gets which address: the heart of the operator.
 //!
-//! Total and level-triggered: the same facts give the same plan, and planning twice starts nothing twice, because
-//! what was started stands in the account as an operation.
+//! Total and level-triggered: the same facts give the same plan. Planning twice starts nothing twice, because the account
+//! holds each started operation.
 
 use super::behind::Behind;
 use super::offer::{Free, Taker};
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Operations under way per account. Far above what a failover needs; it bounds memory and sockets.
 pub const MAX_OPS: usize = 64;
 
-/// What a pool has to know of the rest of the world.
+/// A pool's view of the rest of the world.
 #[derive(Debug)]
 pub struct World<'a> {
     /// Now.
@@ -33,16 +33,18 @@ pub struct World<'a> {
     pub permit: bool,
     /// The oldest pool that names an address.
     pub owners: &'a BTreeMap<Address, ObjectRef>,
-    /// The used addresses that stand on machines, of all pools of the account.
+    /// The used addresses that are on machines, of all pools of the account.
     pub standing: &'a BTreeMap<MachineId, (ObjectRef, Address)>,
     /// Every address of the account.
     pub seen: &'a BTreeMap<Address, ReservedIp>,
-    /// Every address that stands on a machine.
+    /// Every address that is on a machine.
     pub holders: &'a BTreeMap<MachineId, Address>,
     /// Machines whose ports are being opened for this pool, and until when that is waited for.
     pub gates: &'a BTreeMap<MachineId, Moment>,
     /// The addresses that labels name, with the nodes on which these stand. Only of nodes that are well.
     pub labelled: &'a BTreeMap<Address, Uid>,
+    /// A deletion in this account may take effect, or has and is not confirmed.
+    pub deleting: bool,
     /// The other pools.
     pub others: &'a BTreeMap<Uid, Pool>,
 }
@@ -71,8 +73,7 @@ impl Pool {
         self.report = report;
     }
 
-    /// A node that was in use, nobody knew by what: once that is known, it decides, and when it has left nothing is in the
-    /// way any more.
+    /// Forgets refusals of nodes in use by an address that was unknown, once it is known or has left.
     fn forget_refusals_that_are_explained(&mut self, holders: &BTreeMap<MachineId, Address>) {
         let failures = &mut self.node_failures;
         if failures.values().all(|failure| failure.kind != FaultKind::NodeInUse) {
@@ -87,8 +88,7 @@ impl Pool {
         }
     }
 
-    /// Forgets what the token was refused, unless it still lacks the right: something was accepted since, or there is
-    /// another token. Of a frozen pool too, which goes on telling what is wrong.
+    /// Forgets refusals of the token once it may have the right. A frozen pool does so too, since it reports problems.
     pub fn forgive_token_moving(&mut self, account: &Account) {
         if !account.rights.lacks(Right::Move) {
             for record in self.ips.values_mut() {
@@ -112,7 +112,7 @@ impl Pool {
                 continue;
             }
             let standing = place.machine().and_then(|machine| self.candidate_on(machine));
-            // What a former term knew of nodes is no ground for a new claim.
+            // A new claim must not rest on a former term's knowledge of nodes.
             match standing.filter(|(node, _)| self.matched || self.report.active.get(ip) == Some(*node)) {
                 Some((node, _)) => self.report.active.insert(*ip, node.clone()),
                 None => self.report.active.remove(ip),
@@ -148,6 +148,9 @@ impl Pool {
         for ip in self.effective() {
             let record = self.ips.entry(ip).or_default();
             if report.active.contains_key(&ip) {
+                if let (Some(memory), on) = (&mut self.memory, account.place(ip).machine()) {
+                    memory.stands(ip, on);
+                }
                 record.was_active = true;
                 record.left = None;
             } else if record.was_active {
@@ -170,8 +173,7 @@ impl Pool {
         report
     }
 
-    /// Addresses to give out: unassigned ones first, then those whose node stopped matching longest ago; after all of
-    /// them those that could not be assigned, so that a broken one keeps no node from a good one.
+    /// Addresses to give out: unassigned ones, then those whose node stopped matching longest ago, then failed ones.
     fn free_addresses(
         &self,
         mine: &[Address],
@@ -182,7 +184,7 @@ impl Pool {
         let promised: BTreeSet<Address> = account
             .ops()
             .filter_map(|(_, op)| match op.kind {
-                OpKind::Unassign { successor } => Some(successor),
+                OpKind::Unassign { successor } => successor,
                 OpKind::Assign => None,
             })
             .collect();
@@ -212,8 +214,7 @@ impl Pool {
         free.into_iter().map(|(_, free)| free).collect()
     }
 
-    /// A created address is given out only once the server remembers it: an interrupted creation is resolved by what is
-    /// new and unassigned, so that an assigned address that nobody recorded would be lost.
+    /// A created address is assigned only once the server remembers it: without a record a crash would lose it.
     pub(super) fn is_recorded(&self, ip: Address) -> bool {
         self.on_server.remembers(ip) || self.spec.ips.contains(&ip)
     }
@@ -250,7 +251,14 @@ impl Pool {
         takers.sort_by_key(|taker| {
             let Candidate { uid, lost, order, .. } = taker.candidate;
             let behind = Behind::place(self.behind.get(uid).copied(), world.now);
-            (!self.roomy.contains_key(uid), behind, lost.is_none(), *lost, *order)
+            (
+                !self.roomy.contains_key(uid),
+                behind,
+                self.checked.behind.contains(uid),
+                lost.is_none(),
+                *lost,
+                *order,
+            )
         });
         takers
     }
@@ -467,7 +475,7 @@ impl Pool {
         account.rights.sent(Right::Move, world.now);
         let node = (taker.candidate.uid.clone(), taker.name.clone());
         let (ip, kind) = match taker.evict {
-            Some(holder) => (holder, OpKind::Unassign { successor: free.ip }),
+            Some(holder) => (holder, OpKind::Unassign { successor: Some(free.ip) }),
             None => (free.ip, OpKind::Assign),
         };
         let from = if taker.evict.is_some() { Some(taker.machine.clone()) } else { free.from.clone() };

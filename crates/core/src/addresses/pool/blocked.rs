@@ -1,4 +1,4 @@
-//! Why a pool stays unready although nodes match: a cause that somebody has to mend, where there is one.
+//! Why a pool stays unready although nodes match, if the cause needs a user's action.
 
 use super::Pool;
 use super::placement::Standing;

@@ -46,7 +46,7 @@ impl Pool {
     /// Whether anything may be moved at a user's word, and if not, why.
     fn may_move_by_hand(&self) -> Result<(), String> {
         if self.spec.is_frozen() {
-            return Err("the pool is frozen by a mistake in its spec".to_owned());
+            return Err("the pool is frozen, because its spec is invalid".to_owned());
         }
         if self.pause.reason().is_some() {
             return Err("the pool is paused".to_owned());
@@ -54,14 +54,14 @@ impl Pool {
         Ok(())
     }
 
-    /// The node that a request to move names and that is to be found among the candidates.
+    /// The node that a request to move names, if it is not among the candidates.
     pub(crate) fn move_target(&self) -> Option<String> {
         let request = Request::parse(self.moving.wanted()?).ok()?;
         Some(request.node).filter(|node| !self.candidates.contains_key(node))
     }
 
-    /// An address that serves where it stands is about to serve elsewhere. While the provider has not even answered a
-    /// move by hand, which it may refuse, the address serves on.
+    /// Whether an address is about to serve elsewhere. It still serves in its old place until the provider answers a move
+    /// by hand, which it may refuse.
     pub(crate) fn leaves(&self, ip: Address, account: &Account) -> bool {
         account.op(ip).is_some_and(|op| !(op.is_unanswered() && self.moving.is_sent(ip)))
     }
@@ -116,7 +116,7 @@ impl Pool {
         }
     }
 
-    /// What the server says is pending, though this process did not write it, is another one's: it may have been sent.
+    /// A pending request on the server that this process did not write belongs to another process, which may have sent it.
     fn yield_to_another(&mut self, now: Moment) {
         let told = self.on_server.last_move.as_ref();
         let writing = self.writes.status_ready(now) == Err(None);
@@ -201,7 +201,7 @@ impl Pool {
         }
         if !self.used().contains(ip) {
             let disabled = self.effective().contains(ip);
-            let why = if disabled { "is disabled" } else { "is no address of the pool" };
+            let why = if disabled { "is disabled" } else { "is not an address of the pool" };
             return refused(format!("{ip} {why}"));
         }
         let Some((name, candidate)) = self.candidates.get_key_value(node) else {
@@ -257,7 +257,7 @@ impl Pool {
         account: &Account,
         now: Moment,
     ) -> Result<(), Unfit> {
-        let makes_room = |op: &Op| op.kind == OpKind::Unassign { successor: ip };
+        let makes_room = |op: &Op| op.kind == OpKind::Unassign { successor: Some(ip) };
         let promised =
             account.ops().any(|(_, op)| makes_room(op)) || self.roomy.values().any(|room| *room == ip);
         let doubted = account.belief(ip).is_none_or(Belief::is_doubted);
@@ -388,7 +388,7 @@ impl Pool {
     }
 }
 
-/// Whether a refusal says no more than that it is too early.
+/// Whether a refusal only means that it is too early.
 fn passes(kind: FaultKind) -> bool {
     match kind {
         FaultKind::InProgress | FaultKind::Throttled | FaultKind::Transient => true,

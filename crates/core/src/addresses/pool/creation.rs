@@ -54,7 +54,7 @@ pub struct Creation {
     pub(super) stage: Progress,
     /// Number of the last intent.
     pub(super) number: u64,
-    retry: Retry,
+    pub(super) retry: Retry,
     /// Why the last creation failed.
     pub failure: Option<(FaultKind, String)>,
     /// The status on the server loses our fields: the installed CRDs are older than the operator.
@@ -92,8 +92,8 @@ impl Pool {
         created.any(|created| !self.on_server.remembers(created.ip) && !in_spec(created.written))
     }
 
-    /// The account that answers for the creation under way, else for the next one: an edit of `spec.provider` does not
-    /// change what was asked of whom.
+    /// The account of the creation under way, or else of the next one. An edit of `spec.provider` does not change the
+    /// account of a request that was sent.
     #[must_use]
     pub fn creates_at(&self) -> &AccountId {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
@@ -107,8 +107,8 @@ impl Pool {
         self.spec.desired.map_or(0, |desired| desired.saturating_sub(self.effective().len()))
     }
 
-    /// How far this pool is with a creation, for the other pools of the account. An intent that the server does not
-    /// take holds nobody up: what others buy meanwhile makes it a new one before it is sent.
+    /// How far this pool is with a creation, for the other pools of the account. An intent that the server refuses
+    /// delays no other pool: if others buy meanwhile, a new intent replaces it before the request.
     #[must_use]
     pub fn purchase(&self) -> Purchase {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
@@ -192,7 +192,7 @@ impl Pool {
                 !gone && free && !named.contains(ip)
             })
             .collect();
-        // What this list leaves out is neither adopted nor given up before another list agrees.
+        // Another list has to agree before an address that this one leaves out is adopted or given up.
         if left.len() <= 1 && left.iter().all(|ip| listed.contains_key(ip)) {
             memory.intent = None;
             for ip in left {
@@ -212,6 +212,10 @@ impl Pool {
         out: &mut Effects<Action>,
     ) {
         if account.last_list().is_none() || account.lists_contradict_themselves() {
+            return;
+        }
+        if world.deleting || !account.is_listed_without_deleted() {
+            // An address that is bought may be one that was deleted: what the account has is listed after that.
             return;
         }
         if self.missing() <= self.creation.orphans.len() {
@@ -262,6 +266,7 @@ impl Pool {
         };
         let elsewhere = self.spec.region.as_ref() != Some(&intent.region);
         if elsewhere
+            || world.deleting
             || self.missing() <= self.creation.orphans.len()
             || !self.may_begin()
             || !self.spec.may_create()
@@ -272,7 +277,7 @@ impl Pool {
             return self.announce(account, world, named, others, out);
         }
         let kept = self.on_server.memory.as_ref().and_then(|memory| memory.intent.as_ref());
-        if account.lists_contradict_themselves() {
+        if account.lists_contradict_themselves() || !self.may_buy_guarded() {
             return;
         }
         if kept != Some(&intent) || others > Purchase::Announced || !world.permit || !account.is_authorised()
@@ -280,7 +285,7 @@ impl Pool {
             return;
         }
         if !account.known_with(named).is_subset(&intent.known) {
-            // Pools or people have bought meanwhile: a new intent tells theirs from what this request brings.
+            // Pools or people have bought meanwhile: a new intent tells their addresses from the one of this request.
             self.forget_intent();
             self.announce(account, world, named, others, out);
             return;
@@ -318,7 +323,7 @@ impl Pool {
             .filter(|read| read.machine.is_none() && read.region == intent.region)
             .map(|read| read.ip)
             .collect();
-        // A list that leaves out what a former one shows is not believed until another agrees.
+        // If a list leaves out an address of an earlier one, another list has to agree first.
         let Search { found, doubted, away } = &mut self.creation.search;
         let is_open = |ip: &&Address| {
             let there = listed.contains_key(ip);
@@ -341,7 +346,8 @@ impl Pool {
         self.creation.search = Search::default();
         self.creation.stage = Progress::Idle;
         if new.len() > 1 {
-            let message = format!("one of {} may be ours; put it into spec.ips", name_all(&new));
+            let message =
+                format!("the creation may have made one of {}; put that one into spec.ips", name_all(&new));
             intent.uncertain = Some(new);
             out.tell([self.notice(true, EventReason::CreationUncertain, "addresses", message)]);
         } else {
@@ -353,6 +359,13 @@ impl Pool {
     }
 
     fn adopt(&mut self, ip: Address, out: &mut Effects<Action>) {
+        if self.deleting {
+            let what =
+                format!("{ip} was created for this pool, which is being deleted, and stays in the account");
+            let message = format!("{what}: put it into another pool's spec.ips, or delete it there");
+            out.tell([self.notice(true, EventReason::CreatedWithoutPool, ip, message)]);
+            return;
+        }
         if let Some(memory) = &mut self.memory {
             memory.bought(ip, false);
         }
@@ -364,25 +377,15 @@ impl Pool {
         )]);
     }
 
-    fn forget_intent(&mut self) {
+    pub(crate) fn forget_intent(&mut self) {
         self.creation.stage = Progress::Idle;
         if let Some(memory) = &mut self.memory {
             memory.intent = None;
         }
     }
 
-    /// Whether only what the Go operator's CRDs keep is worth writing. When the wait is over the whole status is
-    /// written once more, to see whether the server has learned to keep it.
-    pub fn writes_go_fields_only<A>(&self, now: Moment, out: &mut Effects<A>) -> bool {
-        let waits = self.creation.crds_outdated && self.creation.retry.due() > now;
-        if waits {
-            out.later(self.creation.retry.due());
-        }
-        waits
-    }
-
-    /// What was seen of addresses of unknown origin at another provider's account is out of date by the time that the
-    /// pool asks that provider again.
+    /// Drops the sightings of addresses of unknown origin at the former account. They will be out of date when the pool
+    /// asks that provider again.
     pub(super) fn account_changed(&mut self) {
         self.creation.sightings = Sightings::default();
     }
@@ -394,48 +397,19 @@ impl Pool {
         }
     }
 
-    /// What was refused for want of rights is due at once: there is another token, or another creation was accepted.
+    /// A creation that lacked rights is due at once: there is another token, or another creation was accepted.
     pub(super) fn forgive_token_creating(&mut self) {
         if self.creation.failure.take_if(|(kind, _)| *kind == FaultKind::Unauthorised).is_some() {
             self.request_changed();
         }
     }
 
-    /// The status cannot be written. An intent that never was is taken back, so that it holds nobody else up.
+    /// The status cannot be written. An intent that the server never had is withdrawn, so that it delays no other pool.
     pub fn status_refused(&mut self, at: Context) {
         if self.creation.stage == Progress::Announcing {
             self.forget_intent();
             self.put_off(FaultKind::Permanent, at);
         }
-    }
-
-    /// The server has kept our fields.
-    pub fn crds_are_current(&mut self, now: Moment) {
-        // Not before it is due: CRDs that keep a part of an intent show it only by the next one.
-        if self.creation.crds_outdated && self.creation.retry.due() <= now {
-            self.creation.crds_outdated = false;
-        }
-    }
-
-    /// The status on the server loses our fields.
-    pub(crate) fn has_outdated_crds(&self) -> bool {
-        self.creation.crds_outdated
-    }
-
-    /// What the server has of the memory is all of it, so that nothing will be written that could show it.
-    pub fn recheck_crds(&mut self, now: Moment) {
-        if self.memory.is_some() && self.memory == self.on_server.memory {
-            self.crds_are_current(now);
-        }
-    }
-
-    /// The server's copy of the status has lost our fields: nothing may be bought that could not be remembered.
-    pub fn crds_are_outdated(&mut self, at: Context) {
-        if self.creation.stage == Progress::Announcing {
-            self.forget_intent();
-        }
-        self.creation.crds_outdated = true;
-        self.put_off(FaultKind::Permanent, at);
     }
 
     /// The answer to a creation.
@@ -451,7 +425,10 @@ impl Pool {
                 let region =
                     self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).map(|i| i.region.clone());
                 self.forget_intent();
-                self.memory.get_or_insert_default().bought(ip, false);
+                let new = self.purchase_in(&account.epoch().account_id, ip);
+                let memory = self.memory.get_or_insert_default();
+                memory.bought(ip, false);
+                memory.purchase(new);
                 account.rights.granted(Right::Create);
                 account.created(ip, &region.unwrap_or_default(), now);
                 self.creation.retry.succeeded();
@@ -487,7 +464,7 @@ impl Pool {
         }
     }
 
-    fn put_off(&mut self, kind: FaultKind, at: Context) {
+    pub(super) fn put_off(&mut self, kind: FaultKind, at: Context) {
         self.creation.retry.failed(Pace::by(Schedule::of(kind)), at);
     }
 }

@@ -157,7 +157,7 @@ impl Pool {
     fn retried(&self, idle: &[(Address, How)]) -> Option<String> {
         let failure = |ip: &Address| self.ips.get(ip)?.failure.as_ref();
         let (ip, failure) = idle.iter().find_map(|(ip, _)| Some((ip, failure(ip)?)))?;
-        Some(format!("the last assignment of {ip} failed and is tried again: {}", failure.message))
+        Some(format!("the last assignment of {ip} failed, and FLIPOP retries it: {}", failure.message))
     }
 
     fn idle_text(&self, idle: &[(Address, How)], nodes: &NodeStore, pods: Option<&PodStore>) -> String {
@@ -186,7 +186,7 @@ impl Pool {
         };
         let mut parts = Vec::new();
         let stand = idle.iter().filter_map(|(ip, how)| match how {
-            How::NoMatch(machine) => Some(format!("{ip} stands on {}", place(machine))),
+            How::NoMatch(machine) => Some(format!("{ip} is on {}", place(machine))),
             How::Unassigned | How::Absent | How::Surplus(_) => None,
         });
         let next = self.retried(idle).unwrap_or_else(|| self.why_no_other());

@@ -1,7 +1,7 @@
 //! Labels of a node go before its address does: how long a move waits for that.
 //!
-//! Owns since when each move waits. Which labels stand where is told by the world; they are removed by whoever writes
-//! them, as long as [`Pool::is_unlabelling`] says so.
+//! Owns since when each move waits. The world says which nodes have which labels. The writer of labels removes them while
+//! [`Pool::is_unlabelling`] says so.
 
 use super::Pool;
 use super::assign::World;

@@ -11,7 +11,7 @@ pub const MOVE_ANNOTATION: &str = "flipop.digitalocean.com/move";
 pub const MAX_CHARS: usize = 400;
 
 crate::described! {
-    /// What became of a request to move an address.
+    /// Outcome of a request to move an address.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum MoveOutcome {
         /// FLIPOP accepted the request and has not finished the move.
@@ -89,11 +89,11 @@ impl Request {
             return wrong("the annotation has no '='");
         };
         let Some(ip) = Address::v4(ip) else {
-            return wrong("the text before '=' is no IPv4 address");
+            return wrong("the text before '=' is not an IPv4 address");
         };
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
         if node.is_empty() || !node.chars().all(fits) {
-            return wrong("the text after '=' is no name of a node");
+            return wrong("the text after '=' is not a node name");
         }
         Ok(Self { ip, node: node.to_owned() })
     }
@@ -125,11 +125,11 @@ mod tests {
         for (text, what) in [
             ("192.0.2.1", "no '='"),
             ("192.0.2.1#=edge-3", "no '='"),
-            ("2001:db8::1=edge-3", "no IPv4 address"),
-            ("=edge-3", "no IPv4 address"),
-            ("192.0.2.1=", "no name of a node"),
-            ("192.0.2.1=Edge_3", "no name of a node"),
-            ("192.0.2.1=a=b", "no name of a node"),
+            ("2001:db8::1=edge-3", "not an IPv4 address"),
+            ("=edge-3", "not an IPv4 address"),
+            ("192.0.2.1=", "not a node name"),
+            ("192.0.2.1=Edge_3", "not a node name"),
+            ("192.0.2.1=a=b", "not a node name"),
             (&format!("192.0.2.1=edge-3#{}", "x".repeat(MAX_CHARS)), "longer than 400"),
         ] {
             assert!(read(text).unwrap_err().contains(what), "{text}: {:?}", read(text));

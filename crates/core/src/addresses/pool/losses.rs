@@ -1,10 +1,10 @@
-//! Holders that stopped matching since the last plan: why, and what becomes of their addresses.
+//! Holders that stopped matching since the last plan: why, and where their addresses go.
 //!
 //! Owns the one message for each plan. Does not decide who gets an address.
 
-use super::Pool;
 use super::change::{Change, Failover, MANUAL, Phases, UNSEEN};
 use super::report::Wait;
+use super::{Candidate, Pool};
 use crate::addresses::account::belief::Place;
 use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, Finished};
@@ -39,7 +39,7 @@ pub(crate) fn summary(told: &[(String, String)], many: &str) -> Option<String> {
 pub struct Loss {
     /// Its name.
     pub node: String,
-    /// Why it matches no more.
+    /// Why it no longer matches.
     pub why: Mismatch,
     /// Since when; at the end of its grace, if it had one.
     pub at: Moment,
@@ -47,7 +47,7 @@ pub struct Loss {
     pub noticed: Moment,
 }
 
-/// Losses that are not told yet, by what was lost.
+/// Losses without an Event yet, by address.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     lost: BTreeMap<Address, Loss>,
@@ -64,7 +64,21 @@ impl Losses {
 }
 
 impl Pool {
-    /// The candidate is none any more. Returns true when it was one.
+    /// While the account is unknown what was confirmed stays so, but only on nodes that still match, and are the
+    /// machines that they were.
+    pub fn forget_mismatched(&mut self, account: &Account) {
+        if self.matched && self.is_live() {
+            let candidates = &self.candidates;
+            self.report.active.retain(|ip, node| {
+                let place = account.place(*ip).machine();
+                let same = |candidate: &Candidate| place.is_none() || candidate.machine.as_ref() == place;
+                candidates.get(node).is_some_and(same)
+            });
+            self.report.waiting.retain(|node, _| candidates.contains_key(node));
+        }
+    }
+
+    /// The node is no longer a candidate. Returns true if it was one.
     pub(super) fn drop_candidate(&mut self, name: &str, why: Mismatch, now: Moment) -> bool {
         let Some(candidate) = self.candidates.remove(name) else { return false };
         if let Some(ip) = candidate.holds {
@@ -73,8 +87,8 @@ impl Pool {
         true
     }
 
-    /// The Event of the holders that lost their match, after the plan that follows it. What came back meanwhile, or is
-    /// used no more, is no loss.
+    /// The Event about holders that lost their match, after the plan that follows. A holder that matches again, or whose
+    /// address is no longer used, is no loss.
     pub(crate) fn tell_losses(&mut self, account: &Account, now: Moment) -> Option<Notice> {
         if self.losses.lost.is_empty() {
             return None;
@@ -129,9 +143,10 @@ impl Pool {
         };
         let reason = match (op.kind, left, &op.from) {
             (OpKind::Assign, ..) if by_hand => "moved by hand".to_owned(),
-            (OpKind::Unassign { successor }, ..) => format!("makes room for {successor}"),
+            (OpKind::Unassign { successor: Some(successor) }, ..) => format!("makes room for {successor}"),
+            (OpKind::Unassign { successor: None }, ..) => "is given back".to_owned(),
             (OpKind::Assign, Some(Loss { node, why, .. }), _) => format!("{node} {why}"),
-            (OpKind::Assign, None, Some(_)) => "stood on no matching node".to_owned(),
+            (OpKind::Assign, None, Some(_)) => "was on no matching node".to_owned(),
             (OpKind::Assign, None, None) => "was unassigned".to_owned(),
         };
         let moved = match (left, &op.from) {

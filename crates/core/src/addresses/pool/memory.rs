@@ -1,9 +1,11 @@
-//! What a pool has to remember across restarts, and how that is kept true. It lives in the object's status.
+//! The memory of a pool across restarts, and how it stays true. The object's status holds it.
 
 use super::Pool;
+use super::spec::ReclaimPolicy;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
-use crate::model::ids::{AccountId, Address};
+use crate::model::ids::{AccountId, Address, Uid};
+use crate::model::machine::MachineId;
 use std::collections::BTreeSet;
 
 /// An address that the operator created, or that counts as created.
@@ -13,6 +15,34 @@ pub struct Created {
     pub ip: Address,
     /// It has stood in `spec.ips` once; if it is taken out there, it is not written again.
     pub written: bool,
+}
+
+/// A place where records held an address.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name {
+    /// The account of the zone.
+    pub account_id: AccountId,
+    /// The zone, by the id that its provider gives it.
+    pub zone: String,
+    /// The fully qualified name.
+    pub fqdn: String,
+}
+
+/// An address that the answer to a creation of the pool named, and no other one: only such an address is ever deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purchased {
+    /// The address.
+    pub ip: Address,
+    /// The account that was asked.
+    pub account_id: AccountId,
+    /// The object for which it was bought: one that was made again by the same name has another.
+    pub uid: Uid,
+    /// The provider ID of the machine on which the pool last had it; empty for none.
+    pub held_on: String,
+    /// Where records have held it.
+    pub names: BTreeSet<Name>,
+    /// Its deletion may be asked for, or was.
+    pub deleting: bool,
 }
 
 /// A creation that may have happened: written down before the request is sent.
@@ -38,11 +68,13 @@ impl Intent {
     }
 }
 
-/// What a pool remembers.
+/// The memory of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Memory {
     /// Created addresses, in order of creation.
     pub created: Vec<Created>,
+    /// What was bought, in order. It may be deleted where the spec asks for that.
+    pub purchased: Vec<Purchased>,
     /// Addresses that the pool held and let go, as long as they may still stand on a machine.
     pub former: BTreeSet<Address>,
     /// Addresses of unknown origin that have stood on candidates, until the first creation.
@@ -67,6 +99,25 @@ impl Memory {
         }
     }
 
+    /// What was bought under this address.
+    #[must_use]
+    pub fn purchase_of(&self, ip: Address) -> Option<&Purchased> {
+        self.purchased.iter().find(|purchased| purchased.ip == ip)
+    }
+
+    /// Notes an address that the answer to a creation named.
+    pub(super) fn purchase(&mut self, new: Purchased) {
+        self.purchased.retain(|purchased| purchased.ip != new.ip);
+        self.purchased.push(new);
+    }
+
+    /// Notes on which machine the pool has an address.
+    pub(super) fn stands(&mut self, ip: Address, on: Option<&MachineId>) {
+        if let Some(purchased) = self.purchased.iter_mut().find(|purchased| purchased.ip == ip) {
+            purchased.held_on = on.map(MachineId::provider_id).unwrap_or_default();
+        }
+    }
+
     /// Remembers an address that a creation brought. After the first one no others of unknown origin are looked for.
     pub fn bought(&mut self, ip: Address, written: bool) {
         self.remember(ip, written);
@@ -76,7 +127,7 @@ impl Memory {
 }
 
 impl Pool {
-    /// Keeps the memory true: what is let go, released or gone for good.
+    /// Keeps the memory true for addresses that are given up, released or gone for good.
     pub fn keep_memory(
         &mut self,
         account: &Account,
@@ -84,12 +135,12 @@ impl Pool {
         others_visible: bool,
     ) {
         if self.raw.is_err() || self.spec.is_frozen() {
-            // What cannot be read or followed says nothing about what was let go.
+            // A spec that cannot be read or followed gives nothing up.
             return;
         }
         let without_memory = self.memory.is_none() && self.spec.desired.is_some();
         let mut memory = self.memory.clone().unwrap_or_else(|| {
-            // Whoever made them: without our memory, the addresses of a pool that creates count as created.
+            // Without our memory, the addresses of a pool that creates count as created, whatever their origin.
             let mut memory = Memory::default();
             if self.spec.desired.is_some() {
                 self.spec.ips.iter().for_each(|ip| memory.remember(*ip, true));
@@ -101,11 +152,20 @@ impl Pool {
             let gone = others_visible && account.belief(created.ip).is_some_and(Belief::is_gone);
             !released.contains(&created.ip) && !gone
         });
+        let kept = self.spec.reclaim == ReclaimPolicy::Delete;
+        let here = &account.epoch().account_id;
+        memory.purchased.retain(|purchased| {
+            let gone = others_visible
+                && purchased.account_id == *here
+                && account.belief(purchased.ip).is_some_and(Belief::is_gone);
+            // What is let go without a wish to delete it is never deleted.
+            (kept || !released.contains(&purchased.ip)) && (purchased.deleting || !gone)
+        });
         let named = memory.created.iter_mut().filter(|created| self.spec.ips.contains(&created.ip));
         named.for_each(|created| created.written = true);
         self.memory = Some(memory);
         let effective: BTreeSet<Address> = self.effective().into_iter().collect();
-        // Where our memory was lost, what the status shows may have been created and not let go.
+        // If our memory was lost, addresses in the status may be created ones that were not given up.
         let let_go = |ip: &&Address| {
             !without_memory || self.spec.released.contains(ip) || self.named_first.contains(ip)
         };
@@ -118,7 +178,7 @@ impl Pool {
                 let standing = match account.place(*ip) {
                     Place::Unknown => true,
                     Place::Absent => !(others_visible && gone),
-                    // What is on its way may come to stand on a node of ours.
+                    // An address on its way may arrive on a node of ours.
                     Place::Present { machine, locked, .. } => machine.is_some() || *locked,
                 };
                 (standing || account.op(*ip).is_some())
@@ -126,9 +186,25 @@ impl Pool {
                     && !named_elsewhere.contains(ip)
             });
         }
-        // What failed for an address that was let go still says when it may be tried again.
+        // Failures of an address that was given up still delay its next request.
         let former = self.former();
         self.ips.retain(|ip, _| effective.contains(ip) || former.contains(ip));
         self.effective_before = effective.difference(named_elsewhere).copied().collect();
+    }
+
+    /// The pool's addresses that may still stand on a machine although they are not effective.
+    #[must_use]
+    pub fn former(&self) -> BTreeSet<Address> {
+        self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
+    }
+
+    /// Whether something was bought for it in this account.
+    pub(crate) fn has_bought_in(&self, account_id: &AccountId) -> bool {
+        self.purchased().any(|bought| bought.account_id == *account_id)
+    }
+
+    /// What was bought for this pool and not let go for good.
+    pub fn purchased(&self) -> impl Iterator<Item = &Purchased> {
+        self.memory.iter().flat_map(|memory| &memory.purchased)
     }
 }

@@ -1,8 +1,7 @@
-//! One `FloatingIPPool`: its spec, its memory, its candidates, and what is decided for it.
+//! One `FloatingIPPool`: its spec, its memory, its candidates, and its decisions.
 //!
-//! Invariants: an assignment that stands between a used address and a candidate is never moved, but by hand; only
-//! addresses of this pool are given out, and only to candidates; nothing is done before the nodes and the account are
-//! known.
+//! Invariants: a used address leaves a candidate only by a move by hand. The pool assigns only its own addresses, and
+//! only to candidates. It does nothing before the nodes and the account are known.
 
 mod absences;
 pub mod assign;
@@ -10,6 +9,8 @@ mod behind;
 mod blocked;
 mod by_hand;
 pub mod change;
+mod checked;
+mod crds;
 pub mod creation;
 mod idle;
 mod labels;
@@ -25,14 +26,15 @@ mod patience;
 pub mod pause;
 pub mod placement;
 mod recall;
+pub mod reclaim;
 pub mod render;
 pub mod report;
 pub mod spec;
 pub mod status;
 mod writing;
 
-use crate::addresses::account::Account;
 use crate::addresses::pool::object::PoolObject;
+use crate::mechanism::checked::CheckedNodes;
 use crate::mechanism::failure::Failure;
 use crate::mechanism::suspects::{Look, Membership, Suspects};
 use crate::mechanism::suspicion::Clocks;
@@ -81,7 +83,7 @@ impl Candidate {
     }
 }
 
-/// What the pool knows of one of its addresses beside the account's belief.
+/// The pool's knowledge about one of its addresses, beside the account's belief.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IpRecord {
     /// When its node stopped matching, as a count; 0 for before we looked.
@@ -96,7 +98,7 @@ pub struct IpRecord {
     pub behind: Option<Behind>,
     /// Nodes that lately could not have it, for reasons that may be the address's.
     pub refused_by: BTreeSet<Uid>,
-    /// The matching node that it stood on last, and why that matches no more.
+    /// The matching node that had it last, and why that node no longer matches.
     pub left: Option<losses::Loss>,
     /// Assignments that succeeded, since the process started.
     pub assignments: u64,
@@ -106,6 +108,10 @@ pub struct IpRecord {
 
 /// A pool.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and any may hold with any other"
+)]
 pub struct Pool {
     /// Which object.
     pub(crate) object: ObjectRef,
@@ -117,6 +123,8 @@ pub struct Pool {
     pub(crate) resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub(crate) deleting: bool,
+    /// The finalizer keeps it.
+    pub(crate) guarded: bool,
     /// Whether it may begin anything.
     pub(crate) pause: Pause,
     /// The spec.
@@ -125,7 +133,7 @@ pub struct Pool {
     raw: Result<spec::RawPoolSpec, String>,
     /// Counts changes of the spec.
     spec_version: u64,
-    /// What has to survive a restart; `None` before the first plan when the status carries none.
+    /// The memory that has to survive a restart. `None` before the first plan if the status has none.
     memory: Option<Memory>,
     /// The status as the server has it.
     pub(crate) on_server: PoolStatus,
@@ -139,7 +147,7 @@ pub struct Pool {
     node_failures: BTreeMap<Uid, Failure<String>>,
     /// Nodes that go behind the others.
     behind: BTreeMap<Uid, Behind>,
-    /// Nodes that made room for an address, which nobody else may have before them.
+    /// Nodes that made room for an address. They get it before all others.
     roomy: BTreeMap<Uid, Address>,
     /// Moves that wait for labels of nodes to go.
     unlabelling: labels::Unlabelling,
@@ -150,27 +158,31 @@ pub struct Pool {
     last_assigned: Option<Moment>,
     /// When the candidates last changed.
     changed_at: Moment,
-    /// What the last plan found.
+    /// The findings of the last plan.
     pub(crate) report: Report,
-    /// What the last plan rendered of addresses and nodes, which every status says.
+    /// The part of the status about addresses and nodes, as the last plan rendered it.
     pub(crate) shown: PoolStatus,
-    /// Holders that stopped matching, until that is told.
+    /// Holders that stopped matching, until an Event says so.
     losses: losses::Losses,
     /// Addresses taken from one node to another since the process started, by the reason.
     pub(crate) moves: BTreeMap<&'static str, u64>,
     /// Nodes that fail and keep their match for a while, or come back.
     pub(crate) suspects: Suspects,
+    /// What the checks say of nodes.
+    pub(crate) checked: CheckedNodes,
     /// Why no node matches.
     pub(crate) no_match: Explanation,
     /// Addresses that serve nowhere.
     idle: idle::Idle,
     /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
     conditions: Option<Vec<Condition>>,
+    /// Addresses that are being given back.
+    pub(crate) reclaim: reclaim::Reclaim,
     /// Writes of status and spec under way and their retries.
     writes: Writes<PoolStatus>,
     /// Addresses that were effective when last planned: one that leaves is let go.
     effective_before: BTreeSet<Address>,
-    /// What `spec.ips` named when the memory was taken from the status.
+    /// The addresses in `spec.ips` when the memory was taken from the status.
     named_first: BTreeSet<Address>,
     unread: bool,
     counter: u64,
@@ -186,6 +198,7 @@ impl Pool {
             generation: seen.generation,
             resource_version: seen.resource_version.clone(),
             deleting: seen.deleting,
+            guarded: seen.guarded,
             pause: Pause::default(),
             spec: PoolSpec::default(),
             raw: Err(String::new()),
@@ -208,9 +221,11 @@ impl Pool {
             losses: losses::Losses::default(),
             moves: BTreeMap::new(),
             suspects: Suspects::default(),
+            checked: CheckedNodes::default(),
             no_match: Explanation::default(),
             idle: idle::Idle::default(),
             conditions: None,
+            reclaim: reclaim::Reclaim::default(),
             writes: Writes::default(),
             effective_before: BTreeSet::new(),
             named_first: BTreeSet::new(),
@@ -233,12 +248,13 @@ impl Pool {
         }
     }
 
-    /// Leadership begins: what was known before says nothing about now.
+    /// Leadership begins: earlier knowledge no longer counts.
     pub fn distrust(&mut self) {
         self.matched = false;
         self.conditions = None;
         self.losses = losses::Losses::default();
         self.suspects.distrust();
+        self.checked = CheckedNodes::default();
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
@@ -249,6 +265,7 @@ impl Pool {
         self.generation = seen.generation;
         self.resource_version = seen.resource_version;
         self.deleting = seen.deleting;
+        self.guarded = seen.guarded;
         self.on_server = seen.status;
         if seen.spec.is_ok() {
             self.moving.observed(seen.move_request.as_deref());
@@ -265,12 +282,12 @@ impl Pool {
             Err(message) => self.spec.unreadable(message),
         };
         if criteria != self.spec.criteria {
-            // What was not there before was not edited.
+            // An object that is new was not edited.
             self.losses.edited |= criteria.is_some();
             self.no_match.forget();
         }
         if self.spec.criteria.is_none() {
-            // What stands stays: the last criteria that could be read go on saying which nodes match.
+            // Existing assignments are kept: the last valid criteria still decide which nodes match.
             self.spec.criteria = criteria;
         }
         if request != (self.spec.region.clone(), self.spec.desired) {
@@ -284,7 +301,7 @@ impl Pool {
         true
     }
 
-    /// Every address that counts, in order: `spec.ips`, then what was created.
+    /// Every address that counts, in order: `spec.ips`, then the created ones.
     #[must_use]
     pub fn effective(&self) -> Vec<Address> {
         let written = self.spec.ips.iter().copied();
@@ -326,12 +343,6 @@ impl Pool {
         &self.effective_before
     }
 
-    /// The pool's addresses that may still stand on a machine although they are not effective.
-    #[must_use]
-    pub fn former(&self) -> BTreeSet<Address> {
-        self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
-    }
-
     /// The object that its Events and records are of.
     pub(crate) fn owner(&self) -> Owner {
         Owner { kind: ObjectKind::Pool, object: self.object.clone() }
@@ -355,7 +366,7 @@ impl Pool {
         self.candidates.iter().find(|(_, candidate)| candidate.machine.as_ref() == Some(machine))
     }
 
-    /// What a user reads of a wait.
+    /// The message for users about a wait.
     pub(crate) fn text_of(&self, wait: &Wait) -> String {
         wait.text(self.spec.noun())
     }
@@ -416,7 +427,7 @@ impl Pool {
         changed
     }
 
-    /// What failed on nodes that are gone must not be remembered for ever.
+    /// Forgets failures on nodes that are gone.
     fn forget_failures_of_others(&mut self, nodes: &NodeStore, now: Moment) {
         if self.node_failures.is_empty() && self.behind.is_empty() && !self.suspects.remembers_nodes() {
             return;
@@ -446,7 +457,7 @@ impl Pool {
         };
         let look = Look {
             node,
-            verdict: verdict(criteria, node, pods),
+            verdict: verdict(criteria, node, pods).and_then(|()| self.check(node)),
             member,
             serves_by_status: || self.on_server.suspicion_of(&node.provider_id),
             edited: self.losses.edited,
@@ -477,20 +488,6 @@ impl Pool {
                 self.candidates.insert(name.to_owned(), candidate);
                 true
             }
-        }
-    }
-
-    /// While the account is unknown what was confirmed stays so, but only on nodes that still match, and are the
-    /// machines that they were.
-    pub fn forget_mismatched(&mut self, account: &Account) {
-        if self.matched && self.is_live() {
-            let candidates = &self.candidates;
-            self.report.active.retain(|ip, node| {
-                let place = account.place(*ip).machine();
-                let same = |candidate: &Candidate| place.is_none() || candidate.machine.as_ref() == place;
-                candidates.get(node).is_some_and(same)
-            });
-            self.report.waiting.retain(|node, _| candidates.contains_key(node));
         }
     }
 }

@@ -4,6 +4,9 @@ use super::spec::RawPoolSpec;
 use super::status::PoolStatus;
 use crate::model::ids::ObjectRef;
 
+/// Keeps a pool until what it gives back is gone.
+pub const FINALIZER: &str = "flipop.digitalocean.com/reclaim";
+
 /// A pool as the watch shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolObject {
@@ -17,6 +20,8 @@ pub struct PoolObject {
     pub resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
+    /// [`FINALIZER`] keeps it.
+    pub guarded: bool,
     /// The text of the pause annotation, if it is present.
     pub paused: Option<String>,
     /// The spec, or why it cannot be read.

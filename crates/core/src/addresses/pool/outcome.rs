@@ -1,4 +1,4 @@
-//! What the end of an operation means for the pool that started it: counts, cool-off, and who has to wait.
+//! The effect of an ended operation on the pool that started it: counts, cool-off, and who has to wait.
 
 use super::Pool;
 use super::behind::Behind;
@@ -13,13 +13,13 @@ use crate::model::ids::{Address, Uid};
 use crate::model::moment::Context;
 use std::fmt;
 
-/// An address that so many nodes in a row could not have is itself what is wrong.
+/// After this many nodes in a row could not take an address, the address itself counts as the cause.
 const REFUSALS_THAT_BLAME_THE_ADDRESS: usize = 2;
 
-/// After so many failures in a row a node lets others go first, whatever is in its way.
+/// After this many failures in a row a node lets others go first, whatever the cause.
 const FAILURES_THAT_SET_A_NODE_BACK: u32 = 2;
 
-/// Whether it may be the address that is in the way, so that its node is better served by another one.
+/// Whether the address may be the cause, so that its node should get another one.
 fn says_something_of_the_address(kind: FaultKind) -> bool {
     match kind {
         FaultKind::Transient | FaultKind::Permanent | FaultKind::NotFound | FaultKind::Invalid => true,
@@ -51,6 +51,9 @@ impl Pool {
         match end {
             End::NotSent => {}
             End::Done => {
+                if let Some(memory) = &mut self.memory {
+                    memory.stands(*ip, op.target().as_ref());
+                }
                 let record = self.ips.entry(*ip).or_default();
                 (record.failure, record.error) = (None, None);
                 if assigns {
@@ -63,14 +66,16 @@ impl Pool {
                         format!("assigned {ip} to node {node} ({})", op.machine),
                     ));
                 } else {
-                    if let OpKind::Unassign { successor } = op.kind {
+                    let mut why = "to give it back";
+                    if let OpKind::Unassign { successor: Some(successor) } = op.kind {
                         self.roomy.insert(op.node.0.clone(), successor);
+                        why = "to make room";
                     }
                     news.push(self.notice(
                         false,
                         EventReason::Unassigned,
                         ip,
-                        format!("took {ip} off node {node} to make room"),
+                        format!("took {ip} off node {node} {why}"),
                     ));
                 }
             }
@@ -83,7 +88,7 @@ impl Pool {
             }
             End::Refused(kind, message) | End::Failed(kind, message) => {
                 if *kind == FaultKind::NodeInUse {
-                    // Something stands on that machine that the last list did not show.
+                    // That machine has an address that the last list did not show.
                     account.want_list(now);
                 }
                 self.failed(*ip, finished, (*kind, message), false, at, news);
@@ -91,7 +96,7 @@ impl Pool {
         }
     }
 
-    /// An address that serves, and its node, have failed at nothing any more.
+    /// Forgets the failures of an address that serves, and of its node.
     pub(super) fn forget_failures_of(&mut self, ip: Address, node: &Uid) {
         let record = self.ips.entry(ip).or_default();
         (record.failure, record.error, record.behind) = (None, None, None);
@@ -128,7 +133,7 @@ impl Pool {
             FaultKind::NodeInUse => (false, true, true),
             FaultKind::Permanent | FaultKind::Invalid => (blamed, true, true),
         };
-        // What only asks for patience is no error, and an occupied machine none of the address.
+        // A failure that only needs patience is no error. An occupied machine is no error of the address.
         let of_the_address = !matches!(kind, FaultKind::InProgress | FaultKind::NodeInUse);
         record.error = of_the_address.then(|| (kind, message.to_owned()));
         let unassigns = op.kind != OpKind::Assign;

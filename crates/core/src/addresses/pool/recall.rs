@@ -1,7 +1,7 @@
-//! What a pool takes from its status when leadership begins, and what this process knows better.
+//! Takes a pool's memory from its status when leadership begins, and keeps newer knowledge of this process.
 //!
-//! A process that loses its lease ends, so that one which leads again after a gap was the last to buy: how a purchase
-//! ended it knows better than the server, to which that may not have been written.
+//! A process that loses its lease to another ends. So a process that leads again after a gap was the last to buy, and
+//! knows how a purchase ended even if that was not written to the server.
 
 use super::Pool;
 use super::creation::{Creation, Progress};
@@ -12,7 +12,7 @@ use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 
 impl Pool {
-    /// True while what the pool remembers is not known, so that writing its status would wipe that out.
+    /// True while the pool's memory is unknown, so that a status write would wipe it out.
     #[must_use]
     pub fn is_unread(&self) -> bool {
         self.unread
@@ -23,8 +23,8 @@ impl Pool {
         self.spec.machines.into_iter().flat_map(|machines| self.on_server.serving(machines))
     }
 
-    /// Takes the memory from the status: at the first sight of the pool and whenever leadership begins. Of an object
-    /// that cannot be read it is not known, until it can.
+    /// Takes the memory from the status at the first sight of the pool and whenever leadership begins. While the object
+    /// cannot be read, its memory is unknown.
     pub fn recall(&mut self, seen: &PoolObject) {
         self.unread = seen.spec.is_err();
         if self.unread {
@@ -37,7 +37,16 @@ impl Pool {
             memory.intent.take_if(|intent| self.has_settled(intent));
         }
         for ip in self.unrecorded() {
-            memory.get_or_insert_default().bought(ip, false);
+            let memory = memory.get_or_insert_default();
+            memory.bought(ip, false);
+            if let Some(bought) = self.memory.as_ref().and_then(|ours| ours.purchase_of(ip)).cloned() {
+                memory.purchase(bought);
+            }
+        }
+        if let Some(memory) = &mut memory {
+            // A copy of the status on another object speaks of addresses that are not this one's.
+            memory.purchased.retain(|purchased| purchased.uid == self.object.uid);
+            self.reclaim.recall(&memory.purchased);
         }
         self.memory = memory;
         self.effective_before = status.effective();
@@ -55,7 +64,7 @@ impl Pool {
             && ours.is_none_or(|ours| ours.number != intent.number)
     }
 
-    /// What was bought and stands in neither the status nor the spec of the server.
+    /// Bought addresses that are in neither the status nor the spec of the server.
     fn unrecorded(&self) -> Vec<Address> {
         let created = self.memory.iter().flat_map(|memory| &memory.created);
         let unrecorded = created.filter(|created| !created.written && !self.on_server.remembers(created.ip));

@@ -1,4 +1,4 @@
-//! What a user reads of a pool: status and conditions, derived from the same facts as the plan.
+//! The user's view of a pool: status and conditions, derived from the same facts as the plan.
 
 use super::Pool;
 use super::placement::Standing;
@@ -24,7 +24,7 @@ use crate::model::spec::Scope;
 use crate::model::words::{enumerate, name_all};
 use std::collections::BTreeSet;
 
-/// What to do about CRDs that drop our fields.
+/// The remedy for CRDs that drop our fields.
 const CRDS_OUTDATED: &str = "the installed CRDs drop status fields that a creation must not lose; apply the CRDs of this version first \
                              (kubectl apply -f crds)";
 
@@ -56,7 +56,7 @@ impl Pool {
         status
     }
 
-    /// What a status says of addresses, and of nodes without one.
+    /// The part of a status about addresses, and about nodes without one.
     pub(super) fn render_addresses(&self, account: Option<&Account>) -> PoolStatus {
         let mut status = PoolStatus::default();
         for (text, message) in &self.spec.bad_ips {
@@ -93,8 +93,8 @@ impl Pool {
         status
     }
 
-    /// What the spec let go since the account could last be read is remembered too: else, after a restart, it would be
-    /// taken for somebody else's.
+    /// Also remembers addresses that the spec gave up since the account could last be read. Otherwise a restart would
+    /// take them for foreign ones.
     fn remember_let_go(&self, status: &mut PoolStatus) {
         let effective: BTreeSet<Address> = self.effective().into_iter().collect();
         let let_go = self.effective_before().difference(&effective).filter(|_| !self.spec.is_frozen());
@@ -169,7 +169,7 @@ impl Pool {
         }
         let last = self.on_server.ips.get(&ip.to_string());
         if !self.matched && last.is_some_and(|last| last.provider_id == provider_id(&machine)) {
-            // Whether that node matches is not known: what was said of it stays.
+            // It is unknown whether that node matches, so the last report stays.
             return last.cloned();
         }
         if let Some((kind, message)) = self.ips.get(&ip).and_then(|record| record.error.as_ref()) {
@@ -191,6 +191,7 @@ impl Pool {
         conditions.extend(account.and_then(|account| provider_condition(account).or_else(|| self.refusal())));
         conditions.extend(self.suspect_condition());
         conditions.extend(self.idle_condition(known));
+        conditions.extend(self.reclaim_conditions(now));
         conditions.extend(self.pause.reason().map(Reason::condition));
         conditions.extend(self.conflict());
         conditions.extend(self.blocked_nodes());
@@ -215,7 +216,7 @@ impl Pool {
         conditions
     }
 
-    /// What was sent for this pool and refused for want of rights, and is to be sent again.
+    /// The request of this pool that was refused for lack of rights and will be repeated.
     fn refusal(&self) -> Option<Condition> {
         let moved = self.ips.iter().filter(|(ip, _)| !self.report.active.contains_key(ip));
         let moved = moved.filter_map(|(_, record)| record.failure.as_ref());
@@ -225,8 +226,8 @@ impl Pool {
         Some(Condition::new(ProviderReady::from(kind), message.clone()))
     }
 
-    /// A refusal that the server's copy of the status does not tell of. It has to be told before the token is proved
-    /// anew, which may take a minute; told once, it changes nothing that is said while that goes on.
+    /// A refusal that the server's copy of the status does not have yet. The status has to report it before the token is
+    /// proved again, which may take a minute. Once reported, it does not change until then.
     #[must_use]
     pub fn has_untold_refusal(&self) -> bool {
         let told = |new: &Condition| {
@@ -235,7 +236,7 @@ impl Pool {
         self.refusal().is_some_and(|refusal| !told(&refusal))
     }
 
-    /// What a status says is wrong that the last one did not: an Event for each, so that it is seen when it began.
+    /// An Event for each problem that is in this status and was not in the last one, so that its beginning is visible.
     #[must_use]
     pub fn news(&self, status: &PoolStatus) -> Vec<Notice> {
         let told = |new: &Condition| {
@@ -255,7 +256,7 @@ impl Pool {
         if self.spec.is_frozen() {
             let first = self.spec.problems.iter().min_by_key(|problem| problem.scope);
             let why = first.map(|problem| format!(" ({problem})")).unwrap_or_default();
-            let message = format!("frozen by a mistake{why}: what stands stays, nothing new is done");
+            let message = format!("frozen: the spec is invalid{why}; existing assignments are kept");
             return Condition::new(Ready::InvalidSpec, message);
         }
         if !account.is_some_and(Account::is_known) {
@@ -272,7 +273,7 @@ impl Pool {
         let goal = self.goal();
         let waiting = status.assignable_nodes.len() + status.node_errors.len();
         let without = match waiting {
-            0 => "no matching node is without one".to_owned(),
+            0 => "no matching node waits for one".to_owned(),
             1 => "1 matching node has none".to_owned(),
             many => format!("{many} matching nodes have none"),
         };
@@ -302,8 +303,8 @@ impl Pool {
         }
     }
 
-    /// What `spec.minActive` makes of `Ready`: it takes the place of no other reason. Of what is Unknown nobody can say how
-    /// many are active.
+    /// Applies `spec.minActive` to `Ready`. It replaces only the reasons of True. While `Ready` is Unknown, so is the number
+    /// of active addresses.
     fn with_minimum(&self, ready: Condition) -> Condition {
         let Some(minimum) = self.spec.min_active.filter(|minimum| self.report.active.len() < *minimum) else {
             return ready;
@@ -334,6 +335,8 @@ impl Pool {
                     Scope::Grace => SpecValid::GraceIgnored,
                     Scope::Firewall => SpecValid::FirewallIgnored,
                     Scope::Labels => SpecValid::LabelsIgnored,
+                    Scope::Reclaim => SpecValid::PolicyIgnored,
+                    Scope::NodeCheck => SpecValid::NodeCheckIgnored,
                 };
                 let message: Vec<String> = problems.iter().map(ToString::to_string).collect();
                 Condition::new(reason, message.join("; "))
@@ -379,8 +382,8 @@ impl Pool {
         }
         let list = name_all(&self.creation.orphans);
         let message = format!(
-            "these stand on matching nodes, no pool names them, and they may be this pool's: {list}; put them into \
-             spec.ips, or take them off their {noun}s to have new ones created",
+            "these addresses are on matching nodes, no pool names them, and they may be this pool's: {list}; put them \
+             into spec.ips, or take them off their {noun}s to have new ones created",
             noun = self.spec.noun()
         );
         Some(Condition::new(CreationUncertain::UnknownAddressesOnNodes, message))
@@ -397,7 +400,7 @@ impl Pool {
             .collect();
         (!stalled.is_empty()).then(|| {
             let message = format!(
-                "pending at the provider for more than 5 min, look at the {}s' actions there: {}",
+                "pending at the provider for more than 5 min: {1}; look at the actions of each {0} there",
                 self.spec.noun(),
                 enumerate(stalled.into_iter())
             );
@@ -409,8 +412,7 @@ impl Pool {
 fn provider_condition(account: &Account) -> Option<Condition> {
     if account.machine_read() == MachineRead::Missing {
         let message = format!(
-            "the token lacks the scope {}, without which every address looks unassigned; nothing is assigned until it \
-             has it",
+            "the token lacks the scope {}: without it every address looks unassigned, so FLIPOP assigns nothing",
             account.machines().read_scope
         );
         return Some(Condition::new(ProviderReady::ScopeMissing, message));
@@ -433,12 +435,17 @@ fn trouble_of(condition: &Condition) -> Option<EventReason> {
         ConditionType::AnnotationsDenied => (Status::True, EventReason::AnnotationsDenied),
         ConditionType::FirewallReady => (Status::False, EventReason::FirewallNotReady),
         ConditionType::LabelsDenied => (Status::True, EventReason::LabelsDenied),
+        ConditionType::ReclaimBlocked => (Status::True, EventReason::ReclaimBlocked),
         ConditionType::WriteDenied => (Status::True, EventReason::WriteDenied),
         ConditionType::WatchFailing => (Status::True, EventReason::WatchFailing),
         ConditionType::Ready
         | ConditionType::CreationFailed
         | ConditionType::FirewallWouldIsolate
+        | ConditionType::Reclaiming
+        | ConditionType::ReclaimKept
         | ConditionType::Suspect
+        | ConditionType::ChecksUnavailable
+        | ConditionType::ChecksDoubted
         | ConditionType::Paused
         | ConditionType::EventsDenied
         | ConditionType::AddressMissing

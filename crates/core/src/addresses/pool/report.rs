@@ -1,4 +1,4 @@
-//! Why things are as they are: for each address and each candidate without one, what it waits for.
+//! Explanations: for each address and each candidate without one, the reason for its wait.
 
 use super::placement::Placement;
 use crate::model::catalog::pool::NodesBlocked;
@@ -6,7 +6,7 @@ use crate::model::ids::{Address, ObjectName};
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
-/// What a candidate without an address waits for.
+/// The reason why a candidate without an address waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
     /// Every address is in use, or waits itself.
@@ -21,9 +21,9 @@ pub enum Wait {
     Pending(Moment, String),
     /// Another pool claims it, which also serves it.
     Claimed(ObjectName),
-    /// An address of another pool stands on it, of which it is no candidate or where the address is surplus.
+    /// It has an address of another pool. It is not a candidate of that pool, or the address is surplus there.
     ClaimedBy(ObjectName, Address),
-    /// An address that no pool holds stands on it.
+    /// It has an address of no pool.
     Foreign(Address),
     /// The free addresses are in another region than the node.
     OtherRegion(String),
@@ -39,20 +39,20 @@ pub enum Wait {
     Full,
     /// The ports of the pool are being opened on it, for which it is waited until then at most.
     Firewall(Moment),
-    /// Nobody may act now: the lease is not held for certain, or the token is refused.
+    /// FLIPOP may not write now: it may have lost the lease, or the token is refused.
     Unsure,
-    /// The token was refused what it takes, in these words.
+    /// The token lacks the right. These are the provider's words.
     Refused(String),
 }
 
 impl Wait {
-    /// True for what belongs into `nodeErrors`; anything else waits in `assignableNodes`.
+    /// True for entries of `nodeErrors`. All others wait in `assignableNodes`.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.blocked().is_some()
     }
 
-    /// What `NodesBlocked` calls it, where it belongs into `nodeErrors`.
+    /// Its reason in `NodesBlocked`, if it is an entry of `nodeErrors`.
     #[must_use]
     pub fn blocked(&self) -> Option<NodesBlocked> {
         match self {
@@ -104,7 +104,7 @@ impl Wait {
 }
 
 impl Wait {
-    /// What a user reads. `noun` is the word for a machine.
+    /// The message for users. `noun` is the word for a machine.
     #[must_use]
     pub fn text(&self, noun: &str) -> String {
         match self {
@@ -112,36 +112,42 @@ impl Wait {
             Self::CoolOff => "assignmentCoolOffSeconds has not passed since the last assignment".to_owned(),
             Self::InFlight(ip) => format!("an operation on {ip} is under way"),
             Self::RetryAt(_, message) => {
-                format!("the last assignment failed and is tried again: {message}")
+                format!("the last assignment failed, and FLIPOP retries it: {message}")
             }
             Self::Pending(_, message) => format!("the provider is still busy with it: {message}"),
             Self::Claimed(pool) => format!("claimed by {pool}"),
             Self::ClaimedBy(pool, ip) => format!(
-                "{ip} of pool {pool} stands on it, which that pool does not use there: the node does not match it, or \
-                 {ip} is surplus; take {ip} off the {noun} or out of that pool"
+                "the {noun} has {ip} of pool {pool}, which does not use it there: the node does not match that pool, \
+                 or {ip} is surplus; take {ip} off the {noun} or out of that pool"
             ),
             Self::Foreign(ip) => format!(
-                "the {noun} already has {ip}, which belongs to no pool and is not touched; add {ip} to spec.ips to use \
-                 it, or unassign it"
+                "the {noun} already has {ip}, which no pool names; add {ip} to spec.ips to use it, or unassign it"
             ),
             Self::OtherRegion(region) => {
-                format!("the node is in region {region} and no free address is; add addresses of that region")
+                format!(
+                    "no free address is in {region}, the region of the node; add addresses of that region"
+                )
             }
             Self::NotAMachine(message) => message.clone(),
             Self::Paused(why) => format!("the pool is {why}"),
-            Self::Rereading => "the pool was paused, and the account is read again first".to_owned(),
+            Self::Rereading => "the pool was paused, and FLIPOP reads the account before it acts".to_owned(),
             Self::Budget => "the provider's rate limit leaves no request for it yet".to_owned(),
-            Self::Full => "as many operations as may be are under way; it follows them".to_owned(),
+            Self::Full => {
+                "the account has the most operations under way that FLIPOP allows: wait for one to end"
+                    .to_owned()
+            }
             Self::Firewall(_) => "the ports of the pool are being opened on it".to_owned(),
-            Self::Unsure => "the lease is not held for certain, or the token is refused".to_owned(),
+            Self::Unsure => {
+                "FLIPOP may not write now: it may have lost the lease, or the token is refused".to_owned()
+            }
             Self::Refused(message) => {
-                format!("the provider refuses it, which is tried once a minute: {message}")
+                format!("the provider refuses it, and FLIPOP retries once a minute: {message}")
             }
         }
     }
 }
 
-/// What a plan found.
+/// The findings of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Candidates without an address, by name.
@@ -150,6 +156,6 @@ pub struct Report {
     pub claimed: BTreeMap<Address, ObjectName>,
     /// Addresses on candidates: the node's name.
     pub active: BTreeMap<Address, String>,
-    /// Where each address is, what is unknown included.
+    /// Where each address is, including unknown places.
     pub placements: BTreeMap<Address, Placement>,
 }

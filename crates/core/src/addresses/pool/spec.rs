@@ -1,4 +1,4 @@
-//! From the words of a `FloatingIPPool`'s spec to what the planner works with, and to the list of what is wrong.
+//! Parses the spec of a `FloatingIPPool` into the planner's input and a list of mistakes.
 //!
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
@@ -9,6 +9,7 @@ use crate::model::ids::{AccountId, Address, ObjectKind};
 use crate::model::label_mode::{LabelMode, RawNodeLabels};
 use crate::model::machine::MachineKind;
 use crate::model::matching::Criteria;
+use crate::model::node_check::{NodeCheck, RawNodeCheck};
 use crate::model::provider::Providers;
 use crate::model::spec::{RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
@@ -29,12 +30,16 @@ pub struct RawPoolSpec {
     pub min_active: i64,
     /// How long a node that fails keeps its address.
     pub grace: RawGrace,
+    /// How nodes are checked.
+    pub node_check: Option<RawNodeCheck>,
     /// Labels of nodes.
     pub node_labels: RawNodeLabels,
     /// Addresses in order of preference.
     pub ips: Vec<String>,
     /// Created addresses to let go.
     pub released_ips: Vec<String>,
+    /// What happens to bought addresses that are let go.
+    pub reclaim_policy: String,
     /// Least time between the starts of two assignments, in seconds.
     pub cool_off_seconds: f64,
     /// Which nodes.
@@ -45,12 +50,12 @@ pub struct RawPoolSpec {
     pub firewall: Option<RawFirewall>,
 }
 
-/// What the planner works with.
+/// The planner's input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolSpec {
     /// The account of addresses, whose provider may be unknown.
     pub account_id: AccountId,
-    /// The machines on which that provider's addresses stand, if it has any.
+    /// The kind of machine that has that provider's addresses, if it has any.
     pub machines: Option<&'static MachineKind>,
     /// Region in which missing addresses are created.
     pub region: Option<String>,
@@ -60,6 +65,8 @@ pub struct PoolSpec {
     pub min_active: Option<usize>,
     /// How long a node that fails keeps its address.
     pub grace: Grace,
+    /// How nodes are checked, if they are.
+    pub check: Option<NodeCheck>,
     /// Labels of nodes.
     pub labels: LabelMode,
     /// The good entries of `spec.ips`, in order, each once.
@@ -68,6 +75,8 @@ pub struct PoolSpec {
     pub bad_ips: BTreeMap<String, String>,
     /// Created addresses to let go.
     pub released: BTreeSet<Address>,
+    /// What happens to bought addresses that are let go.
+    pub reclaim: ReclaimPolicy,
     /// Least time between the starts of two assignments.
     pub cool_off_ms: u64,
     /// Which nodes; `None` when the selectors do not parse.
@@ -78,6 +87,16 @@ pub struct PoolSpec {
     pub firewall: FirewallSpec,
     /// Everything that is wrong, in the order of the fields.
     pub problems: Vec<SpecProblem>,
+}
+
+/// What happens to bought addresses that are let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReclaimPolicy {
+    /// They stay in the account.
+    #[default]
+    Retain,
+    /// They are deleted.
+    Delete,
 }
 
 /// `desiredIPs` beyond this is surely a mistake; it bounds what is created and the size of a status.
@@ -93,7 +112,7 @@ impl PoolSpec {
         self.machines.map_or("machine", |machines| machines.noun)
     }
 
-    /// Reads what was written.
+    /// Parses a spec.
     #[must_use]
     pub fn parse(raw: &RawPoolSpec, providers: &Providers) -> Self {
         let mut spec = Self { account_id: AccountId::from(&raw.provider), ..Self::default() };
@@ -108,10 +127,12 @@ impl PoolSpec {
             SetSpec::parse(record_set, &raw.provider, ObjectKind::Pool, providers, problems)
         });
         spec.read_minimum(raw.min_active);
+        spec.read_reclaim(&raw.reclaim_policy);
         spec.grace = Grace::parse(&raw.grace, &mut spec.problems);
         let provider = &raw.provider;
         let limits = providers.get(provider).and_then(|known| known.firewalls.as_ref());
         spec.firewall = FirewallSpec::parse(raw.firewall.as_ref(), provider, limits, &mut spec.problems);
+        spec.check = NodeCheck::parse(raw.node_check.as_ref(), &mut spec.problems);
         spec.labels = LabelMode::parse(raw.node_labels, spec.criteria.as_ref(), &mut spec.problems);
         spec
     }
@@ -171,6 +192,19 @@ impl PoolSpec {
         }
     }
 
+    fn read_reclaim(&mut self, raw: &str) {
+        self.reclaim = match raw {
+            "" | "Retain" => ReclaimPolicy::Retain,
+            "Delete" => ReclaimPolicy::Delete,
+            other => {
+                let message =
+                    format!("unknown value {:?} counts as Retain; use Retain or Delete", shown(other));
+                self.problem(Scope::Reclaim, "spec.reclaimPolicy", message);
+                ReclaimPolicy::Retain
+            }
+        };
+    }
+
     fn read_addresses(&mut self, raw: &RawPoolSpec) {
         for (position, text) in raw.ips.iter().enumerate() {
             let field = format!("spec.ips[{position}]");
@@ -214,7 +248,7 @@ impl PoolSpec {
                 self.problem(Scope::Creation, "spec.region", message);
             }
             None if raw.ips.is_empty() => {
-                let message = "neither desiredIPs nor ips says which addresses to use; set one of them";
+                let message = "set spec.ips or spec.desiredIPs";
                 self.problem(Scope::Pool, "spec.ips", message);
             }
             Some(_) | None => {}

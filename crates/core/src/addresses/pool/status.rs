@@ -10,7 +10,7 @@ use crate::model::machine::{MachineId, MachineKind};
 use crate::records::status::{PublishedSet, SetReport, Told, warning};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The types of all conditions of a pool's record set begin alike, with this one: what sums it up.
+/// The types of all conditions about a pool's record set begin with this prefix.
 const POOL_PREFIX: &str = "RecordSet";
 
 crate::described! {
@@ -75,7 +75,7 @@ pub struct PoolStatus {
     pub conditions: Vec<Condition>,
     /// The generation that this describes.
     pub observed_generation: i64,
-    /// What has to survive a restart.
+    /// The memory that has to survive a restart.
     pub memory: Option<Memory>,
     /// The last move by hand.
     pub last_move: Option<LastMove>,
@@ -86,7 +86,7 @@ pub struct PoolStatus {
 }
 
 impl PoolStatus {
-    /// What it says of the pool's record set, if the pool is of this generation.
+    /// Its part about the pool's record set, if the pool has this generation.
     #[must_use]
     pub fn told_of_records(&self, generation: i64) -> Told {
         let summary = self.conditions.iter().find(|condition| condition.is(ConditionType::RecordSetReady));
@@ -120,7 +120,7 @@ impl PoolStatus {
         state.is_some_and(|state| idle.iter().any(|idle| idle.as_str() == state))
     }
 
-    /// Whether an address stands here as created, so that it survives a restart.
+    /// Whether it lists an address as created, so that this survives a restart.
     #[must_use]
     pub fn remembers(&self, ip: Address) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.has_created(ip))
@@ -132,8 +132,7 @@ impl PoolStatus {
         active.filter_map(|(ip, entry)| Some((Address::v4(ip)?, machines.named(&entry.provider_id)?)))
     }
 
-    /// The addresses that were effective by this status: those that it lists, but for entries that are no more than an
-    /// error.
+    /// The addresses that were effective by this status: those that it lists, except entries that hold only an error.
     #[must_use]
     pub fn effective(&self) -> BTreeSet<Address> {
         let counts =
@@ -156,8 +155,8 @@ impl PoolStatus {
             && *error == on_server.error
     }
 
-    /// Whether the server kept this without what a creation must not lose, as it does where the installed CRDs know
-    /// nothing of it. A pool that has no memory yet shows it by its conditions, of which there are always some.
+    /// Whether the server kept this without the fields that a creation must not lose, because the installed CRDs lack
+    /// them. For a pool without a memory yet its conditions show it, since there are always some.
     #[must_use]
     pub fn is_pruned_to(&self, kept: &Self) -> bool {
         let memory = self.memory.is_some() && self.memory != kept.memory;
@@ -166,12 +165,12 @@ impl PoolStatus {
     }
 }
 
-/// Adds what is known of a pool's record set to the pool's status; what is not known yet stays as it was.
+/// Adds the known state of a pool's record set to the pool's status. An unknown part stays as it was.
 pub fn complete(status: &mut PoolStatus, report: Option<&SetReport>, on_server: &PoolStatus) {
     let Some(report) = report else {
         status.record_set.clone_from(&on_server.record_set);
         let ours = on_server.conditions.iter().filter(|condition| condition.kind.starts_with(POOL_PREFIX));
-        // Of another generation it says nothing, and whoever reads it would think that it does.
+        // It is about another generation, which a reader could not tell.
         let current = status.observed_generation == on_server.observed_generation;
         let ours: Vec<_> = ours
             .filter(|condition| current || !condition.is(ConditionType::RecordSetReady))

@@ -1,4 +1,4 @@
-//! Writes of a pool's status and of its `spec.ips`: what is due, and what an answer leaves.
+//! Writes of a pool's status and of its `spec.ips`: which are due, and the effect of their answers.
 
 use super::Pool;
 use super::status::PoolStatus;
@@ -7,9 +7,10 @@ use crate::model::condition::Condition;
 use crate::model::fault::WriteFailure;
 use crate::model::ids::Address;
 use crate::model::moment::{Context, Moment};
+use std::collections::BTreeSet;
 
 impl Pool {
-    /// Notes what the status is to say, which counts as sent if it is returned.
+    /// Notes the wanted status. It counts as sent if it is returned.
     ///
     /// # Errors
     /// Not yet: the moment when it may be written, or `None` while another write is under way.
@@ -68,28 +69,40 @@ impl Pool {
         }
     }
 
-    /// What is to be added to `spec.ips`, which counts as sent; empty for nothing. A created address is written there
-    /// once, after the status remembers it; at once where the server's statuses remember nothing, since it stands
-    /// nowhere else then.
+    /// What is to be added to `spec.ips` and what is to be removed there, which counts as sent; empty for nothing. A
+    /// created address is written there once, after the status remembers it; at once where the server's statuses remember
+    /// nothing, since it stands nowhere else then.
     ///
     /// # Errors
     /// Not yet: the moment when it may be written, or `None` while another write is under way.
-    pub(crate) fn due_ips(&mut self, now: Moment) -> Result<Vec<Address>, Option<Moment>> {
+    pub(crate) fn due_ips(
+        &mut self,
+        now: Moment,
+    ) -> Result<(Vec<Address>, BTreeSet<Address>), Option<Moment>> {
         let kept = |ip| self.creation.crds_outdated || self.on_server.remembers(ip);
         let unwritten = self.memory.iter().flat_map(|memory| {
             memory.created.iter().filter(|created| !created.written).map(|created| created.ip)
         });
         let add: Vec<Address> = unwritten.filter(|ip| kept(*ip)).collect();
-        if !add.is_empty() {
+        let remove = self.gone_from_account();
+        if !add.is_empty() || !remove.is_empty() {
             self.writes.ips_ready(now)?;
             self.writes.ips_sent();
         }
-        Ok(add)
+        Ok((add, remove))
     }
 
     /// The answer to a write of `spec.ips`.
-    pub(crate) fn ips_written(&mut self, add: &[Address], result: &Result<(), WriteFailure>, at: Context) {
+    pub(crate) fn ips_written(
+        &mut self,
+        (add, remove): (&[Address], &BTreeSet<Address>),
+        result: &Result<(), WriteFailure>,
+        at: Context,
+    ) {
         self.writes.ips_done(result.as_ref().err(), at);
+        if result.is_ok() {
+            self.reclaim.unlisted(remove);
+        }
         if result.is_ok()
             && let Some(memory) = &mut self.memory
         {

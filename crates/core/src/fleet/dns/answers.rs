@@ -113,7 +113,7 @@ fn changed(fqdn: &str, site: &Site) -> (bool, EventReason, String) {
         return (
             true,
             EventReason::RecordsRemoved,
-            format!("{fqdn} has no address any more; these were removed: {removed}"),
+            format!("{fqdn} has no addresses now; FLIPOP deleted {removed}"),
         );
     }
     let (count, named) = (count_addresses(addresses.len()), enumerate(addresses.into_iter()));

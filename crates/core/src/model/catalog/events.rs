@@ -63,7 +63,7 @@ events! {
         "The provider confirmed that the address is on the node's droplet.";
     Unassigned => Normal on POOL,
         "The provider confirmed that the address has left the node's droplet. FLIPOP unassigns an address only to make \
-         room for a used one.";
+         room for a used one, or to delete it.";
     AssignmentFailed => Warning on POOL,
         "An assignment or unassignment failed. FLIPOP tries again.";
     MatchLost => Either on BOTH,
@@ -76,6 +76,9 @@ events! {
     FailoverAvoided => Normal on BOTH,
         "A node that `FailoverDelayed` named matches again within its grace. Nothing moved. The message says how long \
          the failure lasted.";
+    NodeUnreachable => Warning on BOTH,
+        "The machine of a matching node has answered no check of `spec.nodeCheck` for 12 s, and its kubelet missed a renewal \
+         of its Lease. The message has the numbers. See [Node checks](../concepts/node-checks.md).";
     MovedByOthers => Warning on POOL,
         "Someone else moved, unassigned or deleted the address. The message says where it is now, and names the node if \
          FLIPOP knows it.";
@@ -134,6 +137,13 @@ events! {
     FirewallLeft => Warning on POOL,
         "The pool was deleted, and its firewalls stay as they are. The message names them. FLIPOP no longer looks after \
          them: delete those that nobody needs.";
+    Reclaimed => Normal on POOL,
+        "FLIPOP deleted an address that it had bought for the pool (`reclaimPolicy: Delete`), and a read has confirmed it.";
+    ReclaimBlocked => Warning on POOL,
+        "The condition [`ReclaimBlocked`](conditions.md#reclaimblocked) began to hold.";
+    ReclaimKept => Warning on POOL,
+        "An address was to be deleted and stays in the account, since somebody uses it: see \
+         [`ReclaimKept`](conditions.md#reclaimkept).";
     CRDsOutdated => Warning on POOL,
         "The condition [`CRDsOutdated`](conditions.md#crdsoutdated) began to hold.";
     AnnotationsDenied => Warning on POOL,
@@ -147,8 +157,8 @@ events! {
     RecordsChanged => Normal on BOTH,
         "The records of the name are now as the message says.";
     RecordsRemoved => Warning on BOTH,
-        "FLIPOP deleted the last records of the name because no node matches (`whenEmpty: Delete`). The message names \
-         them.";
+        "FLIPOP deleted the last records of the name because no node matches (`whenEmpty: Delete`), or because their \
+         address is about to be deleted. The message names them.";
     RecordsLeft => Warning on BOTH,
         "An edit of the spec names another `recordName`, `zone` or `provider`, or removes `dnsRecordSet`. The records \
          that the message names stay at the former place. Delete them unless somebody uses them. If the edit was made \

@@ -22,8 +22,7 @@ sections! {
                  one is opened.",
                 "Correct the fields that [`SpecValid`](#specvalid) names.";
             ScopeMissing => False,
-                "The token lacks a scope without which nobody knows which other firewalls govern a node. FLIPOP changes \
-                 no firewall.",
+                "The token lacks a scope, so FLIPOP cannot tell which other firewalls govern a node. It changes no firewall.",
                 "Give the token the scopes that the message names: see [Tokens and scopes](../operations/tokens.md).";
             CoverageUnknown => False,
                 "A list of firewalls contradicts what FLIPOP knows: it leaves a firewall of the pool out, shows one without \

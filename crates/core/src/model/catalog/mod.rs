@@ -65,6 +65,7 @@ pub mod events;
 pub mod faults;
 pub mod firewalls;
 pub mod pool;
+pub mod reclaim;
 pub mod record_set;
 pub mod records;
 pub mod shared;
@@ -140,6 +141,12 @@ pub fn of_firewalls() -> &'static [Section] {
     firewalls::SECTIONS
 }
 
+/// The conditions that a pool has about addresses that it gives back.
+#[must_use]
+pub fn of_reclaims() -> &'static [Section] {
+    reclaim::SECTIONS
+}
+
 /// The conditions that both kinds have under one name.
 #[must_use]
 pub fn of_both() -> &'static [Section] {
@@ -160,11 +167,12 @@ pub fn of_record_sets() -> &'static [Section] {
 
 /// Every condition type of a kind of object, with what it can say there.
 pub fn of(object: ObjectKind) -> impl Iterator<Item = (ConditionType, Row)> {
-    let (own, more) = match object {
-        ObjectKind::Pool => (of_pools(), of_firewalls()),
-        ObjectKind::RecordSet => (of_record_sets(), &[][..]),
+    let (own, more, rest) = match object {
+        ObjectKind::Pool => (of_pools(), of_firewalls(), of_reclaims()),
+        ObjectKind::RecordSet => (of_record_sets(), &[][..], &[][..]),
     };
-    let plain = own.iter().chain(more).chain(of_both()).map(|section| (section.kind, section.rows));
+    let plain =
+        own.iter().chain(more).chain(rest).chain(of_both()).map(|section| (section.kind, section.rows));
     let records = of_records().iter().map(move |section| (section.kind.about_records(object), section.rows));
     plain.chain(records).flat_map(|(kind, rows)| rows.iter().map(move |row| (kind, *row)))
 }

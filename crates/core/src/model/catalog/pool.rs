@@ -92,10 +92,16 @@ sections! {
             GraceIgnored => False,
                 "A field of `grace` is negative or above 3,600. No field of `grace` has an effect.",
                 "Set each field to a number from 0 to 3,600.";
+            PolicyIgnored => False,
+                "The value of `reclaimPolicy` is unknown. It counts as `Retain`.",
+                "Write `Retain` or `Delete`.";
             LabelsIgnored => False,
                 "`nodeLabels` is enabled, and `match.nodeLabel` names one of the labels that it sets, so that the pool \
                  would depend on itself. The pool sets no labels.",
                 "Select the nodes by another label.";
+            NodeCheckIgnored => False,
+                "A field of `nodeCheck` is out of its range. No node is checked for the object.",
+                "Set the field that the message names to a number in its range, or remove it for its default.";
         }
     }
 

@@ -22,6 +22,9 @@ sections! {
             GraceIgnored => False,
                 "A field of `grace` is negative or above 3,600. No field of `grace` has an effect.",
                 "Set each field to a number from 0 to 3,600.";
+            NodeCheckIgnored => False,
+                "A field of `nodeCheck` is out of its range. No node is checked for the object.",
+                "Set the field that the message names to a number in its range, or remove it for its default.";
         }
     }
 

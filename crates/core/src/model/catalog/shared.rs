@@ -19,6 +19,33 @@ sections! {
         }
     }
 
+    ChecksUnavailable: "`ChecksUnavailable` is present, with status True, while `nodeCheck` has no effect because FLIPOP \
+                        cannot check nodes. Everything else works. See [Node checks](../concepts/node-checks.md)." {
+        /// Reasons of `ChecksUnavailable`.
+        enum ChecksUnavailable {
+            Forbidden => True,
+                "FLIPOP may not read the Leases in the namespace `kube-node-lease`.",
+                "Apply the Role: `kubectl apply -f k8s/nodecheck`.";
+            NodeNameMissing => True,
+                "The environment variable `NODE_NAME` is not set, so FLIPOP does not know on which node it runs.",
+                "Apply the Deployment in `k8s/deployment.yaml`, which sets it.";
+        }
+    }
+
+    ChecksDoubted: "`ChecksDoubted` is present, with status True, while the checks of a node have failed for 30 s although \
+                    its Lease is renewed, and until 10 checks in a row have passed. FLIPOP does not believe such failures. \
+                    The message counts these nodes." {
+        /// Reasons of `ChecksDoubted`.
+        enum ChecksDoubted {
+            LeasesGoOn => True,
+                "Checks fail, and the Leases of their nodes are renewed: a firewall or FLIPOP's own network drops the \
+                 packets.",
+                "Let the port that the message names pass from the pods of FLIPOP to the nodes: see \
+                 [Node checks](../concepts/node-checks.md). Until then such a node is replaced as if it were not \
+                 checked.";
+        }
+    }
+
     Paused: "`Paused` is present, with status True, while the object has the annotation \
              `flipop.digitalocean.com/paused`. The message has its text, cut to 200 characters." {
         /// Reasons of `Paused`.

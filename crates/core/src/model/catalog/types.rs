@@ -37,7 +37,12 @@ types! {
     Stalled
     FirewallReady
     FirewallWouldIsolate
+    Reclaiming
+    ReclaimBlocked
+    ReclaimKept
     Suspect
+    ChecksUnavailable
+    ChecksDoubted
     Paused
     WatchFailing
     AnnotationsDenied
@@ -86,7 +91,12 @@ impl ConditionType {
             | Self::Stalled
             | Self::FirewallReady
             | Self::FirewallWouldIsolate
+            | Self::Reclaiming
+            | Self::ReclaimBlocked
+            | Self::ReclaimKept
             | Self::Suspect
+            | Self::ChecksUnavailable
+            | Self::ChecksDoubted
             | Self::Paused
             | Self::WatchFailing
             | Self::AnnotationsDenied

@@ -42,7 +42,8 @@ impl Story {
                     &format!("{fqdn} {rtype} {data} {verb} at {provider}{reason}"),
                 );
             }
-            ChangeKind::DropletAdded(_) | ChangeKind::DropletDestroyed(_) | ChangeKind::Firewall(_) => {}
+            ChangeKind::Firewall(id) => self.tell_firewall(at_ms, id),
+            ChangeKind::DropletAdded(_) | ChangeKind::DropletDestroyed(_) => {}
         }
     }
 
@@ -160,7 +161,7 @@ impl Story {
     }
 
     /// The node on a droplet.
-    fn node(&self, droplet: u64) -> String {
+    pub(super) fn node(&self, droplet: u64) -> String {
         self.stage.nodes.get(&droplet).cloned().unwrap_or_else(|| format!("droplet {droplet}"))
     }
 }

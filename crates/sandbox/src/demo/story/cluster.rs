@@ -20,6 +20,7 @@ impl Story {
             ("", "nodes") => {
                 self.tell_standings(at_ms, change);
                 self.tell_annotation(at_ms, change);
+                self.tell_labels(at_ms, change);
             }
             ("", "pods") => self.tell_standings(at_ms, change),
             ("", "events") => self.tell_event(at_ms, change),
@@ -103,6 +104,21 @@ impl Story {
                 self.teller.line(at_ms, Line::Node, &format!("{node} loses its annotation"));
             }
         }
+    }
+
+    /// Tells which labels the operator gave a node, or took from it.
+    fn tell_labels(&mut self, at_ms: u64, change: &Change) {
+        let read = |object: &Option<Arc<Value>>| object.as_deref().map(pools::ip_labels).unwrap_or_default();
+        let (before, after, node) = (read(&change.before), read(&change.after), &change.key.name);
+        if change.manager != OPERATOR || before == after {
+            return;
+        }
+        let text = if after.is_empty() {
+            format!("{node} loses its labels {}", before.join(", "))
+        } else {
+            format!("{node} is labelled {}", after.join(", "))
+        };
+        self.teller.line(at_ms, Line::Node, &text);
     }
 
     fn tell_event(&mut self, at_ms: u64, change: &Change) {

@@ -1,0 +1,150 @@
+//! The commands that people call, on a large cluster: the time that each takes of its own.
+//!
+//! That is the processor time of its process. How long the API server takes to answer is not the command's, and waits
+//! that a busy machine adds are nobody's.
+
+use crate::bulk::{self, Copied};
+use crate::report::Report;
+use crate::scale::make_node;
+use crate::stats::{Ms, Samples};
+use crate::world::{REGION, Stage, TEAM, World};
+use flipop_envtest::cluster::Kind;
+use flipop_envtest::{Failure, Outcome};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::{Map, Value, json};
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Nodes of the cluster.
+const NODES: usize = 1_000;
+
+/// Its pools. Each matches as many nodes as the others.
+const POOLS: usize = 100;
+
+/// Addresses of a pool, all of which are on nodes.
+const ADDRESSES: usize = 5;
+
+/// Own time of a command.
+const GOAL: Duration = Duration::from_secs(1);
+
+/// How often each command runs.
+const ROUNDS: usize = 3;
+
+/// Parallel requests while the pools are created.
+const AT_ONCE: usize = 8;
+
+/// The kernel counts processor time in hundredths of a second.
+const TICK: Duration = Duration::from_millis(10);
+
+pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> Outcome {
+    let world = stage.world().await?;
+    populate(&world).await?;
+    let kubeconfig = world.server.kubectl()?.kubeconfig().to_owned();
+    for (word, codes) in [("status", [0, 0]), ("plan", [3, 3]), ("check", [0, 1])] {
+        let mut samples = Samples::default();
+        for _ in 0..if quick { 1 } else { ROUNDS } {
+            samples.push(own_time(stage.binary(), word, &kubeconfig, codes).await?);
+        }
+        report.row(
+            format_args!("{word}: own time with {NODES} nodes and {POOLS} pools (median / max)"),
+            format_args!("≤ {}", Ms(GOAL)),
+            format_args!("{samples}"),
+            samples.median() <= GOAL,
+        );
+    }
+    world.end().await;
+    Ok(())
+}
+
+/// The processor time of one run, which has to end with one of these codes.
+async fn own_time(binary: &Path, word: &str, kubeconfig: &Path, codes: [i32; 2]) -> Outcome<Duration> {
+    let before = waited_for()?;
+    let mut command = tokio::process::Command::new(binary);
+    command.args([word, "-A", "-o", "json"]).env_clear().env("KUBECONFIG", kubeconfig);
+    let output = command.stdin(Stdio::null()).output().await?;
+    if !output.status.code().is_some_and(|code| codes.contains(&code)) {
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::new(format!("{word} ended with {}: {told}", output.status)));
+    }
+    Ok(waited_for()?.saturating_sub(before))
+}
+
+/// The processor time of all children of this process that have ended.
+fn waited_for() -> Outcome<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let ticks = ticks_of_children(&stat).ok_or_else(|| Failure::new("no times in /proc/self/stat"))?;
+    Ok(TICK.saturating_mul(ticks))
+}
+
+/// The sum of `cutime` and `cstime`, which come 14 and 15 fields after the name in brackets.
+fn ticks_of_children(stat: &str) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<u32>().ok();
+    Some(ticks(13)?.saturating_add(ticks(14)?))
+}
+
+/// Creates nodes, and pools whose addresses stand on them. A node in a hundred has failed.
+async fn populate(world: &World) -> Outcome {
+    let template = make_node(world).await?;
+    let per_pool = NODES / POOLS;
+    let node = |number: usize| {
+        let ready = if number.is_multiple_of(100) { "False" } else { "True" };
+        let fields = vec![
+            ("/spec/providerID", json!(format!("digitalocean://{}", number + 1))),
+            ("/metadata/labels/pool", json!(format!("p{}", number / per_pool))),
+            ("/metadata/labels/kubernetes.io~1hostname", json!(name(number))),
+            ("/status/conditions/3/status", json!(ready)),
+        ];
+        Copied { namespace: None, name: name(number), fields }
+    };
+    let copies: Vec<Copied> = (0..NODES).map(node).collect();
+    bulk::write(world, &template, 0, &copies).await?;
+    stream::iter(0..POOLS)
+        .map(Ok)
+        .try_for_each_concurrent(AT_ONCE, |number| pool(world, number, number * per_pool))
+        .await?;
+    // The API server takes the nodes in through its own watch of the store.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    Ok(())
+}
+
+fn name(number: usize) -> String {
+    format!("node-{number:04}")
+}
+
+/// Creates a pool whose addresses stand on the nodes from this one on.
+async fn pool(world: &World, number: usize, first: usize) -> Outcome {
+    let address = |place: usize| {
+        let number = u32::try_from(number * ADDRESSES + place).unwrap_or_default();
+        Ipv4Addr::from_bits(Ipv4Addr::new(10, 128, 0, 1).to_bits() + number).to_string()
+    };
+    let ips: Vec<String> = (0..ADDRESSES).map(address).collect();
+    let matching = json!({ "nodeLabel": format!("pool=p{number}") });
+    let spec = json!({ "provider": "digitalocean", "region": REGION, "ips": ips, "match": matching });
+    let pool = format!("pool-{number:03}");
+    world.cluster.create(Kind::Pool, TEAM, &pool, &spec).await?;
+    let entry = |place: usize| {
+        let node = first + place;
+        json!({ "state": "active", "nodeName": name(node), "providerID": format!("digitalocean://{}", node + 1) })
+    };
+    let entries: Map<String, Value> = ips.iter().cloned().zip((0..ADDRESSES).map(entry)).collect();
+    let status = json!({ "ips": entries, "observedGeneration": 1 });
+    world.cluster.replace_status(Kind::Pool, TEAM, &pool, &status).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_times_of_children_are_found_behind_any_name() {
+        let fields: Vec<String> = (3..=20).map(|field| field.to_string()).collect();
+        let stat = format!("1 (a) b) S {}", fields.join(" "));
+        // "S" is field 3 of the file, so that the number 15 stands in field 16.
+        assert_eq!(ticks_of_children(&stat), Some(15 + 16));
+        assert_eq!(ticks_of_children("1 (a"), None);
+    }
+}

@@ -1,0 +1,33 @@
+//! Nodes of a pool that answer no check: whose match that ends, and who goes behind.
+//!
+//! Invariant: a check never takes the last matching node: where every node is dead, checks count for nothing.
+
+use super::{Candidate, Pool};
+use crate::model::facts::NodeFacts;
+use crate::model::ids::Uid;
+use crate::model::mismatch::Mismatch;
+use std::collections::BTreeSet;
+
+impl Pool {
+    /// Whether a node that matches is dead, and another one could take over.
+    pub(crate) fn check(&self, node: &NodeFacts) -> Result<(), Mismatch> {
+        let is_spare = |(name, candidate): (&String, &Candidate)| {
+            let dead = self.checked.dead.get(name) == Some(&candidate.uid);
+            *name != node.name && !dead && self.suspects.of(name).is_none()
+        };
+        if self.checked.fails(node) && self.candidates.iter().any(is_spare) {
+            return Err(Mismatch::CheckFailed);
+        }
+        Ok(())
+    }
+
+    /// The nodes that are checked for the pool, each with whether it holds an address.
+    pub(crate) fn checks(&self) -> impl Iterator<Item = (&String, &Uid, bool)> {
+        let holders: BTreeSet<&String> = self.report.active.values().collect();
+        let candidates = self.candidates.iter().map(move |(name, candidate)| {
+            (name, &candidate.uid, candidate.holds.is_some() || holders.contains(name))
+        });
+        let dropped = self.checked.dead.iter().filter(|(name, _)| !self.candidates.contains_key(*name));
+        candidates.chain(dropped.map(|(name, uid)| (name, uid, false)))
+    }
+}

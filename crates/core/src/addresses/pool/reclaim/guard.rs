@@ -1,0 +1,116 @@
+//! The finalizer of a pool that gives back what it bought, and the pool that is being deleted.
+//!
+//! Invariants: the finalizer stands exactly while the policy asks for it and something is to be given back; an object that
+//! is being deleted gets none.
+
+use super::super::Pool;
+use super::super::memory::Intent;
+use super::super::spec::ReclaimPolicy;
+use super::super::status::PoolStatus;
+use crate::mechanism::retry::{Pace, Retry};
+use crate::model::condition::ConditionType;
+use crate::model::fault::WriteFailure;
+use crate::model::moment::{Context, Moment};
+
+/// The write of the finalizer, and its retries.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    in_flight: bool,
+    retry: Retry,
+    /// Why the last write was refused.
+    pub(super) denied: Option<String>,
+}
+
+/// The conditions that speak of what is given back.
+const OURS: [ConditionType; 3] =
+    [ConditionType::Reclaiming, ConditionType::ReclaimBlocked, ConditionType::ReclaimKept];
+
+impl Pool {
+    /// Whether the spec asks for deletions, be it that the rest of it can be followed or not.
+    fn asks_for_deletions(&self) -> bool {
+        self.spec.reclaim == ReclaimPolicy::Delete && !self.has_outdated_crds()
+    }
+
+    /// Whether the deletion of the object has to wait. `firewalls`: firewalls of the pool stand, or may stand.
+    fn is_to_wait(&self, firewalls: bool) -> bool {
+        let open =
+            self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).is_some_and(Intent::is_open);
+        let firewalls = firewalls && !(self.deleting && self.keeps_something());
+        self.asks_for_deletions() && (open || self.purchased().next().is_some() || firewalls)
+    }
+
+    /// Whether addresses stay, so that records and firewalls stay for them.
+    pub(crate) fn keeps_something(&self) -> bool {
+        !self.effective().is_empty() || !self.reclaim.kept.is_empty() || self.kept_before().is_some()
+    }
+
+    /// Whether the firewalls of a pool that is being deleted are to go: nothing else is left to do.
+    pub(crate) fn gives_up_firewalls(&self) -> bool {
+        let over = self.purchased().next().is_none() && !self.keeps_something();
+        self.is_going() && over && !self.pause.holds()
+    }
+
+    /// Whether it is being deleted, and what it gives back is waited for.
+    pub(crate) fn is_going(&self) -> bool {
+        self.deleting && self.guarded && !self.unread && self.raw.is_ok() && self.asks_for_deletions()
+    }
+
+    /// Whether the finalizer is to be set or removed, which counts as sent.
+    ///
+    /// # Errors
+    /// Not yet: the moment when it may be written, or `None` while another write is under way.
+    pub(crate) fn due_guard(&mut self, firewalls: bool, now: Moment) -> Result<Option<bool>, Option<Moment>> {
+        if self.unread || self.raw.is_err() {
+            return Ok(None);
+        }
+        let wanted = self.is_to_wait(firewalls);
+        if wanted == self.guarded || (wanted && self.deleting) {
+            self.reclaim.guard.denied = None;
+            return Ok(None);
+        }
+        let guard = &mut self.reclaim.guard;
+        match guard.in_flight {
+            true => Err(None),
+            false if guard.retry.due() > now => Err(Some(guard.retry.due())),
+            false => {
+                guard.in_flight = true;
+                Ok(Some(wanted))
+            }
+        }
+    }
+
+    /// The answer to a write of the finalizer.
+    pub(crate) fn guard_written(&mut self, present: bool, result: &Result<(), WriteFailure>, at: Context) {
+        let guard = &mut self.reclaim.guard;
+        guard.in_flight = false;
+        match result {
+            Ok(()) => {
+                guard.retry = Retry::default();
+                guard.denied = None;
+                self.guarded = present;
+            }
+            Err(WriteFailure::NotSent) => {}
+            Err(failure) => {
+                guard.retry.failed(Pace::of_write(failure), at);
+                if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = failure {
+                    guard.denied = Some(message.clone());
+                }
+            }
+        }
+    }
+
+    /// Whether a purchase may be sent: what it brings would outlive an object that nothing keeps.
+    pub(in super::super) fn may_buy_guarded(&self) -> bool {
+        self.guarded || !self.asks_for_deletions()
+    }
+
+    /// The status of a pool that is being deleted: as it was, with what is given back.
+    pub(crate) fn render_going(&self, now: Moment) -> PoolStatus {
+        let before = &self.on_server;
+        let mut status = PoolStatus { memory: self.memory.clone(), ..before.clone() };
+        status.conditions.retain(|told| !OURS.iter().any(|kind| told.is(*kind)));
+        status.conditions.extend(self.reclaim_conditions(now));
+        status.conditions.sort();
+        status
+    }
+}

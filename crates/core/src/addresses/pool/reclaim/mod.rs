@@ -1,0 +1,264 @@
+//! Bought addresses that are given back: what is known of each on its way, and what answers mean for it.
+//!
+//! The way: out of all records, time for clients to forget it, out of the annotation, off its machine, looked for in every
+//! object, read, marked in the status, deleted, confirmed by a 404. `steps` decides what is next, `told` says so.
+//!
+//! Invariants: only what the answer to a creation of this very object named is deleted, and only while the status on the
+//! server marks it; in doubt it stays. Whether a deletion had an effect is known only by a 404, or by a read that shows the
+//! address long enough afterwards.
+
+mod around;
+mod guard;
+mod steps;
+mod told;
+
+pub use around::{Around, Listed, Records};
+
+use super::Pool;
+use super::memory::Purchased;
+use super::spec::ReclaimPolicy;
+use crate::addresses::account::Account;
+use crate::addresses::account::rights::Right;
+use crate::mechanism::retry::{Pace, Retry};
+use crate::model::catalog::reclaim::ReclaimBlocked;
+use crate::model::facts::ReservedIp;
+use crate::model::fault::{CallFailure, FaultKind};
+use crate::model::ids::{AccountId, Address};
+use crate::model::moment::{Context, Moment};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Addresses of one pool on their way.
+#[derive(Debug, Default)]
+pub struct Reclaim {
+    giving: BTreeMap<Address, Giving>,
+    /// Addresses that stay after all, and why.
+    kept: BTreeMap<Address, String>,
+    guard: guard::Guard,
+}
+
+/// One address on its way.
+#[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and any may hold with any other"
+)]
+struct Giving {
+    /// Since when no record holds it.
+    unpublished: Option<Moment>,
+    /// Clients have forgotten it.
+    forgotten: bool,
+    /// Objects, records and the address are to be read after this.
+    fresh: Option<Moment>,
+    /// When the last read was begun that showed it unlocked and on no machine.
+    free: Option<Moment>,
+    /// When the last read was begun that showed it at all.
+    there: Option<Moment>,
+    look: Retry,
+    /// The deletion was sent and is not answered.
+    sending: bool,
+    /// Since when a deletion may take effect, or has.
+    undecided: Option<Moment>,
+    /// The mark was found in the status when leadership began: a former process may have sent the deletion.
+    inherited: bool,
+    /// When the provider accepted the deletion.
+    accepted: Option<Moment>,
+    retry: Retry,
+    failure: Option<(FaultKind, String)>,
+    /// A 404 has confirmed it.
+    gone: bool,
+    /// It has left `spec.ips` since.
+    unlisted: bool,
+    step: Option<steps::Step>,
+    blocked: Option<Blocked>,
+}
+
+/// What keeps an address from going on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Blocked {
+    reason: ReclaimBlocked,
+    message: String,
+    since: Moment,
+}
+
+impl Giving {
+    fn may_take_effect(&self) -> bool {
+        !self.gone && (self.sending || self.inherited || self.undecided.is_some())
+    }
+}
+
+impl Reclaim {
+    /// Leadership begins: everything is found out anew, and what the status marks may have been sent.
+    pub(super) fn recall(&mut self, purchased: &[Purchased]) {
+        let marked = purchased.iter().filter(|purchased| purchased.deleting);
+        let inherit = |ip: Address| {
+            let sending = self.giving.get(&ip).is_some_and(|giving| giving.sending);
+            (ip, Giving { inherited: true, sending, forgotten: true, ..Giving::default() })
+        };
+        self.giving = marked.map(|purchased| inherit(purchased.ip)).collect();
+    }
+
+    /// These were taken out of `spec.ips`.
+    pub(super) fn unlisted(&mut self, gone: &BTreeSet<Address>) {
+        let gone = self.giving.iter_mut().filter(|(ip, _)| gone.contains(*ip));
+        gone.for_each(|(_, giving)| giving.unlisted = true);
+    }
+
+    /// Whether a deletion may take effect, or has and is not confirmed.
+    fn may_take_effect(&self, ip: Address) -> bool {
+        self.giving.get(&ip).is_some_and(Giving::may_take_effect)
+    }
+}
+
+impl Pool {
+    /// An address that the answer to a creation of this pool named.
+    pub(super) fn purchase_in(&self, account_id: &AccountId, ip: Address) -> Purchased {
+        Purchased {
+            ip,
+            account_id: account_id.clone(),
+            uid: self.object.uid.clone(),
+            held_on: String::new(),
+            names: BTreeSet::new(),
+            deleting: false,
+        }
+    }
+
+    /// Whether the spec asks for deletions, as far as it can be followed, and the status can remember them.
+    pub(crate) fn gives_back(&self) -> bool {
+        if self.deleting {
+            return self.is_going();
+        }
+        let followed = !self.unread && self.raw.is_ok() && !self.spec.is_frozen();
+        followed && self.spec.reclaim == ReclaimPolicy::Delete && !self.has_outdated_crds()
+    }
+
+    /// What is to be given back now.
+    pub(crate) fn due_back(&self) -> Vec<Address> {
+        let on_server =
+            |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.purchase_of(ip).is_some());
+        let due = |purchased: &&Purchased| {
+            let let_go =
+                purchased.account_id == self.spec.account_id && self.spec.released.contains(&purchased.ip);
+            (self.deleting || let_go) && on_server(purchased.ip)
+        };
+        let due = self.purchased().filter(|_| self.gives_back()).filter(due);
+        due.map(|purchased| purchased.ip).collect()
+    }
+
+    /// Addresses that no record shall hold any more.
+    pub(crate) fn withdrawn(&self) -> BTreeSet<Address> {
+        let due = self.due_back().into_iter().filter(|_| !self.pause.holds());
+        due.collect()
+    }
+
+    /// Addresses whose annotations stay for now: clients may still use them.
+    pub(crate) fn annotated_still(&self) -> BTreeSet<Address> {
+        let forgotten = |ip: &Address| self.reclaim.giving.get(ip).is_some_and(|giving| giving.forgotten);
+        self.due_back().into_iter().filter(|ip| !forgotten(ip)).collect()
+    }
+
+    /// Since when the records of an address are to be read anew.
+    pub(crate) fn reads_records_since(&self, ip: Address) -> Option<Moment> {
+        self.reclaim.giving.get(&ip)?.fresh
+    }
+
+    /// Whether a deletion in this account may take effect, or has and is not confirmed.
+    pub(crate) fn may_delete_in(&self, account_id: &AccountId) -> bool {
+        let here = self.purchased().filter(|purchased| purchased.account_id == *account_id);
+        here.into_iter().any(|purchased| self.reclaim.may_take_effect(purchased.ip))
+    }
+
+    /// Deleted addresses that `spec.ips` still names.
+    pub(super) fn gone_from_account(&self) -> BTreeSet<Address> {
+        let giving = self.reclaim.giving.iter().filter(|_| !self.deleting);
+        let gone = giving.filter(|(_, giving)| giving.gone && !giving.unlisted);
+        gone.map(|(ip, _)| *ip).filter(|ip| self.spec.ips.contains(ip)).collect()
+    }
+
+    /// A read of an address in this account, begun at `begun`, was answered.
+    pub(crate) fn read_back(
+        &mut self,
+        (account_id, ip): (&AccountId, Address),
+        begun: Moment,
+        result: &Result<ReservedIp, CallFailure>,
+        at: Context,
+    ) {
+        let marked = self.is_marked(ip);
+        let here = self.purchased().any(|bought| bought.ip == ip && bought.account_id == *account_id);
+        let Some(giving) = self.reclaim.giving.get_mut(&ip).filter(|_| here) else { return };
+        match result {
+            Ok(read) => {
+                giving.there = giving.there.max(Some(begun));
+                if giving.accepted.is_none() {
+                    giving.look.succeeded();
+                }
+                giving.free = Some(begun).filter(|_| !read.locked && read.machine.is_none());
+            }
+            Err(CallFailure::Fault(fault)) if fault.kind == FaultKind::NotFound => {
+                giving.gone |= marked;
+                giving.free = None;
+            }
+            Err(CallFailure::Fault(fault)) => giving.look.failed(Pace::of(fault), at),
+            Err(CallFailure::NotSent) => {}
+        }
+    }
+
+    /// Whether an address is on its way.
+    pub(crate) fn is_giving(&self, ip: Address) -> bool {
+        self.reclaim.giving.contains_key(&ip)
+    }
+
+    /// The answer to a deletion.
+    pub(crate) fn on_deleted(
+        &mut self,
+        account: &mut Account,
+        ip: Address,
+        result: Result<(), CallFailure>,
+        at @ Context { now, .. }: Context,
+    ) {
+        if result == Err(CallFailure::NotSent) {
+            account.budget().not_sent();
+        }
+        let marked = self.is_marked(ip);
+        let Some(giving) = self.reclaim.giving.get_mut(&ip) else { return };
+        giving.sending = false;
+        giving.fresh = None;
+        match result {
+            Ok(()) => {
+                account.rights.granted(Right::Delete);
+                (giving.undecided, giving.accepted) = (Some(now), Some(now));
+                giving.look = Retry::at(now);
+                giving.failure = None;
+            }
+            Err(CallFailure::NotSent) => {}
+            Err(CallFailure::Fault(fault)) if fault.kind == FaultKind::NotFound => giving.gone |= marked,
+            Err(CallFailure::Fault(fault)) => {
+                if fault.kind == FaultKind::Unauthorised {
+                    account.rights.refused(Right::Delete, &fault.message, now);
+                }
+                // It says nothing of the other rights, so that nothing else waits for a proof of them.
+                giving.retry.failed(Pace::of(&fault), at);
+                if fault.outcome_unknown {
+                    giving.undecided = Some(now);
+                    giving.look = Retry::at(now);
+                }
+                giving.failure = Some((fault.kind, fault.message));
+            }
+        }
+    }
+
+    /// Whether the status on the server marks an address as one whose deletion may be asked for.
+    fn is_marked(&self, ip: Address) -> bool {
+        let marked = |memory: &super::memory::Memory| {
+            memory.purchase_of(ip).is_some_and(|purchased| purchased.deleting)
+        };
+        self.on_server.memory.as_ref().is_some_and(marked) && self.memory.as_ref().is_some_and(marked)
+    }
+
+    /// Notes where records hold addresses that were bought.
+    pub(crate) fn note_names(&mut self, held: &BTreeMap<Address, BTreeSet<super::memory::Name>>) {
+        let bought = self.memory.iter_mut().flat_map(|memory| &mut memory.purchased);
+        for purchased in bought {
+            purchased.names.extend(held.get(&purchased.ip).into_iter().flatten().cloned());
+        }
+    }
+}

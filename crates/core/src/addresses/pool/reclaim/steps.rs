@@ -1,0 +1,494 @@
+//! What is next for an address that is given back.
+//!
+//! Level-triggered: each step is taken because of what is known now, so that nothing is done twice, and nothing is done on
+//! the word of a former look.
+
+use super::super::Pool;
+use super::super::assign::MAX_OPS;
+use super::super::memory::Purchased;
+use super::around::{Around, Records};
+use super::{Blocked, Giving};
+use crate::addresses::account::Account;
+use crate::addresses::account::EFFECT_MS;
+use crate::addresses::account::belief::{Belief, Place};
+use crate::addresses::account::op::{Op, OpKind, look_again_ms};
+use crate::addresses::account::rights::Right;
+use crate::addresses::action::Action;
+use crate::mechanism::budget::Purpose;
+use crate::mechanism::effects::Effects;
+use crate::model::catalog::events::EventReason;
+use crate::model::catalog::reclaim::ReclaimBlocked;
+use crate::model::fault::FaultKind;
+use crate::model::ids::Address;
+use crate::model::machine::MachineId;
+use crate::model::moment::Moment;
+
+/// Objects, records and the address are read this short a time before the deletion, or again.
+const FRESH_MS: u64 = 30_000;
+
+/// An accepted deletion shows within this time.
+const CONFIRMED_MS: u64 = 60_000;
+
+/// No TTL is waited for longer than this.
+const LONGEST_TTL_MS: u64 = 3_600_000;
+
+/// What keeps an address is told once it has lasted so long: most pauses are over before the status could be written.
+const TOLD_AFTER_MS: u64 = 5_000;
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Step {
+    /// The account, or the address.
+    Reading,
+    /// Records.
+    Records,
+    /// The TTL of the records.
+    Ttl,
+    /// The annotation.
+    Annotation,
+    /// The unassignment.
+    Unassigning,
+    /// The last looks.
+    Checking,
+    /// A purchase.
+    Purchase,
+    /// The mark in the status.
+    Mark,
+    /// The deletion.
+    Deleting,
+    /// The element of `spec.ips`.
+    Listed,
+    /// The end of a pause.
+    Paused,
+}
+
+/// What is next.
+enum Next {
+    Wait(Step),
+    Blocked(ReclaimBlocked, String),
+    /// It stays in the account.
+    Keep(String),
+    /// Others have deleted it.
+    Lost,
+    /// It is gone.
+    Closed,
+}
+
+use Next::Wait;
+
+impl Pool {
+    /// Takes the next step for one address. Returns since when objects are to be listed, if that is waited for.
+    pub(crate) fn give_back(
+        &mut self,
+        ip: Address,
+        account: &mut Account,
+        around: &Around<'_>,
+        out: &mut Effects<Action>,
+    ) -> Option<Moment> {
+        let bought = self.memory.as_ref().and_then(|memory| memory.purchase_of(ip)).cloned()?;
+        let mut giving = self.reclaim.giving.remove(&ip).unwrap_or_default();
+        let mut next = self.next_for(&bought, &mut giving, account, around, out);
+        let is_open = giving.undecided.is_some() && giving.accepted.is_none();
+        if is_open && matches!(next, Next::Keep(_)) {
+            // A deletion that was sent may take effect for a while. Until then nobody can say that the address stays.
+            next = Wait(Step::Deleting);
+        }
+        let wanted = giving.fresh.filter(|since| around.listed.is_none_or(|listed| listed.begun < *since));
+        let (reason, message) = match next {
+            Wait(step) => {
+                (giving.step, giving.blocked) = (Some(step), None);
+                self.reclaim.giving.insert(ip, giving);
+                return wanted.filter(|_| step == Step::Checking);
+            }
+            Next::Blocked(reason, message) => {
+                let before = giving.blocked.take().filter(|before| before.reason == reason);
+                let since = before.map_or(around.now, |before| before.since);
+                let told = since.plus_millis(TOLD_AFTER_MS);
+                out.later(Some(told).filter(|told| *told > around.now));
+                giving.blocked = Some(Blocked { reason, message, since });
+                let listing = reason == ReclaimBlocked::ObjectsUnread;
+                self.reclaim.giving.insert(ip, giving);
+                return wanted.filter(|_| listing);
+            }
+            Next::Keep(why) => {
+                let message = format!("{ip} stays in the account: {why}");
+                self.reclaim.kept.insert(ip, why);
+                (EventReason::ReclaimKept, message)
+            }
+            Next::Lost => (EventReason::MovedByOthers, format!("{ip} was deleted by others")),
+            Next::Closed => {
+                account.deleted(ip, around.now);
+                (
+                    EventReason::Reclaimed,
+                    format!("deleted {ip} in the account; remove it from spec.releasedIPs"),
+                )
+            }
+        };
+        self.forget_bought(ip, reason == EventReason::Reclaimed);
+        let warning = reason != EventReason::Reclaimed;
+        out.tell([self.notice(warning, reason, ip, message)]);
+        None
+    }
+
+    /// What was bought under this address is not given back any more. `gone`: nor is it there.
+    fn forget_bought(&mut self, ip: Address, gone: bool) {
+        if let Some(memory) = &mut self.memory {
+            memory.purchased.retain(|bought| bought.ip != ip);
+            memory.created.retain(|created| !gone || created.ip != ip);
+        }
+        if gone && self.deleting {
+            // Nobody writes it into the spec of an object that goes.
+            self.spec.ips.retain(|written| *written != ip);
+        }
+    }
+
+    /// It is not to be deleted for now, and no deletion may take effect any more.
+    fn unmark(&mut self, ip: Address) {
+        let bought = self.memory.iter_mut().flat_map(|memory| &mut memory.purchased);
+        bought.filter(|bought| bought.ip == ip).for_each(|bought| bought.deleting = false);
+    }
+
+    /// Forgets what it knew of addresses that are not given back any more. Returns those that are on their way.
+    pub(crate) fn on_their_way(&mut self) -> Vec<Address> {
+        let mut ways = self.due_back();
+        let giving = self.reclaim.giving.iter();
+        let open = giving.filter(|(ip, giving)| giving.may_take_effect() && !ways.contains(ip));
+        let open = open.map(|(ip, _)| *ip).filter(|ip| self.purchased().any(|bought| bought.ip == *ip));
+        ways.extend(open.collect::<Vec<_>>());
+        self.reclaim.giving.retain(|ip, _| ways.contains(ip));
+        let released = &self.spec.released;
+        let deleting = self.deleting;
+        self.reclaim.kept.retain(|ip, _| deleting || released.contains(ip));
+        ways
+    }
+
+    fn next_for(
+        &mut self,
+        bought: &Purchased,
+        giving: &mut Giving,
+        account: &mut Account,
+        around: &Around<'_>,
+        out: &mut Effects<Action>,
+    ) -> Next {
+        let ip = bought.ip;
+        if giving.gone {
+            let listed = self.spec.ips.contains(&ip) && !giving.unlisted && !self.deleting;
+            return if listed { Wait(Step::Listed) } else { Next::Closed };
+        }
+        if giving.sending {
+            return Wait(Step::Deleting);
+        }
+        if std::mem::take(&mut giving.inherited) {
+            giving.undecided = Some(around.now);
+        }
+        if let Some(next) = self.confirm(ip, giving, account, around, out) {
+            return next;
+        }
+        if !self.due_back().contains(&ip) {
+            self.unmark(ip);
+            return Wait(Step::Reading);
+        }
+        if self.pause.holds() {
+            return Wait(Step::Paused);
+        }
+        if let Some(other) = around.named_by.get(&ip) {
+            return Next::Keep(format!("{other} names it"));
+        }
+        if let Some(next) = unknown(account) {
+            return next;
+        }
+        if account.op(ip).is_some() {
+            return Wait(Step::Unassigning);
+        }
+        let on = match account.place(ip) {
+            _ if account.belief(ip).is_none_or(Belief::is_doubted) => return Wait(Step::Reading),
+            Place::Unknown => return Wait(Step::Reading),
+            Place::Absent if account.belief(ip).is_some_and(Belief::is_gone) && !bought.deleting => {
+                return Next::Lost;
+            }
+            Place::Absent => {
+                if bought.deleting {
+                    look(self, ip, giving, account, around.now, out);
+                }
+                return Wait(Step::Deleting);
+            }
+            Place::Present { machine: Some(machine), .. } if machine.provider_id() != bought.held_on => {
+                return Next::Keep(format!("it stands on {machine}, where this pool did not put it"));
+            }
+            Place::Present { locked: true, .. } => {
+                let message = "an action on it is pending at the provider".to_owned();
+                return Next::Blocked(ReclaimBlocked::Locked, message);
+            }
+            Place::Present { machine, .. } => machine.clone(),
+        };
+        if let Some(next) = publishes(bought, giving, around, out) {
+            return next;
+        }
+        match (around.annotated)(ip) {
+            Some(false) => {}
+            Some(true) if around.unwritable.is_some() => {
+                let message = around.unwritable.unwrap_or_default().to_owned();
+                return Next::Blocked(ReclaimBlocked::AnnotationStays, message);
+            }
+            Some(true) | None => return Wait(Step::Annotation),
+        }
+        match on {
+            Some(machine) => self.take_off(ip, machine, account, around, out),
+            None => self.delete(bought, giving, account, around, out),
+        }
+    }
+
+    /// Finds out what came of a deletion that may have taken effect. `None`: it had none, and the next may follow.
+    fn confirm(
+        &self,
+        ip: Address,
+        giving: &mut Giving,
+        account: &mut Account,
+        around: &Around<'_>,
+        out: &mut Effects<Action>,
+    ) -> Option<Next> {
+        let since = giving.undecided?;
+        let shown_after = |ms: u64| giving.there.is_some_and(|there| there >= since.plus_millis(ms));
+        if giving.accepted.is_some() {
+            if shown_after(CONFIRMED_MS) {
+                let why = "the provider accepted its deletion, and goes on showing it".to_owned();
+                return Some(Next::Keep(why));
+            }
+        } else if shown_after(EFFECT_MS) {
+            giving.undecided = None;
+            return None;
+        } else if shown_after(0) && around.now < since.plus_millis(EFFECT_MS) {
+            out.later(since.plus_millis(EFFECT_MS));
+            return None;
+        }
+        if account.is_authorised() {
+            look(self, ip, giving, account, around.now, out);
+        }
+        Some(
+            unknown(account).filter(|next| matches!(next, Next::Blocked(..))).unwrap_or(Wait(Step::Deleting)),
+        )
+    }
+
+    /// Takes the address off a node of this cluster.
+    fn take_off(
+        &self,
+        ip: Address,
+        machine: MachineId,
+        account: &mut Account,
+        around: &Around<'_>,
+        out: &mut Effects<Action>,
+    ) -> Next {
+        let Some(node) = (around.node_on)(&machine) else {
+            let message =
+                format!("it stands on {machine}, which is no node of this cluster; unassign it there");
+            return Next::Blocked(ReclaimBlocked::OnMachine, message);
+        };
+        let on = Some(machine.clone());
+        let failure = self.ips.get(&ip).and_then(|record| record.failure.as_ref());
+        if let Some(failure) = failure
+            && let Some(due) = failure.waits(&on, self.spec_version, around.now)
+        {
+            out.later(due);
+            return Next::Blocked(reason_of(failure.kind), failure.message.clone());
+        }
+        if let Some(at) = account.rights.waits(Right::Move, around.now) {
+            out.later(at);
+            let message = account.rights.message(Right::Move).to_owned();
+            return Next::Blocked(ReclaimBlocked::Unauthorised, message);
+        }
+        let busy = account.ops().count() >= MAX_OPS || account.ops().any(|(_, op)| op.machine == machine);
+        if busy || !around.permit {
+            return Wait(Step::Unassigning);
+        }
+        if let Err(at) = account.budget().admit(Purpose::Reclaim, around.now) {
+            out.later(at);
+            return Wait(Step::Unassigning);
+        }
+        account.budget().sent(Purpose::Reclaim, around.now);
+        account.rights.sent(Right::Move, around.now);
+        let kind = OpKind::Unassign { successor: None };
+        let op = Op::new(self.object.uid.clone(), kind, machine.clone(), node, on, around.now);
+        account.begin(ip, op);
+        let (epoch, pool) = (account.epoch().clone(), self.object.clone());
+        out.act(Action::Unassign { epoch, pool, ip, machine });
+        Wait(Step::Unassigning)
+    }
+
+    /// The last looks, the mark, and the deletion.
+    fn delete(
+        &mut self,
+        bought: &Purchased,
+        giving: &mut Giving,
+        account: &mut Account,
+        around: &Around<'_>,
+        out: &mut Effects<Action>,
+    ) -> Next {
+        let (ip, now) = (bought.ip, around.now);
+        if around.purchasing {
+            giving.fresh = None;
+            return Wait(Step::Purchase);
+        }
+        if let Some(at) = account.rights.waits(Right::Delete, now) {
+            giving.fresh = None;
+            out.later(at);
+            let message = account.rights.message(Right::Delete).to_owned();
+            return Next::Blocked(ReclaimBlocked::Unauthorised, message);
+        }
+        if let Some((kind, message)) = giving.failure.clone().filter(|_| giving.retry.due() > now) {
+            giving.fresh = None;
+            out.later(giving.retry.due());
+            return Next::Blocked(reason_of(kind), message);
+        }
+        if let Some(next) = self.look_around(bought, giving, account, around, out) {
+            return next;
+        }
+        if !bought.deleting {
+            let ours = self.memory.iter_mut().flat_map(|memory| &mut memory.purchased);
+            ours.filter(|bought| bought.ip == ip).for_each(|bought| bought.deleting = true);
+            return Wait(Step::Mark);
+        }
+        if !self.is_marked(ip) {
+            return if self.writes.is_status_failing() {
+                Next::Blocked(ReclaimBlocked::NotMarked, "the status cannot be written".to_owned())
+            } else {
+                Wait(Step::Mark)
+            };
+        }
+        if !around.permit {
+            return Wait(Step::Deleting);
+        }
+        if let Err(at) = account.budget().admit(Purpose::Reclaim, now) {
+            out.later(at);
+            return Wait(Step::Deleting);
+        }
+        debug_assert!(account.creating.is_none(), "no deletion while something is bought");
+        debug_assert!(
+            account.place(ip).machine().is_none() && account.op(ip).is_none(),
+            "{ip} serves nowhere"
+        );
+        debug_assert!(bought.uid == self.object.uid, "{ip} was bought for this object");
+        account.budget().sent(Purpose::Reclaim, now);
+        account.rights.sent(Right::Delete, now);
+        account.deleting.insert(ip, self.object.uid.clone());
+        giving.sending = true;
+        let (epoch, pool) = (account.epoch().clone(), self.object.clone());
+        out.act(Action::Delete { epoch, pool, ip });
+        Wait(Step::Deleting)
+    }
+
+    /// Looks once more at objects, records and the address. `None`: all was seen lately, and nothing is in the way.
+    fn look_around(
+        &self,
+        bought: &Purchased,
+        giving: &mut Giving,
+        account: &mut Account,
+        around: &Around<'_>,
+        out: &mut Effects<Action>,
+    ) -> Option<Next> {
+        let (ip, now) = (bought.ip, around.now);
+        let fresh = giving.fresh.filter(|since| now.millis_since(*since) < FRESH_MS);
+        let since = *giving.fresh.insert(fresh.unwrap_or(now));
+        out.later(since.plus_millis(FRESH_MS));
+        let Some(listed) = around.listed.filter(|listed| listed.begun >= since) else {
+            let failed =
+                around.unlistable.map(|why| Next::Blocked(ReclaimBlocked::ObjectsUnread, why.to_owned()));
+            return Some(failed.unwrap_or(Wait(Step::Checking)));
+        };
+        let named = listed.naming.get(&ip).into_iter().flatten();
+        if let Some((_, other)) = named.into_iter().find(|(uid, _)| *uid != self.object.uid) {
+            return Some(Next::Keep(format!("{other} names it")));
+        }
+        if let Some(other) = listed.publishing.get(&ip) {
+            return Some(Next::Blocked(ReclaimBlocked::RecordHeld, format!("{other} publishes it")));
+        }
+        if let Some(object) = listed.unread.first() {
+            let message = format!("{object} cannot be read, and may name it");
+            return Some(Next::Blocked(ReclaimBlocked::ObjectsUnread, message));
+        }
+        match (around.records)(bought) {
+            Records::None { read, .. } if read.is_none_or(|read| read >= since) => {}
+            Records::None { .. } | Records::Unread(_) | Records::Held | Records::Claimed(_) => {
+                return Some(Wait(Step::Checking));
+            }
+        }
+        let Some(free) = giving.free.filter(|free| *free >= listed.done) else {
+            look(self, ip, giving, account, now, out);
+            return Some(Wait(Step::Checking));
+        };
+        (!account.proves_since(free, now)).then_some(Wait(Step::Checking))
+    }
+}
+
+/// Reads the address, when that is due.
+fn look(
+    pool: &Pool,
+    ip: Address,
+    giving: &mut Giving,
+    account: &mut Account,
+    now: Moment,
+    out: &mut Effects<Action>,
+) {
+    if giving.look.due() > now {
+        return out.later(giving.look.due());
+    }
+    giving.look.again(now, look_again_ms);
+    if let Some(at) = account.look_at(ip, &pool.object, now, out) {
+        out.later(at);
+    }
+}
+
+/// What keeps the account from being known.
+fn unknown(account: &Account) -> Option<Next> {
+    if account.is_known() && account.is_authorised() {
+        return None;
+    }
+    let trouble = account.trouble().filter(|trouble| trouble.kind != FaultKind::Transient);
+    let blocked = |trouble: &crate::addresses::account::Trouble| {
+        Next::Blocked(reason_of(trouble.kind), trouble.message.clone())
+    };
+    Some(trouble.map_or(Wait(Step::Reading), blocked))
+}
+
+/// Whether records hold it, or clients may still remember one. `None`: neither.
+fn publishes(
+    bought: &Purchased,
+    giving: &mut Giving,
+    around: &Around<'_>,
+    out: &mut Effects<Action>,
+) -> Option<Next> {
+    let ttl_ms = match (around.records)(bought) {
+        Records::Unread(None) => return Some(Wait(Step::Records)),
+        Records::Unread(Some(why)) => return Some(Next::Blocked(ReclaimBlocked::RecordsUnread, why)),
+        Records::Held => {
+            giving.unpublished = None;
+            return Some(Wait(Step::Records));
+        }
+        Records::Claimed(which) => {
+            giving.unpublished = None;
+            return Some(Next::Blocked(ReclaimBlocked::RecordHeld, which));
+        }
+        Records::None { ttl_ms, .. } => ttl_ms.min(LONGEST_TTL_MS),
+    };
+    let due = giving.unpublished.get_or_insert(around.now).plus_millis(ttl_ms);
+    if !giving.forgotten && due > around.now {
+        out.later(due);
+        return Some(Wait(Step::Ttl));
+    }
+    giving.forgotten = true;
+    None
+}
+
+/// Why a call that fails so keeps an address.
+fn reason_of(kind: FaultKind) -> ReclaimBlocked {
+    match kind {
+        FaultKind::Unauthorised => ReclaimBlocked::Unauthorised,
+        FaultKind::Throttled => ReclaimBlocked::Throttled,
+        FaultKind::InProgress => ReclaimBlocked::Locked,
+        FaultKind::Transient
+        | FaultKind::NotFound
+        | FaultKind::NodeInUse
+        | FaultKind::Invalid
+        | FaultKind::Quota
+        | FaultKind::Permanent => ReclaimBlocked::Refused,
+    }
+}

@@ -1,0 +1,96 @@
+//! What is said of addresses that are given back.
+
+use super::super::Pool;
+use super::steps::Step;
+use super::{Blocked, Giving};
+use crate::model::catalog::reclaim::{ReclaimBlocked, ReclaimKept, Reclaiming};
+use crate::model::condition::{Condition, ConditionType};
+use crate::model::ids::Address;
+use crate::model::moment::Moment;
+use crate::model::words::enumerate;
+
+/// See `steps`: what keeps an address is told once it has lasted so long.
+const TOLD_AFTER_MS: u64 = 5_000;
+
+impl Step {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Reading => "waits until the provider has been read",
+            Self::Records => "is being withdrawn from the records",
+            Self::Ttl => "waits until clients have forgotten its records",
+            Self::Annotation | Self::Unassigning => "is being taken off its node",
+            Self::Purchase => "waits until a purchase in the account is over",
+            Self::Checking | Self::Mark | Self::Deleting => "is being deleted",
+            Self::Listed => "is deleted, and is being removed from spec.ips",
+            Self::Paused => "stays as it is while the pool is paused",
+        }
+    }
+}
+
+impl Pool {
+    /// Nothing can be asked of the account in which an address was bought.
+    pub(crate) fn cannot_give_back(&mut self, ip: Address, message: String, now: Moment) {
+        let giving = self.reclaim.giving.entry(ip).or_default();
+        let since = giving.blocked.as_ref().map_or(now, |before| before.since);
+        giving.blocked = Some(Blocked { reason: ReclaimBlocked::NoToken, message, since });
+    }
+
+    /// The conditions about addresses that are given back.
+    pub(in super::super) fn reclaim_conditions(&self, now: Moment) -> Vec<Condition> {
+        let giving = || self.reclaim.giving.iter().filter(|(_, giving)| giving.step.is_some());
+        let mut conditions = Vec::new();
+        let steps: Vec<String> =
+            giving().filter_map(|(ip, giving)| Some(format!("{ip} {}", giving.step?.text()))).collect();
+        let firewalls = self.gives_up_firewalls() && !self.on_server.firewalls.is_empty();
+        if steps.is_empty() && firewalls {
+            let message =
+                "every address is given back; the firewalls of the pool are being removed".to_owned();
+            conditions.push(Condition::new(Reclaiming::InProgress, message));
+        }
+        if !steps.is_empty() {
+            conditions.push(Condition::new(Reclaiming::InProgress, enumerate(steps.into_iter())));
+        }
+        let blocked = |(ip, giving): (&Address, &Giving)| {
+            let blocked = giving.blocked.as_ref()?;
+            let told = now >= blocked.since.plus_millis(TOLD_AFTER_MS);
+            told.then(|| (blocked.reason, format!("{ip}: {}", blocked.message)))
+        };
+        let blocked: Vec<_> = self.reclaim.giving.iter().filter_map(blocked).collect();
+        if let Some((reason, _)) = blocked.first() {
+            let what = enumerate(blocked.iter().map(|(_, text)| text.clone()));
+            conditions.push(Condition::new(*reason, format!("{what}; {}", self.way_out())));
+        }
+        conditions.extend(self.kept_condition());
+        if let Some(message) = &self.reclaim.guard.denied {
+            let name = crate::addresses::pool::object::FINALIZER;
+            let message = format!("the finalizer {name} cannot be written: {message}");
+            conditions.retain(|told| !told.is(ConditionType::ReclaimBlocked));
+            conditions.push(Condition::new(ReclaimBlocked::NotGuarded, message));
+        }
+        conditions
+    }
+
+    /// How to keep what would be deleted.
+    fn way_out(&self) -> String {
+        let name = &self.object.name;
+        format!(
+            "to keep it: kubectl patch fipool {} -n {} --type merge -p '{{\"spec\":{{\"reclaimPolicy\":\"Retain\"}}}}'",
+            name.name, name.namespace
+        )
+    }
+
+    /// What a former process said of addresses that stay. It holds for as long as the spec lets anything go.
+    pub(super) fn kept_before(&self) -> Option<&Condition> {
+        let lets_go = self.deleting || !self.spec.released.is_empty();
+        let mut before = self.on_server.conditions.iter().filter(|_| lets_go);
+        before.find(|old| old.is(ConditionType::ReclaimKept))
+    }
+
+    fn kept_condition(&self) -> Option<Condition> {
+        if self.reclaim.kept.is_empty() {
+            return self.kept_before().cloned();
+        }
+        let kept = self.reclaim.kept.iter().map(|(ip, why)| format!("{ip} stays in the account: {why}"));
+        Some(Condition::new(ReclaimKept::InUse, enumerate(kept)))
+    }
+}

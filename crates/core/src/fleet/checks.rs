@@ -1,0 +1,278 @@
+//! Checks of nodes for both kinds of objects: which nodes are checked and how often, and what a verdict is for whom.
+//!
+//! Invariants: what is checked follows from the objects alone; the node of this process is not checked; without the right
+//! to read Leases, or without the name of that node, nothing is checked and no verdict holds.
+
+use super::{Fleet, stores};
+use crate::mechanism::checked::CheckedNodes;
+use crate::mechanism::effects::Notice;
+use crate::mechanism::evidence::{CheckedNode, Evidence, Standing, Verdict};
+use crate::model::catalog::events::EventReason;
+use crate::model::catalog::shared::{ChecksDoubted, ChecksUnavailable};
+use crate::model::condition::Condition;
+use crate::model::facts::{NodeFacts, Observed};
+use crate::model::ids::{ObjectKind, Owner, Uid};
+use crate::model::matching::{NodeStore, WatchKey};
+use crate::model::moment::Moment;
+use crate::model::node_check::{CheckKey, CheckTarget, NodeCheck};
+use crate::model::words::enumerate;
+use std::collections::BTreeMap;
+
+/// A node that serves nothing is checked this often at the most: it costs no move.
+const IDLE_PERIOD_MS: u64 = 10_000;
+
+/// What is checked, and what came of it.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    pub(super) evidence: Evidence,
+    wanted: BTreeMap<CheckKey, CheckTarget>,
+    /// Counts changes of `wanted`.
+    version: u64,
+    /// The Leases may not be read.
+    denied: bool,
+    /// When to judge again at the latest.
+    due: Option<Moment>,
+    /// From the last answer to the verdict, of the verdicts since the last call.
+    detections_ms: Vec<u64>,
+}
+
+impl Checks {
+    /// Leadership begins: all counts are empty.
+    pub(super) fn restart(&mut self) {
+        self.evidence.restart();
+        self.wanted.clear();
+        self.version += 1;
+        self.due = None;
+    }
+
+    fn follow(&mut self, wanted: BTreeMap<CheckKey, CheckTarget>, now: Moment) {
+        if self.wanted == wanted {
+            return;
+        }
+        self.wanted = wanted;
+        self.version += 1;
+        self.evidence.follow(&self.wanted, now);
+    }
+}
+
+impl Fleet {
+    /// The checks to make: the same as before while the number is the same.
+    #[must_use]
+    pub const fn checks(&self) -> (u64, &BTreeMap<CheckKey, CheckTarget>) {
+        (self.checks.version, &self.checks.wanted)
+    }
+
+    /// Whether the Leases of nodes have to be watched.
+    #[must_use]
+    pub fn wants_leases(&self) -> bool {
+        self.leading && self.settings.own_node.is_some() && self.asks_for_checks()
+    }
+
+    fn asks_for_checks(&self) -> bool {
+        let of_pool = self.pools.values().any(|pool| !pool.deleting && pool.spec.check.is_some());
+        of_pool || self.record_sets.values().any(|set| !set.deleting && set.spec.check.is_some())
+    }
+
+    /// Why nodes cannot be checked.
+    pub(super) fn checks_unavailable(&self) -> Option<Condition> {
+        if self.settings.own_node.is_none() {
+            let message = "the environment variable NODE_NAME is not set; apply k8s/deployment.yaml";
+            return Some(Condition::new(ChecksUnavailable::NodeNameMissing, message.to_owned()));
+        }
+        let message = "the service account may not list or watch leases in the namespace kube-node-lease; apply \
+                       k8s/nodecheck";
+        self.checks.denied.then(|| Condition::new(ChecksUnavailable::Forbidden, message.to_owned()))
+    }
+
+    pub(super) fn leases_denied(&mut self, denied: bool) {
+        if self.checks.denied != denied {
+            self.checks.denied = denied;
+            self.dirty = true;
+        }
+    }
+
+    /// A kubelet that reports that its node is well lives, whatever the checks say.
+    pub(super) fn hear_heartbeats(&mut self, key: &WatchKey, observed: &Observed<NodeFacts>, now: Moment) {
+        if self.checks.wanted.is_empty() {
+            return;
+        }
+        let seen = match observed {
+            Observed::Reset(nodes) => nodes.as_slice(),
+            Observed::Apply(node) => std::slice::from_ref(node),
+            Observed::Delete(_) => return,
+        };
+        let Some(store) = self.nodes.get(key) else { return };
+        for node in seen {
+            let known = store.get(&node.name).filter(|known| known.uid == node.uid);
+            if known.is_some_and(|known| known.heartbeat_s != node.heartbeat_s) {
+                self.checks.evidence.reported(&node.name, now);
+            }
+        }
+    }
+
+    /// Judges the nodes that fail, and has objects look again at those of which something else is thought now.
+    pub(super) fn weigh_checks(&mut self, now: Moment) {
+        let clocks = self.clocks(now);
+        let available = self.checks_unavailable().is_none();
+        self.checks.due = self.checks.evidence.judge(now);
+        let verdicts = self.checks.evidence.take_verdicts();
+        self.checks.detections_ms.extend(verdicts.iter().map(|verdict| verdict.took_ms));
+        if !self.checks.evidence.take_touched() && !self.dirty {
+            return;
+        }
+        let own = self.settings.own_node.as_deref();
+        let evidence = &self.checks.evidence;
+        let mut told = Vec::new();
+        for pool in self.pools.values_mut().filter(|pool| pool.is_live() && pool.matched) {
+            let Some(criteria) = pool.spec.criteria.clone() else { continue };
+            let stores = stores::of(&self.nodes, &self.pods, &criteria);
+            let check = pool.spec.check.filter(|_| available);
+            let found = check.map(|check| thought_of((evidence, own), check, (pool.checks(), stores.0), now));
+            let found = found.unwrap_or_default();
+            let owner = pool.owner();
+            told.extend(notices(&verdicts, check, &owner, |name| pool.candidates.contains_key(name)));
+            let mut again = pool.checked.differ(&found);
+            self.dirty |= !again.is_empty() || pool.checked.doubted != found.doubted;
+            pool.checked = found;
+            // Another node may have begun or ceased to be the last one.
+            again.extend(pool.checked.dead.keys().cloned());
+            if !again.is_empty() {
+                self.dirty |= pool.rematch(Some(&again), stores, clocks);
+            }
+        }
+        for set in self.record_sets.values_mut().filter(|set| !set.deleting && set.matched) {
+            let Some(criteria) = set.spec.criteria.clone() else { continue };
+            let stores = stores::of(&self.nodes, &self.pods, &criteria);
+            let check = set.spec.check.filter(|_| available);
+            let found = check.map(|check| thought_of((evidence, own), check, (set.checks(), stores.0), now));
+            let found = found.unwrap_or_default();
+            let owner = Owner { kind: ObjectKind::RecordSet, object: set.object.clone() };
+            told.extend(notices(&verdicts, check, &owner, |name| set.has_node(name)));
+            let mut again = set.checked.differ(&found);
+            self.dirty |= !again.is_empty()
+                || set.checked.unproven != found.unproven
+                || set.checked.doubted != found.doubted;
+            set.checked = found;
+            again.extend(set.checked.dead.keys().cloned());
+            if !again.is_empty() {
+                self.dirty |= set.rematch(Some(&again), stores, clocks);
+            }
+        }
+        self.outbox.extend(told.into_iter().filter(|_| self.permit));
+    }
+
+    /// Decides which nodes are checked from now on. Returns when to judge them again.
+    pub(super) fn plan_checks(&mut self, now: Moment) -> Option<Moment> {
+        let mut wanted = BTreeMap::new();
+        if self.checks_unavailable().is_none() {
+            for pool in self.pools.values().filter(|pool| pool.is_live() && pool.matched) {
+                let Some((check, criteria)) = pool.spec.check.zip(pool.spec.criteria.as_ref()) else {
+                    continue;
+                };
+                let nodes = stores::of(&self.nodes, &self.pods, criteria).0;
+                self.want(&mut wanted, check, (pool.checks(), nodes));
+            }
+            for set in self.record_sets.values().filter(|set| !set.deleting && set.matched) {
+                let Some((check, criteria)) = set.spec.check.zip(set.spec.criteria.as_ref()) else {
+                    continue;
+                };
+                let nodes = stores::of(&self.nodes, &self.pods, criteria).0;
+                self.want(&mut wanted, check, (set.checks(), nodes));
+            }
+        }
+        self.checks.follow(wanted, now);
+        self.checks.due
+    }
+
+    fn want<'a>(
+        &self,
+        wanted: &mut BTreeMap<CheckKey, CheckTarget>,
+        check: NodeCheck,
+        (checks, nodes): (impl Iterator<Item = (&'a String, &'a Uid, bool)>, &NodeStore),
+    ) {
+        for (name, uid, holds) in checks {
+            let Some(node) = nodes.get(name).filter(|node| node.uid == *uid) else { continue };
+            let Some(address) = node.internal_ips.first().copied() else { continue };
+            if self.settings.own_node.as_deref() == Some(name) {
+                continue;
+            }
+            let period_ms = if holds { check.period_ms } else { check.period_ms.max(IDLE_PERIOD_MS) };
+            let target = CheckTarget { name: name.clone(), address, period_ms };
+            let of = wanted.entry(CheckKey { node: uid.clone(), check }).or_insert(target);
+            of.period_ms = of.period_ms.min(period_ms);
+        }
+    }
+
+    /// When the verdicts have to be looked at again, at the latest.
+    pub(super) const fn checks_due(&self) -> Option<Moment> {
+        self.checks.due
+    }
+
+    /// Every checked node, for people.
+    #[must_use]
+    pub fn checked_nodes(&self, now: Moment) -> Vec<CheckedNode> {
+        self.checks.evidence.nodes(now).collect()
+    }
+
+    /// Milliseconds from the last answer of a node to the verdict that it is dead, of each verdict since the last call.
+    pub fn take_detections_ms(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.checks.detections_ms)
+    }
+}
+
+/// What the checks say of the nodes of one object.
+fn thought_of<'a>(
+    (evidence, own): (&Evidence, Option<&str>),
+    check: NodeCheck,
+    (checks, nodes): (impl Iterator<Item = (&'a String, &'a Uid, bool)>, &NodeStore),
+    now: Moment,
+) -> CheckedNodes {
+    let mut found = CheckedNodes::default();
+    let (mut judged, mut doubted) = (0_usize, Vec::new());
+    for (name, uid, _) in checks {
+        let Some(node) = nodes.get(name).filter(|node| node.uid == *uid) else { continue };
+        if own == Some(name) || node.internal_ips.is_empty() {
+            continue;
+        }
+        judged += 1;
+        let key = CheckKey { node: uid.clone(), check };
+        match evidence.standing(&key, now) {
+            Standing::Dead => {
+                found.dead.insert(name.clone(), uid.clone());
+            }
+            Standing::Behind => {
+                found.behind.insert(uid.clone());
+            }
+            Standing::Alive | Standing::Unknown => {}
+        }
+        if evidence.is_unproven(&key, name) {
+            found.unproven.insert(uid.clone());
+        }
+        if evidence.is_doubted(&key) {
+            doubted.push(name.clone());
+        }
+    }
+    found.doubted = (!doubted.is_empty()).then(|| {
+        let (count, port) = (doubted.len(), check.port);
+        let verb = if count == 1 { "answers" } else { "answer" };
+        let message = format!(
+            "{count} of {judged} nodes {verb} no check of port {port} while the Lease is renewed ({}): a firewall or \
+             FLIPOP's own network drops the packets",
+            enumerate(doubted.iter().cloned())
+        );
+        Condition::new(ChecksDoubted::LeasesGoOn, message)
+    });
+    found
+}
+
+fn notices<'a>(
+    verdicts: &'a [Verdict],
+    check: Option<NodeCheck>,
+    owner: &'a Owner,
+    concerns: impl Fn(&str) -> bool + 'a,
+) -> impl Iterator<Item = Notice> + 'a {
+    let ours = move |verdict: &&Verdict| Some(verdict.key.check) == check && concerns(&verdict.name);
+    verdicts.iter().filter(ours).map(|verdict| {
+        Notice::on(owner, true, EventReason::NodeUnreachable, &verdict.name, verdict.text.clone())
+    })
+}

@@ -1,0 +1,151 @@
+//! Records of addresses that are about to be deleted: where they stand, and those at names that nobody asks for any more.
+//!
+//! Invariant: at a name without an owner nothing but these addresses is taken out.
+
+use super::{Accounts, Dns, Drive};
+use crate::addresses::pool::memory::{Name, Purchased};
+use crate::addresses::pool::reclaim::Records;
+use crate::mechanism::effects::Effects;
+use crate::model::ids::{Address, Owner};
+use crate::model::moment::Moment;
+use crate::model::provider::ZoneForm;
+use crate::records::action::Action;
+use crate::records::diff::{DEFAULT_TTL, Target, TtlRule, Wanted};
+use crate::records::dns::Zone;
+use crate::records::set::Set;
+use crate::records::site::{Site, SiteKey};
+use crate::records::status::described;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// For so long clients may remember a record whose TTL the provider chooses.
+const AUTOMATIC_MS: u64 = 300_000;
+
+/// For so long they may where nobody saw the TTL.
+const UNSEEN_MS: u64 = 3_600_000;
+
+/// Addresses that a name shall not hold any more.
+#[derive(Debug)]
+pub(in crate::fleet) struct Leaving {
+    /// For whom.
+    pub(in crate::fleet) owner: Owner,
+    /// These.
+    pub(in crate::fleet) ips: BTreeSet<Address>,
+    /// The name is to be read at this moment or later.
+    pub(in crate::fleet) since: Option<Moment>,
+}
+
+/// Where a name is.
+pub(in crate::fleet) fn site_of(name: &Name) -> SiteKey {
+    SiteKey { account_id: name.account_id.clone(), zone: name.zone.clone(), fqdn: name.fqdn.clone() }
+}
+
+impl Dns {
+    /// Where records hold these addresses, as far as known. Notes for how long clients may remember them.
+    pub(in crate::fleet) fn names_of(
+        &mut self,
+        ips: &BTreeSet<Address>,
+    ) -> BTreeMap<Address, BTreeSet<Name>> {
+        let mut held: BTreeMap<Address, BTreeSet<Name>> = BTreeMap::new();
+        self.remembered_ms.retain(|(ip, _), _| ips.contains(ip));
+        for (key, site) in &self.sites {
+            let rules = self.accounts.get(&key.account_id).map(crate::records::account::DnsAccount::rules);
+            let automatic = rules.and_then(|rules| rules.ttl_automatic);
+            for (ip, ttl) in site.ttls().filter(|(ip, _)| ips.contains(ip)) {
+                let ttl = ttl.filter(|ttl| Some(*ttl) != automatic);
+                let ms = ttl.map_or(AUTOMATIC_MS, |ttl| u64::from(ttl) * 1_000);
+                let longest = self.remembered_ms.entry((ip, key.clone())).or_default();
+                *longest = ms.max(*longest);
+                let SiteKey { account_id, zone, fqdn } = key.clone();
+                held.entry(ip).or_default().insert(Name { account_id, zone, fqdn });
+            }
+        }
+        held
+    }
+
+    /// Names that somebody waits for are read again in time.
+    pub(super) fn read_anew(&mut self, leaving: &BTreeMap<SiteKey, Leaving>) {
+        for (key, Leaving { since, .. }) in leaving {
+            if let (Some(site), Some(since)) = (self.sites.get_mut(key), since) {
+                site.want_read(*since);
+            }
+        }
+    }
+
+    /// Takes addresses out of names that no object asks for.
+    pub(super) fn clear_unowned(
+        &mut self,
+        leaving: &BTreeMap<SiteKey, Leaving>,
+        owners: &BTreeMap<SiteKey, Owner>,
+        (accounts, permit, now): (&mut Accounts, bool, Moment),
+        out: &mut Effects<Action>,
+    ) {
+        for (key, Leaving { owner, ips, .. }) in leaving.iter().filter(|(key, _)| !owners.contains_key(*key))
+        {
+            let Some(account) = self.accounts.get_mut(&key.account_id) else { continue };
+            let named = account.rules().zone_form == ZoneForm::Name;
+            let name = Some(key.zone.clone()).filter(|_| named);
+            let zone = Zone { id: key.zone.clone(), name, shown: None, ttl_floor: 0 };
+            let target = Target::Without(ips.clone());
+            let wanted = Wanted { target, undecided: BTreeSet::new(), ttl: TtlRule::New(DEFAULT_TTL) };
+            let site = self.sites.entry(key.clone()).or_default();
+            let mut set = Set::default();
+            let mut scene = Drive { site, set: &mut set, account, accounts, permit, now, out };
+            if scene.drive(owner, key, &zone, &wanted) {
+                scene.read(owner, key, &zone);
+            }
+        }
+    }
+
+    /// Which records hold an address, of all names that ever did.
+    pub(in crate::fleet) fn records_of(&self, bought: &Purchased) -> Records {
+        let mut all = Records::None { ttl_ms: 0, read: None };
+        for name in &bought.names {
+            match (self.record_at(bought.ip, name), &mut all) {
+                (Records::None { ttl_ms, read }, Records::None { ttl_ms: longest, read: oldest }) => {
+                    *longest = ttl_ms.max(*longest);
+                    *oldest = oldest.map_or(read, |oldest| read.map(|read| read.min(oldest)));
+                }
+                (Records::None { .. }, _) => {}
+                (claimed @ Records::Claimed(_), _) => return claimed,
+                (other, all) => *all = other,
+            }
+        }
+        all
+    }
+
+    fn record_at(&self, ip: Address, name: &Name) -> Records {
+        let key = site_of(name);
+        if !self.accounts.contains_key(&key.account_id) {
+            return Records::Unread(Some(format!("{}: there is no token for {}", key.fqdn, key.account_id)));
+        }
+        let Some(site) = self.sites.get(&key) else { return Records::Unread(None) };
+        let owner = self.owners.get(&key);
+        let holds = site.addresses().is_some_and(|addresses| addresses.contains(&ip));
+        if holds && site.is_known() {
+            let keeps = |owner: &&Owner| {
+                let set = self.sets.get(&owner.object.uid);
+                !site.is_busy() && set.is_none_or(|set| set.keeps(ip))
+            };
+            let claimed = owner.filter(keeps).map(|owner| {
+                let who = described(owner.kind, &owner.object.name);
+                format!("{} holds it, where {who} keeps its records", key.fqdn)
+            });
+            return claimed.map_or(Records::Held, Records::Claimed);
+        }
+        if holds || !site.is_known() || site.is_changing() {
+            let failed = site.failure().map(|(_, _, message)| format!("{}: {message}", key.fqdn));
+            return Records::Unread(failed);
+        }
+        let seen = self.remembered_ms.get(&(ip, key)).copied();
+        // After a write its result counts for the time that clients need, but what is deleted is read first.
+        let read = site.read_at().filter(|_| site.is_confirmed()).unwrap_or_default();
+        Records::None { ttl_ms: seen.unwrap_or_else(|| unseen_ms(site)), read: Some(read) }
+    }
+}
+
+/// For how long clients may remember a record that was gone when this process first looked: as long as the others that
+/// stand there, if any do.
+fn unseen_ms(site: &Site) -> u64 {
+    let others = site.ttls().map(|(_, ttl)| ttl.map_or(AUTOMATIC_MS, |ttl| u64::from(ttl) * 1_000));
+    others.max().unwrap_or(UNSEEN_MS)
+}

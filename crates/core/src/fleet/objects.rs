@@ -1,0 +1,114 @@
+//! Consistent lists of the objects of both kinds, and which addresses they name.
+//!
+//! Watches lag; what is deleted for good is looked for in lists first.
+
+use super::action::{Action, Objects as Found};
+use crate::addresses::pool::object::PoolObject;
+use crate::addresses::pool::reclaim::Listed;
+use crate::mechanism::effects::Effects;
+use crate::mechanism::retry::{Pace, Retry};
+use crate::model::fault::WriteFailure;
+use crate::model::ids::{Address, ObjectKind};
+use crate::model::moment::{Context, Moment};
+use crate::records::status::described;
+use std::collections::BTreeSet;
+
+/// The lists of both kinds.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    in_flight: Option<Moment>,
+    last: Option<Listed>,
+    retry: Retry,
+    failure: Option<String>,
+}
+
+impl Objects {
+    /// Leadership begins: what was listed before says nothing.
+    pub(super) fn restart(&mut self) {
+        self.last = None;
+    }
+
+    /// What the last lists show.
+    pub(super) fn last(&self) -> Option<&Listed> {
+        self.last.as_ref()
+    }
+
+    /// Why the last lists failed, if they did.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Lists are wanted that are begun at `since` or later.
+    pub(super) fn want(&mut self, since: Moment, now: Moment, out: &mut Effects<Action>) {
+        if self.in_flight.is_some() || self.last.as_ref().is_some_and(|last| last.begun >= since) {
+            return;
+        }
+        if self.retry.due() > now {
+            return out.later(self.retry.due());
+        }
+        self.in_flight = Some(now);
+        out.act(Action::ListObjects { asked: now });
+    }
+
+    /// They were answered.
+    pub(super) fn answered(
+        &mut self,
+        asked: Moment,
+        result: Result<Box<Found>, WriteFailure>,
+        at @ Context { now, .. }: Context,
+    ) {
+        self.in_flight.take_if(|in_flight| *in_flight == asked);
+        match result {
+            Ok(found) => {
+                self.retry = Retry::default();
+                self.failure = None;
+                self.last = Some(Listed { begun: asked, done: now, ..named(&found) });
+            }
+            Err(WriteFailure::NotSent) => {}
+            Err(failure) => {
+                self.retry.failed(Pace::of_write(&failure), at);
+                let why = match failure {
+                    WriteFailure::Forbidden(why)
+                    | WriteFailure::Invalid(why)
+                    | WriteFailure::Transient(why)
+                    | WriteFailure::Throttled { message: why, .. } => why,
+                    WriteFailure::NotSent | WriteFailure::Conflict | WriteFailure::Gone => String::new(),
+                };
+                self.failure = Some(format!("the objects cannot be listed: {why}"));
+            }
+        }
+    }
+}
+
+/// Which addresses objects name.
+fn named(Found { pools, record_sets }: &Found) -> Listed {
+    let mut listed = Listed::default();
+    for pool in pools {
+        let text = described(ObjectKind::Pool, &pool.object.name);
+        if pool.spec.is_err() {
+            listed.unread.push(text.clone());
+        }
+        for ip in names_of(pool) {
+            listed.naming.entry(ip).or_default().push((pool.object.uid.clone(), text.clone()));
+        }
+    }
+    for set in record_sets.iter().filter(|set| !set.deleting) {
+        let text = described(ObjectKind::RecordSet, &set.object.name);
+        for ip in &set.status.addresses {
+            listed.publishing.entry(*ip).or_insert_with(|| text.clone());
+        }
+    }
+    listed
+}
+
+/// The addresses that a pool names, in its spec or as bought for it.
+fn names_of(pool: &PoolObject) -> BTreeSet<Address> {
+    let memory = pool.status.memory.iter();
+    let purchased = memory.clone().flat_map(|memory| &memory.purchased);
+    let purchased = purchased.filter(|bought| bought.uid == pool.object.uid).map(|bought| bought.ip);
+    let created = memory.flat_map(|memory| &memory.created).map(|created| created.ip);
+    let written = pool.spec.iter().flat_map(|spec| &spec.ips).filter_map(|ip| Address::v4(ip));
+    // One that is being deleted needs nothing but what it gives back.
+    let used = written.chain(created).filter(|_| !pool.deleting);
+    used.chain(purchased).collect()
+}

@@ -1,0 +1,193 @@
+//! Bought addresses that are given back: what the rest of the state knows of them, and whose turn it is.
+//!
+//! Invariant: what is decided for one pool rests on records, annotations and objects of all.
+
+use super::Fleet;
+use super::action::Action;
+use super::dns::{Leaving, site_of};
+use crate::addresses::account::Account;
+use crate::addresses::action::Action as OfAddresses;
+use crate::addresses::pool::Pool;
+use crate::addresses::pool::creation::Purchase;
+use crate::addresses::pool::reclaim::Around;
+use crate::mechanism::effects::Effects;
+use crate::mechanism::epoch::Epoch;
+use crate::model::facts::ReservedIp;
+use crate::model::fault::CallFailure;
+use crate::model::ids::{AccountId, Address, ObjectKind, Uid};
+use crate::model::machine::MachineId;
+use crate::model::matching::NodeStore;
+use crate::model::moment::{Context, Moment};
+use crate::records::site::SiteKey;
+use crate::records::spec::AddressSource;
+use crate::records::status::described;
+use crate::records::view::View;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Fleet {
+    /// Other objects that name addresses of a pool, by what watches show.
+    fn named_by_others(&self, uid: &Uid, ips: &BTreeSet<Address>) -> BTreeMap<Address, String> {
+        let mut named = BTreeMap::new();
+        for pool in self.pools.values().filter(|pool| pool.object.uid != *uid) {
+            let text = || described(ObjectKind::Pool, &pool.object.name);
+            let used = pool.spec.ips.iter().copied().chain(pool.created()).filter(|_| !pool.deleting);
+            let all = used.chain(pool.purchased().map(|bought| bought.ip));
+            for ip in all.filter(|ip| ips.contains(ip)) {
+                named.entry(ip).or_insert_with(text);
+            }
+        }
+        named
+    }
+
+    /// Addresses that no record shall hold any more, by pool. What another object names is not taken from it.
+    fn withdrawn(&self) -> BTreeMap<Uid, BTreeSet<Address>> {
+        let mut withdrawn = BTreeMap::new();
+        for (uid, pool) in &self.pools {
+            let mut ips = pool.withdrawn();
+            if ips.is_empty() {
+                continue;
+            }
+            let named = self.named_by_others(uid, &ips);
+            ips.retain(|ip| !named.contains_key(ip));
+            withdrawn.insert(uid.clone(), ips);
+        }
+        withdrawn
+    }
+
+    /// Takes those addresses out of what objects publish, but for nodes whose own address one is.
+    pub(super) fn withdraw(&self, views: &mut [View]) {
+        let withdrawn: BTreeSet<Address> = self.withdrawn().into_values().flatten().collect();
+        if withdrawn.is_empty() {
+            return;
+        }
+        for view in views {
+            let set = self.record_sets.get(&view.owner.object.uid);
+            let own = set.is_some_and(|set| set.spec.source != Some(AddressSource::Annotation));
+            if let Some(choice) = view.choice.as_mut().filter(|_| !own) {
+                choice.withdraw(&withdrawn);
+            }
+        }
+    }
+
+    /// The names that ever held such an address.
+    pub(super) fn leaving(&self) -> BTreeMap<SiteKey, Leaving> {
+        let mut leaving: BTreeMap<SiteKey, Leaving> = BTreeMap::new();
+        for (uid, ips) in self.withdrawn() {
+            let Some(pool) = self.pools.get(&uid) else { continue };
+            for bought in pool.purchased().filter(|bought| ips.contains(&bought.ip)) {
+                let since = pool.reads_records_since(bought.ip);
+                for name in &bought.names {
+                    let entry = leaving.entry(site_of(name)).or_insert_with(|| Leaving {
+                        owner: pool.owner(),
+                        ips: BTreeSet::new(),
+                        since: None,
+                    });
+                    entry.ips.insert(bought.ip);
+                    entry.since = entry.since.max(since);
+                }
+            }
+        }
+        leaving
+    }
+
+    /// Whether a deletion in this account may take effect, or has and is not confirmed.
+    pub(super) fn may_delete_in(&self, account_id: &AccountId, account: &Account, now: Moment) -> bool {
+        !account.deleting.is_empty()
+            || account.unowned_deletion_until(now).is_some()
+            || self.pools.values().any(|pool| pool.may_delete_in(account_id))
+    }
+
+    /// Whether a purchase in this account is not finished.
+    fn is_purchasing(&self, account_id: &AccountId, account: &Account) -> bool {
+        let here = self.pools.values().filter(|pool| pool.creates_at() == account_id);
+        account.creating.is_some() || here.map(Pool::purchase).any(|purchase| purchase > Purchase::None)
+    }
+
+    /// Takes the next steps for everything that is given back.
+    pub(super) fn plan_reclaims(&mut self, now: Moment, out: &mut Effects<Action>) {
+        self.note_names();
+        let uids: Vec<Uid> = self.pools.keys().cloned().collect();
+        let mut listed_since: Option<Moment> = None;
+        for uid in uids {
+            let Some(ips) = self.pools.get_mut(&uid).map(Pool::on_their_way).filter(|ips| !ips.is_empty())
+            else {
+                continue;
+            };
+            let named_by = self.named_by_others(&uid, &ips.iter().copied().collect());
+            for ip in ips {
+                let wants = self.plan_reclaim(&uid, ip, &named_by, now, out);
+                listed_since = listed_since.max(wants);
+            }
+        }
+        if let Some(since) = listed_since {
+            self.objects.want(since, now, out);
+        }
+    }
+
+    fn plan_reclaim(
+        &mut self,
+        uid: &Uid,
+        ip: Address,
+        named_by: &BTreeMap<Address, String>,
+        now: Moment,
+        out: &mut Effects<Action>,
+    ) -> Option<Moment> {
+        let bought = self.pools.get(uid)?.purchased().find(|bought| bought.ip == ip);
+        let account_id = bought?.account_id.clone();
+        let (mut pool, account) = (self.pools.remove(uid)?, self.accounts.remove(&account_id));
+        let Some(mut account) = account else {
+            pool.cannot_give_back(ip, format!("there is no token for {account_id}"), now);
+            self.pools.insert(uid.clone(), pool);
+            return None;
+        };
+        let here = *pool.creates_at() == account_id && pool.purchase() > Purchase::None;
+        let around = Around {
+            now,
+            permit: self.permit,
+            named_by,
+            records: &|bought| self.dns.records_of(bought),
+            annotated: &|ip| self.annotations.names(ip),
+            unwritable: self.annotations.denied(),
+            node_on: &|machine| self.node_of(machine),
+            listed: self.objects.last(),
+            unlistable: self.objects.failure(),
+            purchasing: here || self.is_purchasing(&account_id, &account),
+        };
+        let mut wants = None;
+        out.lend(|out: &mut Effects<OfAddresses>| wants = pool.give_back(ip, &mut account, &around, out));
+        self.accounts.insert(account_id, account);
+        self.pools.insert(uid.clone(), pool);
+        wants
+    }
+
+    /// Notes in statuses where records hold addresses that were bought.
+    fn note_names(&mut self) {
+        let bought = self.pools.values().flat_map(Pool::purchased).map(|bought| bought.ip);
+        let bought: BTreeSet<Address> = bought.collect();
+        let held = self.dns.names_of(&bought);
+        if !held.is_empty() {
+            self.pools.values_mut().for_each(|pool| pool.note_names(&held));
+        }
+    }
+
+    /// The node on a machine, if an object's labels select it.
+    fn node_of(&self, machine: &MachineId) -> Option<(Uid, String)> {
+        let mut nodes = self.nodes.values().flat_map(NodeStore::iter);
+        let node = nodes.find(|node| node.machine.as_ref() == Some(machine))?;
+        Some((node.uid.clone(), node.name.clone()))
+    }
+
+    /// A read of an address was answered.
+    pub(super) fn reclaim_read(
+        &mut self,
+        Epoch { account_id, .. }: &Epoch,
+        ip: Address,
+        begun: Moment,
+        result: &Result<ReservedIp, CallFailure>,
+        at: Context,
+    ) {
+        for pool in self.pools.values_mut() {
+            pool.read_back((account_id, ip), begun, result, at);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What the checks of `spec.nodeCheck` say of the nodes of one object.
+
+use crate::model::condition::Condition;
+use crate::model::facts::NodeFacts;
+use crate::model::ids::Uid;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The nodes of one object of which the checks say something.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckedNodes {
+    /// Nodes that are dead, by name.
+    pub dead: BTreeMap<String, Uid>,
+    /// Nodes that go behind those that answer.
+    pub behind: BTreeSet<Uid>,
+    /// Nodes that have shown no sign of life yet.
+    pub unproven: BTreeSet<Uid>,
+    /// Failures that are not believed.
+    pub doubted: Option<Condition>,
+}
+
+impl CheckedNodes {
+    /// Whether this node is dead.
+    #[must_use]
+    pub fn fails(&self, node: &NodeFacts) -> bool {
+        self.dead.get(&node.name) == Some(&node.uid)
+    }
+
+    /// The nodes that are dead in one of the two and not in the other.
+    #[must_use]
+    pub fn differ(&self, other: &Self) -> BTreeSet<String> {
+        let only = |one: &Self, two: &Self| -> Vec<String> {
+            let gone = one.dead.iter().filter(|(name, uid)| two.dead.get(*name) != Some(uid));
+            gone.map(|(name, _)| name.clone()).collect()
+        };
+        only(self, other).into_iter().chain(only(other, self)).collect()
+    }
+}

@@ -1,0 +1,257 @@
+//! Two kinds of evidence of a node's death: checks that nothing answers, and a Lease that is not renewed.
+//!
+//! Owns the counts of the checks and what the watch of the Leases showed; does not own which nodes are checked, nor what
+//! follows from a verdict.
+//!
+//! Invariants: a node is dead only after a full threshold of failures in a row, 12 s without any answer and a missed
+//! renewal of its Lease, while the Leases of others are renewed. Failures during which the Lease is renewed are not
+//! believed until a check passes. A node without a Lease is not judged.
+
+mod leases;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use crate::model::facts::Observed;
+use crate::model::moment::Moment;
+use crate::model::node_check::{CheckKey, CheckOutcome, CheckTarget, Checked, LeaseFacts};
+use leases::{Leases, bear_out};
+use record::Record;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is thought of a checked node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing is known of it, or it is not judged.
+    Unknown,
+    /// It answers.
+    Alive,
+    /// A check failed, or none has passed lately.
+    Behind,
+    /// It is dead.
+    Dead,
+}
+
+/// What is known of one checked node, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedNode {
+    /// Which check.
+    pub key: CheckKey,
+    /// Name of the node.
+    pub name: String,
+    /// The checked address and port.
+    pub at: String,
+    /// What is thought of it.
+    pub standing: Standing,
+    /// For how long no check has passed; `None` where none ever did.
+    pub last_pass_ms: Option<u64>,
+    /// Failures in a row.
+    pub failures: u32,
+    /// For how long its Lease has not been seen to change.
+    pub lease_ms: Option<u64>,
+    /// Its failures are not believed, since its Lease went on.
+    pub disbelieved: bool,
+}
+
+/// A verdict that has fallen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// Which check.
+    pub key: CheckKey,
+    /// Name of the node.
+    pub name: String,
+    /// What users read of it.
+    pub text: String,
+    /// From the last answer to the verdict.
+    pub took_ms: u64,
+}
+
+/// All checked nodes.
+#[derive(Debug, Default)]
+pub struct Evidence {
+    records: BTreeMap<CheckKey, Record>,
+    by_name: BTreeMap<String, BTreeSet<CheckKey>>,
+    leases: Leases,
+    /// Checks that have failed a full threshold.
+    failing: BTreeSet<CheckKey>,
+    /// Something has changed that more than the counts depend on.
+    touched: bool,
+    verdicts: Vec<Verdict>,
+}
+
+impl Evidence {
+    /// From now on exactly these nodes are checked.
+    pub fn follow(&mut self, targets: &BTreeMap<CheckKey, CheckTarget>, now: Moment) {
+        let same = |key: &CheckKey, record: &Record| {
+            targets
+                .get(key)
+                .is_some_and(|target| target.address == record.address && target.name == record.name)
+        };
+        self.records.retain(|key, record| same(key, record));
+        for (key, target) in targets {
+            let new = || Record::new(target.name.clone(), target.address, now);
+            self.records.entry(key.clone()).or_insert_with(new);
+        }
+        self.by_name.clear();
+        for (key, record) in &self.records {
+            self.by_name.entry(record.name.clone()).or_default().insert(key.clone());
+        }
+        let records = &self.records;
+        self.failing.retain(|key| records.contains_key(key));
+    }
+
+    /// Leadership begins: all counts begin anew.
+    pub fn restart(&mut self) {
+        *self = Self { touched: true, ..Self::default() };
+    }
+
+    /// Nobody watches the Leases any more.
+    pub fn forget_leases(&mut self) {
+        self.leases.forget();
+    }
+
+    /// Takes in the answer to a check.
+    pub fn checked(&mut self, checked: &Checked, now: Moment) {
+        let Some(record) = self.records.get_mut(&checked.key) else { return };
+        match &checked.outcome {
+            CheckOutcome::Passed => {
+                self.touched |= record.passed(now);
+                self.failing.remove(&checked.key);
+            }
+            CheckOutcome::Failed => {
+                record.failed(now);
+                self.touched |= record.failures == 1;
+                if record.failures >= checked.key.check.threshold {
+                    self.failing.insert(checked.key.clone());
+                }
+            }
+            CheckOutcome::NoVerdict(_) => {}
+        }
+    }
+
+    /// Takes in a step of the watch of the Leases.
+    pub fn leases(&mut self, observed: &Observed<LeaseFacts>, now: Moment) {
+        for node in self.leases.observe(observed, now) {
+            self.reported(&node, now);
+        }
+    }
+
+    /// The kubelet of a node has said something: it renewed its Lease, or reported that the node is Ready.
+    pub fn reported(&mut self, node: &str, now: Moment) {
+        for key in self.by_name.get(node).into_iter().flatten() {
+            if let Some(record) = self.records.get_mut(key) {
+                self.touched |= record.renewed(key.check, now);
+            }
+        }
+    }
+
+    /// Judges the nodes that fail. Returns when to judge again at the latest.
+    pub fn judge(&mut self, now: Moment) -> Option<Moment> {
+        let mut later = None;
+        let mut fresh = None;
+        for key in &self.failing {
+            let Some(record) = self.records.get_mut(key) else { continue };
+            let Some(enough_at) = record.enough_at(key.check) else { continue };
+            let Some(missed_at) = self.leases.missed_at(&record.name) else { continue };
+            let at = enough_at.max(missed_at);
+            if at > now {
+                later = later.into_iter().chain([at]).min();
+                continue;
+            }
+            if !bear_out(*fresh.get_or_insert_with(|| self.leases.fresh(now))) {
+                continue;
+            }
+            let took_ms = now.millis_since(record.silent_since());
+            let lease_ms = self.leases.age_ms(&record.name, now).unwrap_or_default();
+            let text = format!(
+                "{} ({}:{}) has answered no check for {} s ({} in a row), and its Lease in kube-node-lease was not \
+                 renewed for {} s",
+                record.name,
+                record.address,
+                key.check.port,
+                took_ms / 1_000,
+                record.failures,
+                lease_ms / 1_000,
+            );
+            let name = record.name.clone();
+            record.die(self.leases.renewed(&name), now);
+            self.verdicts.push(Verdict { key: key.clone(), name, text, took_ms });
+            self.touched = true;
+        }
+        later
+    }
+
+    /// The verdicts that have fallen since the last call.
+    pub fn take_verdicts(&mut self) -> Vec<Verdict> {
+        std::mem::take(&mut self.verdicts)
+    }
+
+    /// Whether anything has changed since the last call that more than the counts depend on.
+    pub fn take_touched(&mut self) -> bool {
+        std::mem::take(&mut self.touched)
+    }
+
+    /// What is thought of a node.
+    #[must_use]
+    pub fn standing(&self, key: &CheckKey, now: Moment) -> Standing {
+        match self.records.get(key) {
+            Some(record) if record.dead.is_some() => Standing::Dead,
+            Some(record) if record.is_behind(now) => Standing::Behind,
+            Some(record) if record.last_pass.is_some() => Standing::Alive,
+            Some(_) | None => Standing::Unknown,
+        }
+    }
+
+    /// Whether the node can be judged, and has shown no sign of life since it is checked.
+    #[must_use]
+    pub fn is_unproven(&self, key: &CheckKey, node: &str) -> bool {
+        let seen = self.records.get(key).is_some_and(|record| record.seen_alive);
+        !seen && self.leases.may_have(node)
+    }
+
+    /// Whether the node's checks have failed for long while its Lease went on.
+    #[must_use]
+    pub fn is_doubted(&self, key: &CheckKey) -> bool {
+        self.records.get(key).is_some_and(|record| record.doubted)
+    }
+
+    /// Whether the Lease, as a consistent read found it, says the same as when the verdict fell. If not, the verdict is
+    /// dropped.
+    pub fn is_borne_out(&mut self, key: &CheckKey, lease: Option<&LeaseFacts>, same_heartbeat: bool) -> bool {
+        let Some(record) = self.records.get_mut(key) else { return false };
+        let Some(dead) = &record.dead else { return false };
+        let same = dead.lease.as_deref() == lease.map(|lease| lease.renewed.as_str());
+        if same && lease.is_some() && same_heartbeat {
+            return true;
+        }
+        record.contradicted();
+        self.touched = true;
+        false
+    }
+
+    /// The first failure of the present ones, which the verdict rests on.
+    #[must_use]
+    pub fn first_failure(&self, key: &CheckKey) -> Option<Moment> {
+        self.records.get(key).and_then(|record| record.first_failure)
+    }
+
+    /// When the verdict fell.
+    #[must_use]
+    pub fn dead_since(&self, key: &CheckKey) -> Option<Moment> {
+        self.records.get(key).and_then(|record| record.dead.as_ref()).map(|dead| dead.since)
+    }
+
+    /// Every checked node.
+    pub fn nodes(&self, now: Moment) -> impl Iterator<Item = CheckedNode> {
+        self.records.iter().map(move |(key, record)| CheckedNode {
+            key: key.clone(),
+            name: record.name.clone(),
+            at: format!("{}:{}", record.address, key.check.port),
+            standing: self.standing(key, now),
+            last_pass_ms: record.last_pass.map(|at| now.millis_since(at)),
+            failures: record.failures,
+            lease_ms: self.leases.age_ms(&record.name, now),
+            disbelieved: record.disbelieved,
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! What the checks of one node have shown.
+
+use crate::model::ids::Address;
+use crate::model::moment::Moment;
+use crate::model::node_check::NodeCheck;
+
+/// Without any answer for this long, a missed renewal counts. TCP may hold a renewal back for some seconds where packets are
+/// lost, and a few lost checks beside it are no news.
+const SILENT_MS: u64 = 12_000;
+
+/// Checks before the present failures, by which the loss on the way is judged.
+const REMEMBERED: u32 = 64;
+
+/// Passed checks in a row that end a verdict.
+const RECOVERED: u32 = 10;
+
+/// Checks have failed for this long while the Lease went on: then the condition says so.
+const DOUBTED_MS: u64 = 30_000;
+
+/// A check that passed within this time is as good as one that passed now: two periods of a node that serves nothing, and
+/// some time to answer.
+const RECENT_MS: u64 = 25_000;
+
+/// How many failures in a row are surely more than loss, by how many of the remembered checks failed. The chance of each
+/// row is below one in 10^8, with the loss that its row stands for.
+const LOSS: [(u32, u32); 4] = [(8, 0), (12, 15), (20, 21), (28, 28)];
+
+/// More than half of all checks fail.
+const MOST: u32 = 45;
+
+/// A verdict: when it fell, and how long after the last answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Dead {
+    pub(super) since: Moment,
+    /// The Lease was renewed since.
+    renewed: bool,
+    /// What the Lease said when the verdict fell.
+    pub(super) lease: Option<String>,
+}
+
+/// The checks of one node.
+#[derive(Debug, Clone)]
+pub(super) struct Record {
+    pub(super) name: String,
+    pub(super) address: Address,
+    /// Failures in a row.
+    pub(super) failures: u32,
+    /// Passed checks in a row.
+    passes: u32,
+    pub(super) last_pass: Option<Moment>,
+    /// Since when it is checked.
+    since: Moment,
+    /// When the first of the present failures was noted.
+    pub(super) first_failure: Option<Moment>,
+    /// A bit for each check before the present failures; set where it failed.
+    history: u64,
+    /// Its Lease was renewed while a full threshold of checks failed: they do not reach a machine that lives.
+    pub(super) disbelieved: bool,
+    /// The Lease was renewed, or a check passed, since it is checked.
+    pub(super) seen_alive: bool,
+    /// The condition tells of it.
+    pub(super) doubted: bool,
+    pub(super) dead: Option<Dead>,
+}
+
+impl Record {
+    pub(super) const fn new(name: String, address: Address, now: Moment) -> Self {
+        Self {
+            name,
+            address,
+            failures: 0,
+            passes: 0,
+            last_pass: None,
+            since: now,
+            first_failure: None,
+            history: 0,
+            disbelieved: false,
+            seen_alive: false,
+            doubted: false,
+            dead: None,
+        }
+    }
+
+    /// A check passed. Returns true when more than the count has changed.
+    pub(super) fn passed(&mut self, now: Moment) -> bool {
+        let failed = self.failures.min(REMEMBERED);
+        for _ in 0..failed {
+            self.history = (self.history << 1) | 1;
+        }
+        self.history <<= 1;
+        (self.failures, self.first_failure, self.disbelieved) = (0, None, false);
+        self.passes = self.passes.saturating_add(1);
+        self.last_pass = Some(now);
+        let first = !std::mem::replace(&mut self.seen_alive, true);
+        let lives = |dead: &Dead| dead.renewed || self.passes >= RECOVERED;
+        let ended = self.dead.as_ref().is_some_and(lives);
+        if ended {
+            self.dead = None;
+            // What failed while the machine was dead says nothing of the way.
+            self.history = 0;
+        }
+        let cleared = self.doubted && self.passes >= RECOVERED;
+        self.doubted &= !cleared;
+        first || ended || cleared || failed > 0
+    }
+
+    /// A check failed.
+    pub(super) fn failed(&mut self, now: Moment) {
+        self.failures = self.failures.saturating_add(1);
+        self.passes = 0;
+        self.first_failure.get_or_insert(now);
+    }
+
+    /// The Lease was renewed. Returns true when that changes what is thought of the node.
+    pub(super) fn renewed(&mut self, check: NodeCheck, now: Moment) -> bool {
+        let first = !std::mem::replace(&mut self.seen_alive, true);
+        if let Some(dead) = &mut self.dead {
+            dead.renewed = true;
+            return first;
+        }
+        if self.failures < check.threshold {
+            return first;
+        }
+        let silent_ms = now.millis_since(self.silent_since());
+        let told = !self.doubted && silent_ms >= DOUBTED_MS;
+        self.doubted |= told;
+        let new = !std::mem::replace(&mut self.disbelieved, true);
+        first || told || new
+    }
+
+    /// The verdict is wrong: a consistent read has shown that the machine lives.
+    pub(super) fn contradicted(&mut self) {
+        self.dead = None;
+        self.disbelieved = true;
+        self.seen_alive = true;
+    }
+
+    /// The last answer, or the begin of the checks.
+    pub(super) fn silent_since(&self) -> Moment {
+        self.last_pass.unwrap_or(self.since)
+    }
+
+    /// How many failures in a row are surely more than loss.
+    fn enough(&self, check: NodeCheck) -> u32 {
+        let lost = self.history.count_ones();
+        let by_loss = LOSS.iter().find(|(most, _)| lost <= *most).map_or(MOST, |(_, enough)| *enough);
+        check.threshold.max(by_loss)
+    }
+
+    /// From when on its failures are enough, if no check passes before; `None` while they are not.
+    pub(super) fn enough_at(&self, check: NodeCheck) -> Option<Moment> {
+        let enough = self.failures >= self.enough(check) && !self.disbelieved && self.dead.is_none();
+        enough.then(|| self.silent_since().plus_millis(SILENT_MS))
+    }
+
+    pub(super) fn die(&mut self, lease: Option<&str>, now: Moment) {
+        self.passes = 0;
+        self.dead = Some(Dead { since: now, renewed: false, lease: lease.map(ToOwned::to_owned) });
+    }
+
+    /// It goes behind nodes that answer: a check failed, or none has passed lately.
+    pub(super) fn is_behind(&self, now: Moment) -> bool {
+        let stale = self.last_pass.is_some_and(|at| now.millis_since(at) > RECENT_MS);
+        self.failures > 0 || stale
+    }
+}

@@ -1,0 +1,181 @@
+//! What is enough for a verdict, and what is not.
+
+use super::*;
+use crate::model::ids::{Address, Uid};
+use crate::model::node_check::NodeCheck;
+
+const SECOND_MS: u64 = 1_000;
+
+fn key(n: u8) -> CheckKey {
+    CheckKey { node: Uid(format!("uid-{n}")), check: NodeCheck::default() }
+}
+
+fn lease(n: u8, renewed: u64, duration_s: u64) -> LeaseFacts {
+    LeaseFacts { name: format!("n-{n}"), renewed: renewed.to_string(), duration_ms: duration_s * SECOND_MS }
+}
+
+fn at(seconds: u64) -> Moment {
+    Moment::from_millis(1_000_000 + seconds * SECOND_MS)
+}
+
+/// Two nodes that are checked from the start on; their Leases last this long.
+fn evidence(duration_s: u64) -> Evidence {
+    let mut evidence = Evidence::default();
+    let target = |n: u8| CheckTarget {
+        name: format!("n-{n}"),
+        address: Address::from([10, 0, 0, n]),
+        period_ms: SECOND_MS,
+    };
+    let targets = [1, 2].map(|n| (key(n), target(n))).into();
+    evidence.follow(&targets, at(0));
+    evidence.leases(&Observed::Reset(vec![lease(1, 0, duration_s), lease(2, 0, duration_s)]), at(0));
+    evidence
+}
+
+/// The other node goes on, and the first one answers as `outcome` says at each second.
+fn play(
+    evidence: &mut Evidence,
+    seconds: std::ops::Range<u64>,
+    outcome: impl Fn(u64) -> bool,
+) -> Option<u64> {
+    for second in seconds {
+        let passed = |passed: bool| if passed { CheckOutcome::Passed } else { CheckOutcome::Failed };
+        evidence.checked(&Checked { key: key(1), outcome: passed(outcome(second)) }, at(second));
+        evidence.checked(&Checked { key: key(2), outcome: CheckOutcome::Passed }, at(second));
+        if second % 3 == 0 {
+            evidence.leases(&Observed::Apply(lease(2, second + 1, 40)), at(second));
+        }
+        evidence.judge(at(second));
+        if !evidence.take_verdicts().is_empty() {
+            return Some(second);
+        }
+    }
+    None
+}
+
+fn renew(evidence: &mut Evidence, second: u64) {
+    evidence.leases(&Observed::Apply(lease(1, second, 40)), at(second));
+}
+
+#[test]
+fn twelve_seconds_without_an_answer_and_without_a_renewal_are_enough() {
+    let mut evidence = evidence(40);
+    play(&mut evidence, 0..100, |_| true);
+    renew(&mut evidence, 99);
+    assert_eq!(play(&mut evidence, 100..200, |_| false), Some(111), "the last answer was at 99");
+}
+
+#[test]
+fn a_full_threshold_has_to_fail_where_checks_are_rare_too() {
+    let mut evidence = evidence(40);
+    for second in 0..60 {
+        if second % 10 == 0 {
+            let outcome = if second == 0 { CheckOutcome::Passed } else { CheckOutcome::Failed };
+            evidence.checked(&Checked { key: key(1), outcome }, at(second));
+        }
+        evidence.leases(&Observed::Apply(lease(2, second + 1, 40)), at(second));
+        evidence.judge(at(second));
+        assert_eq!(evidence.take_verdicts().len(), usize::from(second == 30), "{second}");
+    }
+}
+
+#[test]
+fn the_time_of_a_missed_renewal_scales_with_the_duration_of_the_lease() {
+    for (duration_s, dead) in [(20, 111), (40, 111), (80, 123), (160, 147)] {
+        let mut evidence = evidence(duration_s);
+        play(&mut evidence, 0..100, |_| true);
+        evidence.leases(&Observed::Apply(lease(1, 99, duration_s)), at(99));
+        assert_eq!(play(&mut evidence, 100..300, |_| false), Some(dead), "{duration_s}");
+    }
+}
+
+#[test]
+fn one_answer_in_twelve_seconds_is_enough_to_live() {
+    let mut evidence = evidence(40);
+    assert_eq!(play(&mut evidence, 0..600, |second| second % 12 == 0), None);
+}
+
+#[test]
+fn the_worse_the_way_was_before_the_more_failures_it_takes() {
+    // Of twelve checks: how many fail before the machine dies, and how long its death takes to be believed.
+    for (lost, seconds) in [(0, 12), (1, 12), (2, 15), (3, 21), (5, 28), (8, 45)] {
+        let mut evidence = evidence(40);
+        play(&mut evidence, 0..96, |second| second % 12 >= lost);
+        renew(&mut evidence, 95);
+        assert_eq!(play(&mut evidence, 96..400, |_| false), Some(95 + seconds), "{lost}");
+    }
+}
+
+#[test]
+fn what_failed_in_a_death_says_nothing_of_the_way_after_it() {
+    let mut evidence = evidence(40);
+    assert_eq!(play(&mut evidence, 0..30, |_| false), Some(12));
+    play(&mut evidence, 30..200, |second| second >= 100);
+    renew(&mut evidence, 199);
+    assert_eq!(play(&mut evidence, 200..300, |_| false), Some(211));
+}
+
+#[test]
+fn a_node_that_never_answered_is_dead_twelve_seconds_after_its_first_check() {
+    let mut evidence = evidence(40);
+    assert_eq!(play(&mut evidence, 0..30, |_| false), Some(12));
+}
+
+#[test]
+fn without_a_lease_nobody_is_judged() {
+    let mut evidence = evidence(40);
+    evidence.leases(&Observed::Delete(lease(1, 0, 40)), at(1));
+    assert_eq!(play(&mut evidence, 1..300, |_| false), None);
+    assert!(!evidence.is_unproven(&key(1), "n-1"));
+}
+
+#[test]
+fn a_relist_keeps_the_time_of_what_did_not_change() {
+    let mut evidence = evidence(40);
+    play(&mut evidence, 0..100, |_| true);
+    evidence.leases(&Observed::Reset(vec![lease(1, 0, 40), lease(2, 500, 40)]), at(100));
+    let ages = |evidence: &Evidence| -> Vec<Option<u64>> {
+        evidence.nodes(at(101)).map(|node| node.lease_ms).collect()
+    };
+    assert_eq!(ages(&evidence), [Some(101_000), Some(1_000)]);
+}
+
+#[test]
+fn a_verdict_that_rests_on_another_lease_is_dropped_and_failures_are_not_believed_until_one_passes() {
+    for (lease_read, same_heartbeat) in
+        [(Some(lease(1, 7, 40)), true), (None, true), (Some(lease(1, 0, 40)), false)]
+    {
+        let mut evidence = evidence(40);
+        assert_eq!(play(&mut evidence, 0..30, |_| false), Some(12));
+        assert!(evidence.is_borne_out(&key(1), Some(&lease(1, 0, 40)), true));
+        assert!(!evidence.is_borne_out(&key(1), lease_read.as_ref(), same_heartbeat));
+        assert_eq!(evidence.standing(&key(1), at(13)), Standing::Behind);
+        assert_eq!(play(&mut evidence, 13..100, |_| false), None);
+    }
+}
+
+#[test]
+fn a_node_is_behind_from_its_first_failure_on_and_when_no_check_has_passed_lately() {
+    let mut evidence = evidence(40);
+    assert_eq!(evidence.standing(&key(1), at(0)), Standing::Unknown);
+    play(&mut evidence, 0..2, |_| true);
+    assert_eq!(evidence.standing(&key(1), at(26)), Standing::Alive);
+    assert_eq!(evidence.standing(&key(1), at(27)), Standing::Behind);
+    play(&mut evidence, 2..3, |_| false);
+    assert_eq!(evidence.standing(&key(1), at(2)), Standing::Behind);
+}
+
+#[test]
+fn half_of_the_others_have_to_bear_a_missed_renewal_out() {
+    for (count, fresh, expected) in [
+        (1, 0, false),
+        (2, 0, false),
+        (2, 1, true),
+        (3, 1, true),
+        (4, 1, false),
+        (5, 2, true),
+        (5_000, 2_499, false),
+    ] {
+        assert_eq!(bear_out((count, fresh)), expected, "{fresh} of {count}");
+    }
+}

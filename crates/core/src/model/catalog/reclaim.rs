@@ -1,0 +1,69 @@
+//! What the conditions of a `FloatingIPPool` say of addresses that it gives back.
+
+sections! {
+    Reclaiming: "`Reclaiming` is present, with status True, while FLIPOP deletes addresses that it bought for the pool, or \
+                 waits until it may. The message says how far each one is. See \
+                 [Give up an address](../recipes/give-up-an-address.md)." {
+        /// Reasons of `Reclaiming`.
+        enum Reclaiming {
+            InProgress => True,
+                "`reclaimPolicy` is `Delete`, and addresses are on their way out of the account.",
+                "Wait. If the condition lasts, look at [`ReclaimBlocked`](#reclaimblocked).";
+        }
+    }
+
+    ReclaimBlocked: "`ReclaimBlocked` is present, with status True, while something has kept FLIPOP for 5 s from deleting an \
+                     address. The address exists and is billed. The message has the command that keeps it for good." {
+        /// Reasons of `ReclaimBlocked`.
+        enum ReclaimBlocked {
+            RecordHeld => True,
+                "A record still holds the address, and an object wants it there. The message names both.",
+                "Change the object, or end its pause.";
+            RecordsUnread => True,
+                "Records that have held the address cannot be read, so nobody knows whether they still do.",
+                "Correct what the message names, such as a token or a zone that is gone.";
+            AnnotationStays => True,
+                "FLIPOP may not remove the annotation of the node.",
+                "See [`AnnotationsDenied`](#annotationsdenied).";
+            OnMachine => True,
+                "The address stands on a droplet that is no node of this cluster any more.",
+                "Unassign the address there.";
+            Locked => True,
+                "An action of somebody else on the address is pending.",
+                "Look at the actions of the address at DigitalOcean.";
+            ObjectsUnread => True,
+                "The objects of both kinds cannot be listed, or one of them cannot be read, so that it may name the address.",
+                "Correct the object that the message names, or grant what it asks for.";
+            NotGuarded => True,
+                "FLIPOP may not write the finalizer of the pool. It buys nothing for the pool, and what it bought stays if you \
+                 delete the pool.",
+                "Grant the verb that the message names, or change the admission policy that it quotes.";
+            NotMarked => True,
+                "The status cannot be written. FLIPOP deletes nothing that the status does not mark.",
+                "See the log, and correct what keeps the status from being written.";
+            Unauthorised => True,
+                "The token may not delete or unassign addresses.",
+                "Give it the scope `reserved_ip:delete`: see [Tokens and scopes](../operations/tokens.md). FLIPOP tries \
+                 again once a minute.";
+            Throttled => True,
+                "The provider throttles the token.",
+                "Wait.";
+            NoToken => True,
+                "There is no token for the account in which the address was bought.",
+                "Give FLIPOP the token again.";
+            Refused => True,
+                "The provider refuses a call, or it fails.",
+                "See [Kinds of failure](#kinds-of-failure).";
+        }
+    }
+
+    ReclaimKept: "`ReclaimKept` is present, with status True, while `releasedIPs` names an address that FLIPOP did not \
+                  delete, since somebody uses it. FLIPOP never deletes it from then on." {
+        /// Reasons of `ReclaimKept`.
+        enum ReclaimKept {
+            InUse => True,
+                "Another object names the address, or it stands on a droplet where this pool did not put it.",
+                "Remove it from `releasedIPs`. Delete it in the account if nobody needs it.";
+        }
+    }
+}

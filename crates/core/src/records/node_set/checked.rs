@@ -1,0 +1,47 @@
+//! Nodes of the set that answer no check: which of them leave it, and which have to answer before they are published.
+//!
+//! Invariant: a check never takes the last matching node, nor an address that is published.
+
+use super::{Member, NodeSet};
+use crate::model::facts::NodeFacts;
+use crate::model::ids::{Address, Uid};
+use crate::model::mismatch::Mismatch;
+use std::collections::BTreeSet;
+
+impl NodeSet {
+    /// Whether a node that matches is dead, and another one is in the set.
+    pub(crate) fn check(&self, node: &NodeFacts) -> Result<(), Mismatch> {
+        let is_spare = |(name, member): (&String, &Member)| {
+            let dead = self.checked.dead.get(name) == Some(&member.uid);
+            *name != node.name && !dead && self.suspects.of(name).is_none()
+        };
+        if self.checked.fails(node) && self.nodes.iter().any(is_spare) {
+            return Err(Mismatch::CheckFailed);
+        }
+        Ok(())
+    }
+
+    /// The nodes that are checked for the set, each with whether an address of it is published.
+    pub(crate) fn checks(&self) -> impl Iterator<Item = (&String, &Uid, bool)> {
+        let members = self.nodes.iter().map(|(name, member)| (name, &member.uid, self.is_published(member)));
+        let dropped = self.checked.dead.iter().filter(|(name, _)| !self.nodes.contains_key(*name));
+        members.chain(dropped.map(|(name, uid)| (name, uid, false)))
+    }
+
+    fn is_published(&self, member: &Member) -> bool {
+        member.addresses.iter().any(|ip| self.on_server.addresses.contains(ip))
+    }
+
+    /// The addresses to publish. A node that was not yet seen alive is published only where it is already, or where the
+    /// set would be empty.
+    pub(super) fn chosen(&self) -> BTreeSet<Address> {
+        let of = |waits: bool| -> BTreeSet<Address> {
+            let counts = |member: &&Member| {
+                !waits || !self.checked.unproven.contains(&member.uid) || self.is_published(member)
+            };
+            self.nodes.values().filter(counts).flat_map(|member| &member.addresses).copied().collect()
+        };
+        let proven = of(true);
+        if proven.is_empty() { of(false) } else { proven }
+    }
+}

@@ -1,0 +1,431 @@
+//! `spec.nodeCheck`: which failures move an address, how soon, and which never do.
+
+use crate::faults::nodes_key;
+use crate::world::{World, ip};
+use flipop_core::fleet::Input;
+use flipop_core::mechanism::evidence::Standing;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::fault::WriteFailure;
+use flipop_core::model::grace::RawGrace;
+use flipop_core::model::moment::Moment;
+use flipop_core::model::node_check::{CheckKey, CheckOutcome, Checked, LeaseFacts, RawNodeCheck};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Between two turns of the little world.
+const STEP_MS: u64 = 250;
+
+/// A kubelet renews its Lease this often.
+const RENEWAL_MS: u64 = 10_000;
+
+/// What happens to machines and to what is seen of them.
+#[derive(Default)]
+pub(crate) struct Clinic {
+    /// Machines that answer no check.
+    silent: BTreeSet<u8>,
+    /// Kubelets that renew nothing.
+    idle: BTreeSet<u8>,
+    /// Checks fail on our own side.
+    own_fault: bool,
+    /// The watch shows nothing.
+    stalled: bool,
+    pub(crate) due: BTreeMap<CheckKey, Moment>,
+    listed: bool,
+    renewals: u64,
+}
+
+pub(crate) fn name(n: u8) -> String {
+    format!("node-{n}")
+}
+
+pub(crate) fn lease(n: u8, renewals: u64) -> LeaseFacts {
+    LeaseFacts { name: name(n), renewed: format!("r-{renewals}"), duration_ms: 40_000 }
+}
+
+impl Clinic {
+    pub(crate) fn dies(&mut self, n: u8) {
+        self.silent.insert(n);
+        self.idle.insert(n);
+    }
+
+    pub(crate) fn returns(&mut self, n: u8) {
+        self.silent.remove(&n);
+        self.idle.remove(&n);
+    }
+
+    pub(crate) fn list(&mut self, world: &mut World, nodes: u8) {
+        for n in 1..=nodes {
+            world.leases.insert(name(n), lease(n, 0));
+        }
+        self.listed = true;
+        world.observe(Input::Leases(Observed::Reset(world.leases.values().cloned().collect())));
+    }
+
+    /// Lets time pass, with checks and Leases.
+    pub(crate) fn run(&mut self, world: &mut World, seconds: u64) {
+        let end = world.now.plus_millis(seconds * 1_000);
+        world.dead = self.silent.intersection(&self.idle).map(|n| name(*n)).collect();
+        while world.now < end {
+            self.renew(world);
+            let (_, wanted) = world.fleet.checks();
+            let wanted: Vec<_> = wanted.iter().map(|(key, target)| (key.clone(), target.clone())).collect();
+            for (key, target) in wanted {
+                if self.due.get(&key).is_some_and(|due| *due > world.now) {
+                    continue;
+                }
+                let n: u8 = target.name.trim_start_matches("node-").parse().unwrap();
+                let outcome = if self.own_fault {
+                    CheckOutcome::NoVerdict("too many open files".into())
+                } else if self.silent.contains(&n) {
+                    CheckOutcome::Failed
+                } else {
+                    CheckOutcome::Passed
+                };
+                self.due.insert(key.clone(), world.now.plus_millis(target.period_ms));
+                world.observe(Input::Checked(Checked { key, outcome }));
+            }
+            world.run_until(world.now.plus_millis(STEP_MS));
+        }
+    }
+
+    fn renew(&mut self, world: &mut World) {
+        let names: Vec<String> = world.leases.keys().cloned().collect();
+        for name in names {
+            let n: u8 = name.trim_start_matches("node-").parse().unwrap();
+            let phase = u64::from(n) * 1_250;
+            let due = world.now.plus_millis(phase).as_millis() % RENEWAL_MS < STEP_MS;
+            if due && !self.idle.contains(&n) {
+                self.renewal(world, n);
+            }
+        }
+    }
+
+    fn renewal(&mut self, world: &mut World, n: u8) {
+        self.renewals += 1;
+        let lease = lease(n, self.renewals);
+        world.leases.insert(name(n), lease.clone());
+        if !self.stalled {
+            world.observe(Input::Leases(Observed::Apply(lease)));
+        }
+    }
+}
+
+pub(crate) fn standing(world: &World, n: u8) -> Option<Standing> {
+    world
+        .fleet
+        .checked_nodes(world.now)
+        .into_iter()
+        .find(|node| node.name == name(n))
+        .map(|node| node.standing)
+}
+
+/// A pool of these addresses on these nodes that are checked, for a minute. The first addresses are on the first nodes.
+pub(crate) fn world(addresses: u8, nodes: u8) -> (World, Clinic) {
+    let mut world = World::with(addresses, nodes);
+    world.run(5);
+    world.edit("pool", |spec| spec.node_check = Some(RawNodeCheck::default()));
+    world.run(1);
+    let mut clinic = Clinic::default();
+    clinic.list(&mut world, nodes);
+    clinic.run(&mut world, 60);
+    assert_eq!(world.holder(1), Some(ip(1)));
+    (world, clinic)
+}
+
+/// From a moment to the first assignment after it, in milliseconds.
+pub(crate) fn moved_after(world: &World, from: Moment) -> Option<u64> {
+    let moved = world.calls.iter().find(|(at, call)| *at >= from && call.starts_with("assign"));
+    moved.map(|(at, _)| at.millis_since(from))
+}
+
+fn told(world: &World, reason: &str) -> Vec<String> {
+    let told = world.events.iter().filter(|told| told.reason.as_str() == reason);
+    told.map(|told| told.message.clone()).collect()
+}
+
+pub(crate) fn condition(world: &World, kind: &str) -> Option<(String, String)> {
+    let found = world.status("pool").conditions.iter().find(|told| told.kind == kind)?;
+    Some((found.reason.clone(), found.message.clone()))
+}
+
+#[test]
+fn a_dead_machine_loses_its_address_once_it_has_been_silent_and_missed_a_renewal() {
+    for wait in 0..10 {
+        let (mut world, mut clinic) = world(1, 3);
+        clinic.run(&mut world, wait);
+        let died = world.now;
+        clinic.dies(1);
+        clinic.run(&mut world, 20);
+        let after = moved_after(&world, died).expect("no move");
+        assert!((11_000..=13_100).contains(&after), "after {after} ms, {wait}");
+        assert_eq!((world.assigns, world.holder(1)), (2, None));
+        assert_eq!(told(&world, "MatchLost").len(), 1);
+        let [unreachable] = told(&world, "NodeUnreachable").try_into().unwrap();
+        assert!(
+            unreachable.starts_with("node-1 (10.0.0.1:10250) has answered no check for 12 s ("),
+            "{unreachable}"
+        );
+        assert!(unreachable.contains("in a row), and its Lease in kube-node-lease was not renewed for "));
+        let grace = world.fleet.grace_counts();
+        assert_eq!((grace.expired, told(&world, "FailoverDelayed").len()), (0, 0));
+        assert_eq!(world.fleet.take_detections_ms().len(), 1);
+    }
+}
+
+#[test]
+fn one_kind_of_evidence_alone_condemns_nobody() {
+    type Half = fn(&mut Clinic);
+    let halves: [Half; 2] = [
+        |clinic| {
+            clinic.silent.insert(1);
+        },
+        |clinic| {
+            clinic.idle.insert(1);
+        },
+    ];
+    for half in halves {
+        let (mut world, mut clinic) = world(1, 3);
+        half(&mut clinic);
+        clinic.run(&mut world, 600);
+        assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
+        assert_eq!(told(&world, "NodeUnreachable"), [""; 0]);
+    }
+}
+
+#[test]
+fn faults_of_our_own_are_no_verdict() {
+    let (mut world, mut clinic) = world(1, 3);
+    clinic.own_fault = true;
+    clinic.idle.insert(1);
+    clinic.run(&mut world, 600);
+    assert_eq!((world.assigns, standing(&world, 1)), (1, Some(Standing::Behind)));
+}
+
+#[test]
+fn while_most_leases_stand_still_nothing_is_concluded_from_any() {
+    let (mut world, mut clinic) = world(1, 5);
+    clinic.idle.extend([2, 3, 4]);
+    clinic.run(&mut world, 15);
+    clinic.dies(1);
+    clinic.run(&mut world, 300);
+    assert_eq!(world.assigns, 1);
+    // Two of four others are enough.
+    clinic.idle.remove(&2);
+    clinic.run(&mut world, 20);
+    assert_eq!(world.assigns, 2);
+}
+
+#[test]
+fn the_only_lease_of_a_cluster_proves_nothing() {
+    let (mut world, mut clinic) = world(1, 2);
+    world.leases.remove("node-2");
+    world.observe(Input::Leases(Observed::Delete(lease(2, 0))));
+    clinic.dies(1);
+    clinic.run(&mut world, 300);
+    assert_eq!(world.assigns, 1);
+}
+
+#[test]
+fn soon_after_a_list_no_renewal_counts_as_missed() {
+    let (mut world, mut clinic) = world(1, 3);
+    clinic.dies(1);
+    clinic.run(&mut world, 8);
+    world.observe(Input::Leases(Observed::Reset(world.leases.values().cloned().collect())));
+    let listed = world.now;
+    clinic.run(&mut world, 30);
+    let after = moved_after(&world, listed).unwrap();
+    assert!((12_000..=12_500).contains(&after), "{after}");
+}
+
+#[test]
+fn failures_during_which_the_lease_is_renewed_are_not_believed_and_told() {
+    let (mut world, mut clinic) = world(1, 3);
+    clinic.silent.insert(1);
+    clinic.run(&mut world, 20);
+    assert_eq!(condition(&world, "ChecksDoubted"), None, "it may be over at once");
+    clinic.run(&mut world, 40);
+    let (reason, message) = condition(&world, "ChecksDoubted").unwrap();
+    assert_eq!(reason, "LeasesGoOn");
+    assert!(
+        message
+            .starts_with("1 of 3 nodes answers no check of port 10250 while the Lease is renewed (node-1): ")
+    );
+    // The kubelet is restarted, which takes longer than a renewal may.
+    clinic.idle.insert(1);
+    clinic.run(&mut world, 35);
+    clinic.idle.remove(&1);
+    clinic.run(&mut world, 20);
+    assert_eq!((world.assigns, condition(&world, "ChecksDoubted").is_some()), (1, true));
+    clinic.silent.remove(&1);
+    clinic.run(&mut world, 9);
+    assert!(condition(&world, "ChecksDoubted").is_some(), "nine passed checks");
+    clinic.run(&mut world, 3);
+    assert_eq!(condition(&world, "ChecksDoubted"), None);
+    clinic.dies(1);
+    clinic.run(&mut world, 14);
+    assert_eq!(world.assigns, 1, "so many failures may be loss");
+    clinic.run(&mut world, 40);
+    assert_eq!(world.assigns, 2, "a machine that answered again can die");
+}
+
+#[test]
+fn a_renewal_soon_after_the_first_failure_does_not_hold_the_verdict_up() {
+    let (mut world, mut clinic) = world(1, 3);
+    let died = world.now;
+    clinic.dies(1);
+    clinic.run(&mut world, 1);
+    clinic.renewal(&mut world, 1);
+    clinic.run(&mut world, 20);
+    let after = moved_after(&world, died).unwrap();
+    assert!((12_900..=14_500).contains(&after), "{after}");
+}
+
+#[test]
+fn before_the_move_a_consistent_read_has_to_bear_the_verdict_out() {
+    // The watch is behind: on the server the Lease goes on.
+    let (mut world, mut clinic) = world(1, 4);
+    let (from, before) = (world.now, world.calls.len());
+    clinic.silent.insert(1);
+    clinic.idle.insert(1);
+    clinic.run(&mut world, 3);
+    world.leases.insert(name(1), lease(1, 999));
+    clinic.run(&mut world, 30);
+    assert_eq!((world.assigns, world.count(from, "read node-1")), (1, 1), "{:?}", &world.calls[before..]);
+    clinic.run(&mut world, 300);
+    assert_eq!((world.assigns, world.count(from, "read node-1")), (1, 1), "until a check passes");
+    assert_eq!(told(&world, "MatchLost"), [""; 0]);
+}
+
+#[test]
+fn a_heartbeat_of_the_node_speaks_for_it_as_its_lease_does() {
+    let heartbeat = |world: &mut World, at_s: i64, seen: bool| {
+        let node = world.nodes.get_mut("node-1").unwrap();
+        node.heartbeat_s = Some(at_s);
+        let node = node.clone();
+        if seen {
+            world.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
+        }
+    };
+    for seen in [true, false] {
+        let (mut world, mut clinic) = world(1, 3);
+        heartbeat(&mut world, 5, true);
+        clinic.dies(1);
+        clinic.run(&mut world, 5);
+        heartbeat(&mut world, 6, seen);
+        clinic.run(&mut world, 300);
+        assert_eq!(world.assigns, 1, "{seen}");
+    }
+}
+
+#[test]
+fn while_the_read_fails_nothing_moves() {
+    let (mut world, mut clinic) = world(1, 3);
+    world.faults.node_reads = Some(WriteFailure::Transient("no answer".into()));
+    clinic.dies(1);
+    clinic.run(&mut world, 120);
+    assert_eq!(world.assigns, 1);
+    world.faults.node_reads = None;
+    clinic.run(&mut world, 6);
+    assert_eq!(world.assigns, 2);
+}
+
+#[test]
+fn a_node_whose_own_word_is_that_it_fails_waits_for_no_proof() {
+    let (mut world, mut clinic) = world(1, 3);
+    world.faults.node_reads = Some(WriteFailure::Transient("no answer".into()));
+    clinic.dies(1);
+    clinic.run(&mut world, 30);
+    world.set_node(1, false);
+    world.run(1);
+    assert_eq!(world.assigns, 2);
+}
+
+#[test]
+fn where_every_matching_node_is_dead_none_of_them_loses_its_match() {
+    let (mut world, mut clinic) = world(1, 2);
+    world.leases.extend((3..=6).map(|n| (name(n), lease(n, 0))));
+    clinic.run(&mut world, 15);
+    let died = world.now;
+    clinic.dies(1);
+    clinic.run(&mut world, 3);
+    clinic.dies(2);
+    clinic.run(&mut world, 60);
+    // The first one died before it was known that the second one did.
+    assert_eq!((moved_after(&world, died).is_some(), world.holder(2)), (true, Some(ip(1))));
+    let standings = [1, 2].map(|n| standing(&world, n));
+    assert_eq!(standings, [Some(Standing::Dead); 2]);
+    let matching =
+        |world: &World| -> usize { world.fleet.left_out().0.values().flatten().map(|left| left.count).sum() };
+    assert_eq!((matching(&world), world.assigns), (0, 2), "nobody is left out, and nothing moves");
+    clinic.returns(1);
+    clinic.run(&mut world, 30);
+    assert_eq!(
+        (matching(&world), world.holder(1)),
+        (1, Some(ip(1))),
+        "the second one is the last one no more"
+    );
+}
+
+#[test]
+fn the_other_node_that_fails_in_its_grace_is_none_that_could_take_over() {
+    let (mut world, mut clinic) = world(1, 2);
+    world.leases.extend((3..=6).map(|n| (name(n), lease(n, 0))));
+    world.edit("pool", |spec| spec.grace = RawGrace { node_seconds: 600, ..RawGrace::default() });
+    clinic.dies(1);
+    world.set_node(2, false);
+    clinic.run(&mut world, 60);
+    assert_eq!((world.holder(1), world.assigns), (Some(ip(1)), 1));
+}
+
+#[test]
+fn grace_of_nodes_applies_and_the_read_at_its_end_reads_the_lease_too() {
+    let (mut world, mut clinic) = world(1, 3);
+    world.edit("pool", |spec| spec.grace = RawGrace { node_seconds: 30, ..RawGrace::default() });
+    let died = world.now;
+    clinic.dies(1);
+    clinic.run(&mut world, 60);
+    let after = moved_after(&world, died).unwrap();
+    assert!((41_000..=43_500).contains(&after), "{after}");
+    assert_eq!(world.fleet.grace_counts().expired, 1);
+    let [delayed] = told(&world, "FailoverDelayed").try_into().unwrap();
+    assert!(
+        delayed.starts_with("node-1 answers no check and missed a renewal of its Lease (since "),
+        "{delayed}"
+    );
+}
+
+#[test]
+fn a_verdict_ends_after_ten_passed_checks_or_a_renewal_and_a_passed_check() {
+    for renews in [false, true] {
+        let (mut world, mut clinic) = world(1, 3);
+        clinic.dies(1);
+        clinic.run(&mut world, 20);
+        assert_eq!(standing(&world, 1), Some(Standing::Dead));
+        // What holds nothing is checked every 10 s.
+        if renews {
+            clinic.renewal(&mut world, 1);
+            clinic.run(&mut world, 15);
+            assert_eq!(standing(&world, 1), Some(Standing::Dead), "a renewal alone");
+        }
+        clinic.silent.remove(&1);
+        clinic.run(&mut world, 12);
+        assert_eq!(standing(&world, 1) == Some(Standing::Dead), !renews);
+        clinic.run(&mut world, 70);
+        assert_eq!(standing(&world, 1) == Some(Standing::Dead), !renews, "fewer than ten");
+        clinic.run(&mut world, 30);
+        assert_eq!(standing(&world, 1), Some(Standing::Alive));
+    }
+}
+
+#[test]
+fn a_node_that_failed_a_check_goes_behind_and_is_taken_where_it_is_the_only_one() {
+    let (mut world, mut clinic) = world(1, 3);
+    clinic.silent.insert(2);
+    clinic.run(&mut world, 15);
+    assert_eq!(standing(&world, 2), Some(Standing::Behind));
+    world.set_node(1, false);
+    clinic.run(&mut world, 5);
+    assert_eq!((world.holder(2), world.holder(3)), (None, Some(ip(1))));
+    world.set_node(3, false);
+    clinic.run(&mut world, 5);
+    assert_eq!(world.holder(2), Some(ip(1)));
+}

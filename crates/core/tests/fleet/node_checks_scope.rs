@@ -1,0 +1,126 @@
+//! Which nodes are checked and how often, when checks are off, and what they mean for record sets.
+
+use crate::faults::nodes_key;
+use crate::node_checks::{Clinic, condition, lease, moved_after, name, world};
+use crate::world::{World, droplet};
+use flipop_core::fleet::Input;
+use flipop_core::model::facts::Observed;
+use flipop_core::model::ids::Uid;
+use flipop_core::model::node_check::RawNodeCheck;
+use flipop_core::records::spec::RawRecordSetSpec;
+
+#[test]
+fn holders_are_checked_at_the_full_rate_and_others_every_ten_seconds() {
+    let (world, _) = world(1, 3);
+    let periods: Vec<(String, u64)> =
+        world.fleet.checks().1.values().map(|target| (target.name.clone(), target.period_ms)).collect();
+    let expected = [(1, 1_000), (2, 10_000), (3, 10_000)].map(|(n, period_ms)| (name(n), period_ms));
+    assert_eq!(periods, expected);
+}
+
+#[test]
+fn equal_checks_of_several_objects_are_one_and_the_own_node_has_none() {
+    let (mut world, mut clinic) = world(1, 3);
+    let pool = world.pools["pool"].spec.clone().unwrap();
+    world.add_pool("second", pool.clone());
+    clinic.run(&mut world, 2);
+    assert_eq!(world.fleet.checks().1.len(), 3);
+    let other = RawNodeCheck { port: Some(22), ..RawNodeCheck::default() };
+    world.edit("second", |spec| spec.node_check = Some(other));
+    clinic.run(&mut world, 2);
+    assert_eq!(world.fleet.checks().1.len(), 6);
+    let mut own = world.nodes["node-2"].clone();
+    own.name = "node-of-flipop".into();
+    own.uid = Uid("own".into());
+    own.machine = Some(droplet(99));
+    world.nodes.insert(own.name.clone(), own.clone());
+    world.observe(Input::Nodes(nodes_key(), Observed::Apply(own)));
+    clinic.run(&mut world, 2);
+    assert_eq!(world.fleet.checks().1.len(), 6);
+    world.delete_node(3);
+    world.run(2);
+    assert_eq!(world.fleet.checks().1.len(), 4);
+    world.edit("second", |spec| spec.node_check = None);
+    world.edit("pool", |spec| spec.node_check = None);
+    world.run(2);
+    assert_eq!((world.fleet.checks().1.len(), world.fleet.wants_leases()), (0, false));
+}
+
+#[test]
+fn a_new_term_of_leadership_begins_with_empty_counts() {
+    let (mut world, mut clinic) = world(1, 3);
+    clinic.dies(1);
+    clinic.run(&mut world, 11);
+    world.lead_again();
+    clinic.due.clear();
+    let began = world.now;
+    clinic.list(&mut world, 3);
+    clinic.run(&mut world, 30);
+    let after = moved_after(&world, began).unwrap();
+    assert!((12_000..=13_500).contains(&after), "{after}");
+}
+
+#[test]
+fn without_the_right_to_read_leases_checks_are_off_and_a_condition_names_it() {
+    let (mut world, mut clinic) = world(1, 3);
+    world.observe(Input::LeasesDenied(true));
+    clinic.dies(1);
+    clinic.run(&mut world, 120);
+    assert_eq!((world.assigns, world.fleet.checks().1.len()), (1, 0));
+    assert!(world.fleet.wants_leases(), "it may come back");
+    let (reason, message) = condition(&world, "ChecksUnavailable").unwrap();
+    assert_eq!(reason, "Forbidden");
+    assert!(message.contains("kube-node-lease") && message.contains("k8s/nodecheck"), "{message}");
+    world.observe(Input::LeasesDenied(false));
+    clinic.run(&mut world, 40);
+    assert_eq!((world.assigns, condition(&world, "ChecksUnavailable")), (2, None));
+}
+
+#[test]
+fn a_bad_value_switches_the_checks_off_and_nothing_else() {
+    let (mut world, mut clinic) = world(1, 3);
+    let bad = RawNodeCheck { port: Some(0), ..RawNodeCheck::default() };
+    world.edit("pool", |spec| spec.node_check = Some(bad));
+    clinic.run(&mut world, 5);
+    let (reason, message) = condition(&world, "SpecValid").unwrap();
+    assert_eq!((reason.as_str(), world.fleet.checks().1.len()), ("NodeCheckIgnored", 0));
+    assert!(
+        message.starts_with("spec.nodeCheck.port: 0 is ignored, and no node is checked; use "),
+        "{message}"
+    );
+    world.set_node(1, false);
+    world.run(3);
+    assert_eq!(world.assigns, 2);
+}
+
+#[test]
+fn a_record_set_loses_a_dead_node_and_gains_none_that_was_not_seen_alive() {
+    let mut world = World::with_set(3);
+    world.run(5);
+    world.edit_set("set", |spec: &mut RawRecordSetSpec| spec.node_check = Some(RawNodeCheck::default()));
+    world.run(1);
+    let mut clinic = Clinic::default();
+    clinic.list(&mut world, 3);
+    clinic.run(&mut world, 60);
+    let www = "www.example.com";
+    assert_eq!(world.published(www), [1, 2, 3]);
+    clinic.dies(1);
+    clinic.run(&mut world, 20);
+    assert_eq!(world.published(www), [2, 3]);
+    // A node joins that answers nothing, and says nothing.
+    clinic.dies(4);
+    world.leases.insert(name(4), lease(4, 0));
+    world.observe(Input::Leases(Observed::Apply(lease(4, 0))));
+    world.set_node(4, true);
+    clinic.run(&mut world, 8);
+    assert_eq!(world.published(www), [2, 3]);
+    clinic.returns(4);
+    clinic.run(&mut world, 11);
+    assert_eq!(world.published(www), [2, 3, 4]);
+    clinic.dies(2);
+    clinic.dies(3);
+    clinic.dies(4);
+    world.leases.extend((5..=9).map(|n| (name(n), lease(n, 0))));
+    clinic.run(&mut world, 60);
+    assert_eq!(world.published(www), [1, 2, 3, 4], "without any node that lives checks count for nothing");
+}

@@ -1,0 +1,199 @@
+//! I16: no move rests on a check without the evidence for it.
+//!
+//! A second, naive opinion: the checks that a process has made, and the Leases as they stand on the server.
+
+use super::validity::field;
+use super::{Judge, Process};
+use flipop_apiserver::Change;
+use std::collections::BTreeMap;
+
+/// Without an answer for this long a machine may count as dead, and so it may without a renewal of its Lease.
+const SILENT_MS: u64 = 12_000;
+
+/// A Lease that was written this recently may not have been seen: the write, its way to the watch, and the move.
+const UNSEEN_MS: u64 = 3_000;
+
+/// The least number of failures in a row that a spec can ask for.
+const THRESHOLD: u64 = 3;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Checks {
+    failures: u64,
+    last_pass_ms: Option<u64>,
+    /// When the first one began: none before it could have been answered.
+    since_ms: u64,
+}
+
+/// What checks and Leases say.
+#[derive(Debug, Default)]
+pub(super) struct Evidence {
+    checks: BTreeMap<(Process, String), Checks>,
+    /// When each Lease was last renewed.
+    leases: BTreeMap<String, u64>,
+}
+
+impl Evidence {
+    pub(super) fn probing(&mut self, process: Process, node: &str, now_ms: u64) {
+        let first = Checks { since_ms: now_ms, ..Checks::default() };
+        self.checks.entry((process, node.to_owned())).or_insert(first);
+    }
+
+    pub(super) fn probed(&mut self, process: Process, node: &str, passed: bool, now_ms: u64) {
+        let Some(checks) = self.checks.get_mut(&(process, node.to_owned())) else { return };
+        checks.failures = if passed { 0 } else { checks.failures + 1 };
+        checks.last_pass_ms = if passed { Some(now_ms) } else { checks.last_pass_ms };
+    }
+
+    /// Takes in a change, if it is one of a Lease of a node.
+    pub(super) fn hears(&mut self, kind: &str, change: &Change, now_ms: u64) -> bool {
+        let of_node = kind == "leases" && change.key.namespace == "kube-node-lease";
+        if of_node {
+            self.renewed(&change.key.name, change.after.is_some(), now_ms);
+        }
+        of_node
+    }
+
+    fn renewed(&mut self, node: &str, there: bool, now_ms: u64) {
+        if there {
+            self.leases.insert(node.to_owned(), now_ms);
+        } else {
+            self.leases.remove(node);
+        }
+    }
+
+    /// What lacks for the verdict that a node is dead. `grace_ms`: how long it may fail after that.
+    fn lacks(
+        &self,
+        process: Process,
+        node: &str,
+        (threshold, grace_ms): (u64, u64),
+        now_ms: u64,
+    ) -> Option<String> {
+        let Some(checks) = self.checks.get(&(process, node.to_owned())) else {
+            return Some("it was never checked".to_owned());
+        };
+        let silent_ms = now_ms.saturating_sub(checks.last_pass_ms.unwrap_or(checks.since_ms));
+        let Some(renewed_ms) = self.leases.get(node) else { return Some("it has no Lease".to_owned()) };
+        let unrenewed_ms = now_ms.saturating_sub(*renewed_ms);
+        let others = self.leases.iter().filter(|(name, _)| *name != node);
+        let fresh = |at_ms: u64| now_ms.saturating_sub(at_ms) < SILENT_MS + UNSEEN_MS + grace_ms;
+        let (count, fresh) = (others.clone().count(), others.filter(|(_, at_ms)| fresh(**at_ms)).count());
+        if checks.failures < threshold {
+            Some(format!("{} checks failed in a row", checks.failures))
+        } else if silent_ms < SILENT_MS + grace_ms {
+            Some(format!("no check was answered for {silent_ms} ms"))
+        } else if unrenewed_ms + UNSEEN_MS < SILENT_MS + grace_ms {
+            Some(format!("its Lease was renewed {unrenewed_ms} ms ago"))
+        } else if fresh * 2 < count || count == 0 {
+            Some(format!("{fresh} of {count} other Leases go on"))
+        } else {
+            None
+        }
+    }
+}
+
+impl Judge {
+    /// A process begins a check.
+    pub(crate) fn probing(&mut self, now_ms: u64, process: Process, node: &str) {
+        self.evidence.probing(process, node, now_ms);
+    }
+
+    /// A process has the answer to a check.
+    pub(crate) fn probed(&mut self, now_ms: u64, process: Process, node: &str, passed: bool) {
+        self.evidence.probed(process, node, passed, now_ms);
+    }
+
+    /// Blames a move off a node that matches by its objects: by I1 where no check is asked for, by I16 where what was
+    /// checked does not bear it out.
+    pub(super) fn check_evidence(
+        &mut self,
+        now_ms: u64,
+        process: Process,
+        owners: &[String],
+        taken: &str,
+        old: u64,
+    ) {
+        let node = self.truth.nodes.values().find(|node| node.droplet == Some(old));
+        let pools = owners.iter().filter_map(|pool| self.truth.pools.get(pool));
+        let mut asking =
+            pools.filter(|pool| field(&pool.spec, "/nodeCheck").is_some_and(|check| !check.is_null()));
+        let Some((node, pool)) = node.zip(asking.next()) else {
+            self.blame(now_ms, "I1", format!("{process} takes {taken} off {old}, which matches"));
+            return;
+        };
+        let number = |pointer: &str, otherwise| {
+            field(&pool.spec, pointer).and_then(serde_json::Value::as_u64).unwrap_or(otherwise)
+        };
+        let asked =
+            (number("/nodeCheck/failureThreshold", THRESHOLD), number("/grace/nodeSeconds", 0) * 1_000);
+        if let Some(lacks) = self.evidence.lacks(process, &node.name, asked, now_ms) {
+            let text = format!("{process} takes {taken} off {}, which matches: {lacks}", node.name);
+            self.blame(now_ms, "I16", text);
+        } else {
+            self.tally.condemned += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Process = Process { replica: 0, incarnation: 1 };
+
+    /// Three nodes with Leases; the first one answers until this moment, its Lease is renewed until that one.
+    fn evidence(answers_until_ms: u64, renews_until_ms: u64, others_renew: bool, now_ms: u64) -> Evidence {
+        let mut evidence = Evidence::default();
+        for at_ms in (0..=now_ms).step_by(1_000) {
+            evidence.probing(ONE, "a", at_ms);
+            evidence.probed(ONE, "a", at_ms <= answers_until_ms, at_ms);
+            if at_ms % 10_000 == 0 {
+                if at_ms <= renews_until_ms {
+                    evidence.renewed("a", true, at_ms);
+                }
+                for other in ["b", "c"] {
+                    if others_renew || at_ms == 0 {
+                        evidence.renewed(other, true, at_ms);
+                    }
+                }
+            }
+        }
+        evidence
+    }
+
+    #[test]
+    fn a_verdict_needs_twelve_silent_seconds_a_missed_renewal_and_others_that_renew() {
+        let asked = (3, 0);
+        let lacks = |evidence: &Evidence, now_ms| evidence.lacks(ONE, "a", asked, now_ms);
+        assert_eq!(lacks(&evidence(60_000, 60_000, true, 72_000), 72_000), None);
+        for (violation, says) in [
+            (evidence(61_000, 60_000, true, 72_000), "no check was answered for 11000 ms"),
+            (evidence(60_000, 70_000, true, 72_000), "its Lease was renewed 2000 ms ago"),
+            (evidence(60_000, 60_000, false, 72_000), "0 of 2 other Leases go on"),
+            (evidence(72_000, 60_000, true, 72_000), "0 checks failed in a row"),
+        ] {
+            assert_eq!(lacks(&violation, 72_000).as_deref(), Some(says));
+        }
+        let other = Process { replica: 1, incarnation: 1 };
+        let dead = evidence(60_000, 60_000, true, 72_000);
+        assert_eq!(dead.lacks(other, "a", asked, 72_000).as_deref(), Some("it was never checked"));
+        assert!(dead.lacks(ONE, "a", (13, 0), 72_000).is_some(), "a higher threshold");
+        assert!(dead.lacks(ONE, "a", (3, 1_000), 72_000).is_some(), "a grace");
+        let mut gone = dead;
+        gone.renewed("a", false, 72_000);
+        assert_eq!(gone.lacks(ONE, "a", asked, 72_000).as_deref(), Some("it has no Lease"));
+    }
+
+    #[test]
+    fn a_node_that_never_answered_is_silent_from_the_begin_of_the_first_check() {
+        let mut evidence = evidence(0, 0, true, 90_000);
+        let later = Process { replica: 1, incarnation: 1 };
+        for began_ms in (78_000..90_000).step_by(2_000) {
+            evidence.probing(later, "a", began_ms);
+            evidence.probed(later, "a", false, began_ms + 1_000);
+        }
+        assert_eq!(evidence.lacks(later, "a", (3, 0), 90_000), None);
+        let early = evidence.lacks(later, "a", (3, 0), 89_999);
+        assert_eq!(early.as_deref(), Some("no check was answered for 11999 ms"));
+    }
+}

@@ -1,0 +1,101 @@
+//! I18: only an address that was bought, that no object names and that serves nowhere is deleted.
+
+use super::truth::Pool;
+use super::validity::text;
+use super::{Judge, Process};
+use crate::facts::{Facts, Kind};
+use flipop_cloud::Provider;
+use serde_json::Value;
+use std::net::Ipv4Addr;
+
+/// Everything is looked at again so short a time before a deletion.
+const FRESH_MS: u64 = 31_000;
+
+impl Pool {
+    /// What the status says of an address that was bought for this very object.
+    pub(super) fn bought(&self, ip: Ipv4Addr) -> Option<&Value> {
+        let bought = self.status.get("purchasedIPs").and_then(Value::as_array).into_iter().flatten();
+        let mut bought = bought.filter(|entry| text(entry, "/uid") == self.uid);
+        bought.find(|entry| text(entry, "/ip").parse() == Ok(ip))
+    }
+
+    /// Whether the spec asks for an address to be deleted that was bought for the pool.
+    pub(super) fn gives_back(&self, ip: Ipv4Addr) -> bool {
+        let deletes = text(&self.spec, "/reclaimPolicy") == "Delete";
+        deletes && (self.deleting || self.lets_go(ip)) && self.bought(ip).is_some()
+    }
+}
+
+impl Judge {
+    /// Whether a pool gives an address back, or did lately.
+    pub(super) fn is_given_back(&self, now_ms: u64, address: &str) -> bool {
+        let Ok(ip) = address.parse() else { return false };
+        let from_ms = self.blindness.since_of_records(now_ms);
+        let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);
+        self.truth.pools.values().chain(former).any(|pool| pool.gives_back(ip))
+    }
+
+    /// A call is sent.
+    pub(super) fn check_deletion(&mut self, now_ms: u64, process: Process, facts: &Facts) {
+        let busy = |wanted: fn(&Kind) -> bool| {
+            self.open.values().any(|open| open.process == process && wanted(&open.facts.kind))
+        };
+        let wrong = match facts.kind {
+            Kind::CreateIp if busy(|kind| matches!(kind, Kind::DeleteIp { .. })) => {
+                Some("while a deletion is under way".to_owned())
+            }
+            Kind::DeleteIp { .. } if busy(|kind| *kind == Kind::CreateIp) => {
+                Some("while a purchase is under way".to_owned())
+            }
+            Kind::DeleteIp { ip } => self.keeps_address(now_ms, ip),
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            self.blame(now_ms, "I18", format!("{process} starts {:?} {wrong}", facts.what));
+        }
+    }
+
+    /// Why an address must not be deleted.
+    fn keeps_address(&self, now_ms: u64, ip: Ipv4Addr) -> Option<String> {
+        let view = self.cloud.ip(ip)?;
+        if !self.created.contains(&ip) {
+            return Some("that was not bought".to_owned());
+        }
+        let from_ms = self.blindness.since(now_ms).min(now_ms.saturating_sub(FRESH_MS));
+        let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);
+        let mut pools = self.truth.pools.values().chain(former);
+        let Some(pool) = pools.find(|pool| pool.gives_back(ip)) else {
+            return Some("that nobody gives back".to_owned());
+        };
+        let marked = self.truth.pools.values().filter(|other| other.uid == pool.uid);
+        let mut marked = marked.filter_map(|pool| pool.bought(ip));
+        if !marked.any(|entry| entry.get("deleting") == Some(&Value::Bool(true))) {
+            return Some("that the status does not mark".to_owned());
+        }
+        let name = &pool.name;
+        let owners = self.truth.named_since(ip, from_ms);
+        if let Some(other) = owners.iter().find(|other| *other != name) {
+            return Some(format!("that {other} names"));
+        }
+        let lately = self.by_hand.get(&ip).is_some_and(|at| at.saturating_add(FRESH_MS) > now_ms);
+        if let Some(droplet) = view.droplet.filter(|_| !lately) {
+            return Some(format!("that stands on {droplet}"));
+        }
+        let names = pool.bought(ip)?.get("names").and_then(Value::as_array).into_iter().flatten();
+        for held in names {
+            let provider = match text(held, "/provider") {
+                "cloudflare" => Provider::Cloudflare,
+                _ => Provider::DigitalOcean,
+            };
+            let fqdn = text(held, "/fqdn").to_owned();
+            let edited = self.touched.get(&(provider, fqdn.clone()));
+            let edited = edited.is_some_and(|at| at.saturating_add(FRESH_MS) > now_ms);
+            let zone = fqdn.split_once('.').map_or("", |(_, zone)| zone);
+            let records = self.cloud.a_records(provider, zone, &fqdn);
+            if !edited && records.iter().any(|data| *data == ip.to_string()) {
+                return Some(format!("that {fqdn} still holds"));
+            }
+        }
+        None
+    }
+}

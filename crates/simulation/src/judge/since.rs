@@ -1,0 +1,38 @@
+//! Whether something is true, and since when.
+
+/// A fact with the time of its last change.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Since {
+    now: bool,
+    changed_ms: u64,
+    /// It was true before it was false for the last time.
+    again: bool,
+}
+
+impl Since {
+    pub(super) fn set(&mut self, value: bool, now_ms: u64) {
+        if self.now != value {
+            *self = Self { now: value, changed_ms: now_ms, again: self.again || !value };
+        }
+    }
+
+    /// Whether it was true at some time since `from_ms`.
+    pub(super) fn held(self, from_ms: u64) -> bool {
+        self.now || (self.changed_ms >= from_ms && self.changed_ms > 0)
+    }
+
+    /// Whether it is true, and has been since before `from_ms`.
+    pub(super) fn is_old(self, from_ms: u64) -> bool {
+        self.now && self.changed_ms < from_ms
+    }
+
+    /// Whether it is true, and has been since `from_ms` or before.
+    pub(super) fn lasts(self, from_ms: u64) -> bool {
+        self.now && self.changed_ms <= from_ms
+    }
+
+    /// Whether it ended at some time since `from_ms`; what only began then has not.
+    pub(super) fn lapsed(self, from_ms: u64) -> bool {
+        !self.now || (self.again && self.changed_ms >= from_ms)
+    }
+}

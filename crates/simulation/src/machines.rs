@@ -1,0 +1,162 @@
+//! The machines under the nodes at work: their answers to checks, and the Leases that their kubelets renew.
+//!
+//! Invariant: what a machine does and what its way loses depends on the plan alone.
+
+use super::ailments::Way;
+use super::dice::roll;
+use super::judge::Process;
+use super::network::Network;
+use super::scene::epoch;
+use flipop::probe::{Call, Probe};
+use flipop_apiserver::{ApiServer, Key};
+use flipop_core::model::node_check::CheckOutcome;
+use futures::future::{BoxFuture, pending};
+use serde_json::json;
+use std::time::Duration;
+
+/// What a kubelet leaves between two renewals.
+const RENEWAL_MS: u64 = 10_000;
+
+/// It is up to this much longer.
+const RENEWAL_SPREAD_MS: u64 = 400;
+
+/// How often a kubelet that cannot renew tries again.
+const RETRY_MS: u64 = 500;
+
+/// TCP sends again after this time, then after twice of it, and so on.
+const RESEND_MS: u64 = 200;
+
+/// A packet that is lost so many times in a row was never sent.
+const MAX_RESENT: u32 = 7;
+
+/// There and back, in milliseconds.
+const ROUND_TRIP_MS: u64 = 8;
+
+const LEASE: (&str, &str) = ("coordination.k8s.io/v1", "Lease");
+
+impl Network {
+    /// The machine of a node dies, or comes back.
+    pub(super) fn set_dead(&self, node: &str, dead: bool) {
+        self.machines().set_dead(node, dead);
+    }
+
+    fn is_dead(&self, node: &str) -> bool {
+        self.machines().is_dead(node)
+    }
+
+    /// A number of its own for each packet.
+    fn next_packet(&self) -> u64 {
+        self.machines().next_packet()
+    }
+
+    /// A process begins a check.
+    fn probing(&self, process: Process, node: &str) {
+        let now_ms = self.now_ms();
+        self.judge(|judge| judge.probing(now_ms, process, node));
+    }
+
+    /// A process has the answer to a check.
+    fn probed(&self, process: Process, node: &str, passed: bool) {
+        let now_ms = self.now_ms();
+        self.judge(|judge| judge.probed(now_ms, process, node, passed));
+    }
+
+    /// Waits while a replica neither sends nor receives.
+    pub(super) async fn until_awake(&self, replica: usize) {
+        let Some(mut link) = self.link(replica) else { return };
+        // The sender lives as long as the network.
+        let _awake = link.wait_for(|link| !link.paused).await;
+    }
+
+    fn way(&self, node: &str, replica: Option<usize>) -> Way {
+        if self.faults_are_over() {
+            return Way::default();
+        }
+        self.plan().machines.way(self.now_ms(), node, replica)
+    }
+
+    fn lost(&self, way: Way) -> bool {
+        way.loss > 0 && roll(self.plan().seed, self.next_packet(), 30, 100) < way.loss
+    }
+
+    /// How late a request is of which packets are lost.
+    fn resent_ms(&self, way: Way) -> u64 {
+        let lost = (0..MAX_RESENT).take_while(|_| self.lost(way)).count();
+        RESEND_MS * ((1 << lost) - 1)
+    }
+}
+
+/// The checks of one process.
+pub(super) struct Checks {
+    pub(super) network: Network,
+    pub(super) process: Process,
+}
+
+impl Probe for Checks {
+    fn probe(&self, call: Call) -> BoxFuture<'static, CheckOutcome> {
+        let (network, process) = (self.network.clone(), self.process);
+        Box::pin(async move {
+            let timeout_ms = u64::try_from(call.timeout.as_millis()).unwrap_or(u64::MAX);
+            let way = network.way(&call.node, Some(process.replica));
+            let link = network.link(process.replica).map(|link| link.latest());
+            let cut = link.is_none_or(|link| link.kube_cut && link.cloud_cut);
+            if way.own_fault {
+                return CheckOutcome::NoVerdict("too many open files".to_owned());
+            }
+            network.probing(process, &call.node);
+            let late_ms = roll(network.plan().seed, network.next_packet(), 31, way.late_ms + 1);
+            let takes_ms = ROUND_TRIP_MS + late_ms;
+            // A packet to it, and one back.
+            let lost = network.lost(way) || network.lost(way) || way.deaf || cut || takes_ms > timeout_ms;
+            tokio::time::sleep(Duration::from_millis(if lost { timeout_ms } else { takes_ms })).await;
+            if !network.lives(process) {
+                return pending().await;
+            }
+            network.until_awake(process.replica).await;
+            let passed = !lost && !network.is_dead(&call.node);
+            if !passed {
+                tokio::time::sleep(Duration::from_millis(if lost { 0 } else { timeout_ms - takes_ms })).await;
+            }
+            network.probed(process, &call.node, passed);
+            if passed { CheckOutcome::Passed } else { CheckOutcome::Failed }
+        })
+    }
+}
+
+/// The kubelet of one node: it renews its Lease until the node is gone.
+pub(super) async fn kubelet(network: Network, api: ApiServer, node: String) {
+    let key = Key::new("kube-node-lease", &node);
+    let here = |api: &ApiServer| {
+        let object = api.object("v1", "Node", &Key::new("", &node));
+        object.and_then(|object| object.pointer("/metadata/uid").cloned())
+    };
+    let uid = here(&api);
+    let spec = json!({ "holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": renewed(&network) });
+    let lease = json!({ "metadata": { "name": node }, "spec": spec });
+    // The Lease of a node that had the name before may be there.
+    let _there = api.create_object(LEASE.0, LEASE.1, "kube-node-lease", lease, "kubelet");
+    let first_ms = roll(network.plan().seed, network.next_packet(), 32, RENEWAL_MS);
+    tokio::time::sleep(Duration::from_millis(first_ms)).await;
+    while uid.is_some() && here(&api) == uid {
+        let way = network.way(&node, None);
+        if network.is_dead(&node) || way.idle {
+            tokio::time::sleep(Duration::from_millis(RETRY_MS)).await;
+            continue;
+        }
+        tokio::time::sleep(Duration::from_millis(network.resent_ms(way))).await;
+        let patch = json!({ "spec": { "renewTime": renewed(&network) } });
+        let _written = api.patch_object(LEASE, &key, "", patch, "kubelet");
+        let spread_ms = roll(network.plan().seed, network.next_packet(), 33, RENEWAL_SPREAD_MS);
+        let every_ms = way.every_ms.unwrap_or(RENEWAL_MS);
+        tokio::time::sleep(Duration::from_millis(every_ms + spread_ms)).await;
+    }
+    if here(&api).is_none() {
+        let _gone = api.delete_object(LEASE.0, LEASE.1, &key, true);
+    }
+}
+
+fn renewed(network: &Network) -> String {
+    let since = jiff::SignedDuration::from_millis(i64::try_from(network.now_ms()).unwrap_or_default());
+    let now = epoch().checked_add(since).unwrap_or_default();
+    now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}

@@ -1,0 +1,248 @@
+//! `spec.nodeCheck` in numbers: how soon a dead machine is replaced, and what never is.
+//!
+//! A plain run plays an hour of each trouble, `SIMULATION_CHECKED_DAYS=30` a month.
+
+use crate::support::{play, setting, with_all};
+use flipop_cloud::ChangeKind;
+use flipop_simulation::news::{News, What};
+use flipop_simulation::plan::{Act, Ail, Ailment, Fault, Machines, Plan, Side, Step, Weather, Which};
+use flipop_simulation::{Outcome, watch};
+use serde_json::json;
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+
+const SECOND_MS: u64 = 1_000;
+const MINUTE_MS: u64 = 60 * SECOND_MS;
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+
+/// When nodes and objects stand, and their addresses are assigned.
+const QUIET_MS: u64 = 60 * SECOND_MS;
+
+/// Kubernetes calls a dead machine Unknown after this long.
+const KUBERNETES_MS: u64 = 45 * SECOND_MS;
+
+const ALWAYS: u64 = u64::MAX;
+
+fn at(at_ms: u64, act: Act) -> Step {
+    Step { at_ms, act }
+}
+
+fn node(number: u64) -> String {
+    format!("node-{number}")
+}
+
+fn ail(from_ms: u64, to_ms: u64, ail: Ail) -> Ailment {
+    Ailment { from_ms, to_ms, node: None, replica: None, ail }
+}
+
+fn of_node(number: u64, from_ms: u64, to_ms: u64, what: Ail) -> Ailment {
+    Ailment { node: Some(node(number)), ..ail(from_ms, to_ms, what) }
+}
+
+/// Nodes, of which all but one have an address, in a pool that asks for checks.
+fn plan(name: &str, nodes: u64, (steps, ailments): (Vec<Step>, Vec<Ailment>), end_ms: u64) -> Plan {
+    let addresses = u8::try_from(nodes - 1).unwrap();
+    let ips: Vec<Ipv4Addr> = (1..=addresses).map(|last| Ipv4Addr::new(192, 0, 2, last)).collect();
+    let mut all: Vec<Step> = (1..=nodes).map(|number| at(0, Act::AddNode { node: node(number) })).collect();
+    all.extend(ips.iter().map(|ip| at(0, Act::AddIp { ip: *ip })));
+    let spec = json!({
+        "provider": "digitalocean", "region": "nyc3", "ips": ips, "match": { "nodeLabel": "role=edge" }, "nodeCheck": {},
+        "dnsRecordSet": { "provider": "digitalocean", "zone": "example.com", "recordName": "edge" },
+    });
+    all.push(at(SECOND_MS, Act::Create { kind: "FloatingIPPool".to_owned(), name: "pool".to_owned(), spec }));
+    all.extend(steps);
+    all.sort_by_key(|step| step.at_ms);
+    Plan {
+        name: name.to_owned(),
+        seed: 1,
+        replicas: 2,
+        steps: all,
+        weather: Vec::new(),
+        triggers: Vec::new(),
+        end_ms,
+        staleness_ms: 5_000,
+        skew_s: 0,
+        machines: Machines { kubelets: true, ailments },
+    }
+}
+
+fn moves(outcome: &Outcome) -> usize {
+    let first = outcome.tally.assigns.len();
+    outcome.tally.assigns.values().sum::<usize>() - first
+}
+
+/// When a move of an address began, from this moment on.
+fn moved(news: &[News], from_ms: u64) -> Option<u64> {
+    let began = |news: &&News| {
+        news.at_ms >= from_ms && matches!(news.what, What::Account(ChangeKind::AssignStarted { .. }))
+    };
+    news.iter().find(began).map(|news| news.at_ms - from_ms)
+}
+
+/// The machine of a node that holds an address dies; Kubernetes says so later.
+fn death(number: u64, at_ms: u64) -> Vec<Step> {
+    let name = node(number);
+    vec![
+        at(at_ms, Act::Die { node: name.clone(), dead: true }),
+        at(at_ms + KUBERNETES_MS, Act::LoseContact { node: name }),
+    ]
+}
+
+/// The time from a death to the move, over many phases of checks and renewals.
+fn detections(name: &str, nodes: u64, ailments: &[Ailment], more: &[Step]) -> Vec<u64> {
+    let turns: Vec<u64> = (0..u64::try_from(setting("SIMULATION_DEATHS", 4)).unwrap()).collect();
+    let mut found = with_all(&turns, |turn| {
+        let dies_ms = 3 * MINUTE_MS + turn * 1_370;
+        let mut steps = death(1, dies_ms);
+        steps.extend(more.iter().map(|step| at(dies_ms + step.at_ms, step.act.clone())));
+        let plan = plan(name, nodes, (steps, ailments.to_vec()), dies_ms + 3 * MINUTE_MS);
+        let plan = Plan { seed: 1 + turn, ..plan };
+        let (outcome, news) = watch(&plan).unwrap();
+        assert_eq!(outcome.violations, [], "{name}: {}", plan.to_yaml().unwrap());
+        assert_eq!(moves(&outcome), 1, "{name}");
+        moved(&news, dies_ms).unwrap()
+    });
+    found.sort_unstable();
+    let text =
+        format!("{name}, {nodes} nodes: {} ms to {} ms\n", found.first().unwrap(), found.last().unwrap());
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
+    found
+}
+
+#[test]
+fn a_dead_machine_loses_its_address_within_sixteen_seconds_in_pools_of_any_size() {
+    for nodes in [2, 3, 10] {
+        let found = detections("death", nodes, &[], &[]);
+        assert!(found.iter().all(|ms| *ms <= 14_000), "{found:?}");
+    }
+}
+
+#[test]
+fn loss_on_another_link_does_not_hold_a_verdict_up() {
+    let lossy = of_node(2, QUIET_MS, ALWAYS, Ail::Loss { percent: 20 });
+    for nodes in [3, 10] {
+        let found = detections("death beside a lossy link", nodes, std::slice::from_ref(&lossy), &[]);
+        assert!(found.iter().all(|ms| *ms <= 14_000), "{found:?}");
+    }
+}
+
+#[test]
+fn where_the_machine_of_the_leader_dies_the_next_leader_takes_over_and_then_the_verdict_falls() {
+    // Whichever replica leads: one of them dies, with the node that it runs on.
+    let mut all = Vec::new();
+    for replica in [0, 1] {
+        let crash = at(0, Act::Crash { replica, restart_ms: 10 * MINUTE_MS });
+        all.extend(detections("death of a machine with a replica", 3, &[], &[crash]));
+    }
+    let slowest = all.iter().max().unwrap();
+    assert!((20_000..=30_000).contains(slowest), "{all:?}");
+}
+
+/// Moments of the run, this far apart.
+fn every(period_ms: u64, end_ms: u64) -> impl Iterator<Item = u64> {
+    let moments = (0..).map(move |turn| 3 * MINUTE_MS + turn * period_ms);
+    moments.take_while(move |at_ms| at_ms + period_ms < end_ms)
+}
+
+/// A replica whose checks are lost for a while, time and again.
+fn deaf(replica: usize, for_ms: u64, end_ms: u64) -> Vec<Ailment> {
+    let deaf = every(10 * MINUTE_MS, end_ms)
+        .map(|from_ms| Ailment { replica: Some(replica), ..ail(from_ms, from_ms + for_ms, Ail::Deaf) });
+    deaf.collect()
+}
+
+/// A replica that reaches nobody for a while, time and again.
+fn isolated(replica: usize, end_ms: u64) -> (Vec<Step>, Vec<Ailment>) {
+    let for_ms = 40 * SECOND_MS;
+    let cuts = every(10 * MINUTE_MS, end_ms).flat_map(|at_ms| {
+        [Side::Kube, Side::Cloud].map(|side| at(at_ms, Act::Cut { replica, side, for_ms }))
+    });
+    (cuts.collect(), deaf(replica, for_ms, end_ms))
+}
+
+/// The troubles that must move nothing, in a pool of this many nodes, for this long.
+fn troubles(nodes: u64, hours: u64) -> Vec<Plan> {
+    let end_ms = QUIET_MS + hours * HOUR_MS;
+    let plan = |name: &str, steps: Vec<Step>, ailments: Vec<Ailment>| {
+        plan(&format!("{name}, {nodes} nodes"), nodes, (steps, ailments), end_ms)
+    };
+    let every = |period_ms| every(period_ms, end_ms);
+    let mut all = Vec::new();
+    for percent in [1, 5, 20] {
+        let lossy = plan("loss on all links", Vec::new(), vec![ail(QUIET_MS, ALWAYS, Ail::Loss { percent })]);
+        // The ways to the servers lose packets too.
+        let slow = Weather {
+            from_ms: QUIET_MS,
+            to_ms: end_ms,
+            which: Which::default(),
+            percent: 2 * percent,
+            fault: Fault::Delay { ms: 600 },
+        };
+        all.push(Plan { weather: vec![slow], ..lossy });
+    }
+    // The kubelets that were connected to one of three API servers need half a minute to find another one.
+    let third = every(10 * MINUTE_MS).flat_map(|from_ms| {
+        let idle = move |number| of_node(number, from_ms, from_ms + 30 * SECOND_MS, Ail::Idle);
+        (1..=nodes.div_ceil(3)).map(idle)
+    });
+    all.push(plan("one API server of three dies", Vec::new(), third.collect()));
+    let returns = every(10 * MINUTE_MS).flat_map(|from_ms| {
+        let idle =
+            move |number| of_node(number, from_ms, from_ms + MINUTE_MS + number * 3 * SECOND_MS, Ail::Idle);
+        (1..=nodes).map(idle)
+    });
+    let stalls = every(10 * MINUTE_MS).flat_map(|from_ms| {
+        let cut = move |replica| at(from_ms, Act::Cut { replica, side: Side::Kube, for_ms: MINUTE_MS });
+        [cut(0), cut(1)]
+    });
+    let (returns, stalls): (Vec<Ailment>, Vec<Step>) = (returns.collect(), stalls.collect());
+    all.push(plan("the API server stalls", stalls, returns.clone()));
+    all.push(plan("kubelets alone see the API server stall", Vec::new(), returns));
+    for replica in [0, 1] {
+        let isolated = isolated(replica, end_ms);
+        all.push(plan(&format!("replica {replica} is isolated"), isolated.0, isolated.1));
+        let deaf = deaf(replica, 5 * MINUTE_MS, end_ms);
+        all.push(plan(&format!("replica {replica} reaches no node"), Vec::new(), deaf));
+    }
+    let dropped = every(5 * MINUTE_MS).map(|from_ms| ail(from_ms, from_ms + 45 * SECOND_MS, Ail::Deaf));
+    all.push(plan("every check is dropped at one moment", Vec::new(), dropped.collect()));
+    let firewall = vec![
+        ail(QUIET_MS, ALWAYS, Ail::Deaf),
+        of_node(1, QUIET_MS + 20 * MINUTE_MS, QUIET_MS + 21 * MINUTE_MS, Ail::Idle),
+    ];
+    all.push(plan("a firewall and a kubelet that restarts", Vec::new(), firewall));
+    let starved = vec![
+        ail(QUIET_MS, ALWAYS, Ail::Slow { every_ms: 38 * SECOND_MS }),
+        ail(QUIET_MS, ALWAYS, Ail::Late { ms: 900 }),
+    ];
+    all.push(plan("kubelets without CPU", Vec::new(), starved));
+    all.push(plan("faults of our own", Vec::new(), vec![ail(QUIET_MS, ALWAYS, Ail::OwnFault)]));
+    // Ten times as often as ten times a day.
+    let rolled = every(144 * MINUTE_MS / 10).flat_map(|from_ms| {
+        let stop = move |replica: usize| {
+            let later_ms = u64::try_from(replica).unwrap() * 20 * SECOND_MS;
+            at(from_ms + later_ms, Act::Stop { replica, restart_ms: 2 * SECOND_MS })
+        };
+        [stop(0), stop(1)]
+    });
+    let rolled = plan("rolled", rolled.collect(), vec![ail(QUIET_MS, ALWAYS, Ail::Loss { percent: 5 })]);
+    all.push(rolled);
+    all
+}
+
+#[test]
+fn no_trouble_that_leaves_the_machines_alive_moves_anything() {
+    let days = setting("SIMULATION_CHECKED_DAYS", 0);
+    let (hours, sizes): (u64, &[u64]) =
+        if days == 0 { (1, &[3]) } else { (24 * u64::try_from(days).unwrap(), &[2, 3, 10]) };
+    let plans: Vec<Plan> = sizes.iter().flat_map(|nodes| troubles(*nodes, hours)).collect();
+    let wrong = with_all(&plans, |plan| {
+        let outcome = play(plan);
+        let moved = moves(&outcome);
+        let text = format!("{}: {moved} moves in {hours} h\n", plan.name);
+        std::io::stderr().write_all(text.as_bytes()).unwrap();
+        (moved > 0 || !outcome.violations.is_empty()).then(|| (plan.name.clone(), moved, outcome.violations))
+    });
+    let wrong: Vec<_> = wrong.into_iter().flatten().collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

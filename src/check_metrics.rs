@@ -1,0 +1,79 @@
+//! Metrics of the checks of nodes.
+
+use flipop_core::model::node_check::CheckOutcome;
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
+use std::time::Duration;
+
+/// Buckets for the seconds from the last answer of a node to the verdict. Kubernetes takes 40 s to 55 s.
+const BUCKETS: [f64; 7] = [12.5, 13.0, 14.0, 16.0, 20.0, 30.0, 60.0];
+
+/// The verdict of one process.
+const STAGE: &str = "1";
+
+/// What is counted of the checks of nodes.
+pub struct CheckMetrics {
+    ended: IntCounterVec,
+    stretched: IntGauge,
+    detections: HistogramVec,
+}
+
+impl CheckMetrics {
+    /// Registers them.
+    ///
+    /// # Errors
+    /// If a name or label is malformed.
+    pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let ended = IntCounterVec::new(
+            Opts::new(
+                "flipop_node_checks_total",
+                "Checks of nodes by outcome: the machine answered (passed), it did not answer (failed), or something failed \
+                 on the side of FLIPOP, so that the check says nothing of the machine (error).",
+            ),
+            &["outcome"],
+        )?;
+        for outcome in ["passed", "failed", "error"] {
+            ended.with_label_values(&[outcome]);
+        }
+        let stretched = IntGauge::new(
+            "flipop_node_checks_stretched",
+            "Checks of nodes that are more than a period late because 500 others are under way.",
+        )?;
+        let detections = HistogramVec::new(
+            HistogramOpts::new(
+                "flipop_detection_seconds",
+                "Time from the last answer of a node to the verdict that it is dead, in seconds. Stage 1 is the verdict of \
+                 one process, by its checks and the Lease of the node.",
+            )
+            .buckets(BUCKETS.to_vec()),
+            &["stage"],
+        )?;
+        detections.with_label_values(&[STAGE]);
+        registry.register(Box::new(ended.clone()))?;
+        registry.register(Box::new(stretched.clone()))?;
+        registry.register(Box::new(detections.clone()))?;
+        Ok(Self { ended, stretched, detections })
+    }
+
+    /// Counts a check.
+    pub fn ended(&self, outcome: &CheckOutcome) {
+        let word = match outcome {
+            CheckOutcome::Passed => "passed",
+            CheckOutcome::Failed => "failed",
+            CheckOutcome::NoVerdict(_) => "error",
+        };
+        self.ended.with_label_values(&[word]).inc();
+    }
+
+    /// How many checks are more than a period late.
+    pub fn set_stretched(&self, late: usize) {
+        self.stretched.set(i64::try_from(late).unwrap_or(i64::MAX));
+    }
+
+    /// Takes in how long it took from the last answer of each node to the verdict that it is dead.
+    pub fn observe_detections(&self, detections_ms: &[u64]) {
+        for ms in detections_ms {
+            let seconds = Duration::from_millis(*ms).as_secs_f64();
+            self.detections.with_label_values(&[STAGE]).observe(seconds);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Checks of nodes: whether the operator knows its node, and whether the port that they need is open.
+
+use super::Finding;
+use crate::command::copy::{self, Objects};
+use crate::command::leader;
+use crate::command::reach::Reach;
+use crate::config::Variable;
+use flipop_core::model::node_check::NodeCheck;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// The checks that objects ask for.
+pub(super) fn of(objects: &Objects) -> BTreeSet<NodeCheck> {
+    let providers = copy::every_provider(false);
+    let (pools, sets) = objects.plain();
+    let of_pools = pools.iter().filter_map(|pool| copy::pool_spec(pool, &providers)?.check);
+    let of_sets = sets.iter().filter_map(|set| copy::set_spec(set, &providers)?.check);
+    of_pools.chain(of_sets).collect()
+}
+
+/// One line for the node's name, and one for the port of each check.
+pub(super) async fn check(reach: &Reach, checks: &BTreeSet<NodeCheck>) -> Vec<Finding> {
+    if checks.is_empty() {
+        return Vec::new();
+    }
+    let ports: BTreeSet<u16> = checks.iter().map(|check| check.port).collect();
+    let told = leader::ask(reach).await.debug;
+    let told = told.as_ref().and_then(|debug| debug.get("checks")).and_then(Value::as_array);
+    let mut findings: Vec<Finding> = knows_its_node(reach).await.into_iter().collect();
+    findings.extend(ports.into_iter().map(|port| is_open(port, told.map_or(&[], Vec::as_slice))));
+    findings
+}
+
+async fn knows_its_node(reach: &Reach) -> Option<Finding> {
+    let api: Api<Deployment> = Api::namespaced(reach.client.clone(), &reach.operator);
+    let pod = api.get("flipop").await.ok()?.spec.template.spec?;
+    let variables = pod.containers.iter().flat_map(|container| container.env.iter().flatten());
+    let name = Variable::NodeName.name();
+    Some(if variables.into_iter().any(|variable| variable.name == name) {
+        Finding::good(format!("the Deployment sets {name}, which spec.nodeCheck needs"))
+    } else {
+        Finding::bad(
+            format!("the Deployment does not set {name}, so spec.nodeCheck has no effect"),
+            "apply k8s/deployment.yaml",
+        )
+    })
+}
+
+/// What the leader has seen of a port.
+fn is_open(port: u16, told: &[Value]) -> Finding {
+    let suffix = format!(":{port}");
+    let text = |node: &Value, key: &str| node.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let nodes: Vec<&Value> = told.iter().filter(|node| text(node, "address").ends_with(&suffix)).collect();
+    let answer = nodes.iter().filter(|node| node.get("lastPassedMs").is_some_and(Value::is_number)).count();
+    match (nodes.len(), answer) {
+        (0, _) => Finding::doubtful(
+            format!("the leader tells of no check of port {port}"),
+            "if it cannot be asked, see that the port is open from its pods to the InternalIP of each node",
+        ),
+        (all, answer) if all == answer => {
+            Finding::good(format!("port {port} of each of the {all} checked nodes has answered"))
+        }
+        (all, answer) => Finding::bad(
+            format!("port {port} has answered on {answer} of {all} checked nodes"),
+            "let it pass from the pods of the operator to the InternalIP of each node",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::output::Tone;
+    use serde_json::json;
+
+    #[test]
+    fn a_port_is_open_where_each_checked_node_has_answered_once() {
+        let node =
+            |port: u16, last: Value| json!({ "address": format!("10.0.0.1:{port}"), "lastPassedMs": last });
+        let tone = |told: &[Value]| is_open(10_250, told).tone;
+        assert_eq!(tone(&[]), Tone::Doubtful);
+        assert_eq!(tone(&[node(22, json!(5))]), Tone::Doubtful);
+        assert_eq!(tone(&[node(10_250, json!(5)), node(10_250, json!(90_000))]), Tone::Good);
+        assert_eq!(tone(&[node(10_250, json!(5)), node(10_250, Value::Null)]), Tone::Bad);
+    }
+}

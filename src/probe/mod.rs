@@ -1,0 +1,245 @@
+//! Checks of nodes: each wanted one in its turn, the answers to whoever decides.
+//!
+//! Owns when a check is made, and how many at once; does not own which are wanted, nor what an answer means.
+//!
+//! Invariants: the checks of one node are made one after another; at most [`MAX_UNDERWAY`] are under way; a check that is
+//! wanted no more gives no answer.
+
+pub mod connect;
+pub mod feed;
+#[cfg(test)]
+mod tests;
+
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+use crate::random::Random;
+use flipop_core::model::ids::{Address, Uid};
+use flipop_core::model::moment::Moment;
+use flipop_core::model::node_check::{CheckKey, CheckOutcome, CheckTarget, Checked};
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+/// Checks under way. Each has a socket.
+pub const MAX_UNDERWAY: usize = 500;
+
+/// Answers that wait to be taken in. Beyond it checks wait as well.
+pub const MAX_ANSWERS: usize = 1_024;
+
+/// While checks have to wait, the late ones are counted this often.
+const COUNTED_MS: u64 = 500;
+
+/// One check to make.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Name of the node.
+    pub node: String,
+    /// The address.
+    pub address: Address,
+    /// The port.
+    pub port: u16,
+    /// When it fails.
+    pub timeout: Duration,
+}
+
+/// Makes checks. A simulation replaces it.
+pub trait Probe: Send + Sync {
+    /// Makes one check.
+    fn probe(&self, call: Call) -> BoxFuture<'static, CheckOutcome>;
+}
+
+/// The checks that are wanted.
+pub type Wanted = Arc<BTreeMap<CheckKey, CheckTarget>>;
+
+/// What the schedule knows of one check.
+#[derive(Debug)]
+struct Turn {
+    target: CheckTarget,
+    due: Moment,
+    /// It was never made.
+    first: bool,
+}
+
+/// Makes the wanted checks.
+pub struct Prober {
+    probe: Arc<dyn Probe>,
+    clock: Clock,
+    random: Random,
+    metrics: Arc<Metrics>,
+    wanted: watch::Receiver<Wanted>,
+    answers: mpsc::Sender<Checked>,
+    turns: BTreeMap<CheckKey, Turn>,
+    queue: BTreeSet<(Moment, CheckKey)>,
+    busy: BTreeSet<Uid>,
+    /// Checks of nodes of which another one is under way.
+    behind: BTreeMap<Uid, BTreeSet<CheckKey>>,
+}
+
+/// What a prober is made of.
+pub struct Parts {
+    /// Makes the checks.
+    pub probe: Arc<dyn Probe>,
+    /// Time.
+    pub clock: Clock,
+    /// Spreads the checks.
+    pub random: Random,
+    /// Counts them.
+    pub metrics: Arc<Metrics>,
+    /// Which are wanted.
+    pub wanted: watch::Receiver<Wanted>,
+    /// Where the answers go.
+    pub answers: mpsc::Sender<Checked>,
+}
+
+impl Prober {
+    /// A prober that has not begun.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { probe, clock, random, metrics, wanted, answers } = parts;
+        Self {
+            probe,
+            clock,
+            random,
+            metrics,
+            wanted,
+            answers,
+            turns: BTreeMap::new(),
+            queue: BTreeSet::new(),
+            busy: BTreeSet::new(),
+            behind: BTreeMap::new(),
+        }
+    }
+
+    /// Runs until cancelled, or until nobody decides any more.
+    pub async fn run(mut self, cancel: CancellationToken) {
+        let mut underway = FuturesUnordered::new();
+        let mut counted_at: Option<Moment> = None;
+        loop {
+            while underway.len() < MAX_UNDERWAY {
+                let Some((key, call)) = self.next_due() else { break };
+                let (started, probe) = (self.clock.now(), self.probe.probe(call));
+                underway.push(async move { (key, started, probe.await) });
+            }
+            let full = underway.len() >= MAX_UNDERWAY;
+            let now = self.clock.now();
+            if !full {
+                self.metrics.checks().set_stretched(0);
+            } else if counted_at.is_none_or(|at| now.millis_since(at) >= COUNTED_MS) {
+                self.metrics.checks().set_stretched(self.late());
+                counted_at = Some(now);
+            }
+            let counted = counted_at.map(|at| at.plus_millis(COUNTED_MS));
+            let next = if full { counted } else { self.queue.first().map(|(due, _)| *due) };
+            let clock = self.clock.clone();
+            let due = async {
+                match next {
+                    Some(at) => clock.sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return,
+                changed = self.wanted.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.follow();
+                }
+                Some((key, started, outcome)) = underway.next() => {
+                    if let Some(answer) = self.ended(key, started, outcome)
+                        && self.answers.send(answer).await.is_err()
+                    {
+                        return;
+                    }
+                }
+                () = due => {}
+            }
+        }
+    }
+
+    /// From now on exactly the wanted checks are made. A new one is made at once.
+    fn follow(&mut self) {
+        let wanted = Arc::clone(&self.wanted.borrow_and_update());
+        let now = self.clock.now();
+        let gone = self.turns.keys().filter(|key| !wanted.contains_key(*key)).cloned().collect::<Vec<_>>();
+        for key in gone {
+            if let Some(turn) = self.turns.remove(&key) {
+                self.queue.remove(&(turn.due, key.clone()));
+            }
+            if let Some(behind) = self.behind.get_mut(&key.node) {
+                behind.remove(&key);
+            }
+        }
+        self.behind.retain(|_, behind| !behind.is_empty());
+        for (key, target) in wanted.iter() {
+            let Some(turn) = self.turns.get_mut(key) else {
+                self.turns.insert(key.clone(), Turn { target: target.clone(), due: now, first: true });
+                self.queue.insert((now, key.clone()));
+                continue;
+            };
+            let sooner = now.plus_millis(target.period_ms);
+            if turn.due > sooner && self.queue.remove(&(turn.due, key.clone())) {
+                turn.due = sooner;
+                self.queue.insert((sooner, key.clone()));
+            }
+            turn.target = target.clone();
+        }
+    }
+
+    /// The next check that is due and can be made.
+    fn next_due(&mut self) -> Option<(CheckKey, Call)> {
+        let now = self.clock.now();
+        loop {
+            let (due, _) = self.queue.first()?;
+            if *due > now {
+                return None;
+            }
+            let (_, key) = self.queue.pop_first()?;
+            let Some(turn) = self.turns.get(&key) else { continue };
+            if !self.busy.insert(key.node.clone()) {
+                self.behind.entry(key.node.clone()).or_default().insert(key);
+                continue;
+            }
+            let CheckTarget { name, address, .. } = turn.target.clone();
+            let timeout = Duration::from_millis(key.check.timeout_ms);
+            let call = Call { node: name, address, port: key.check.port, timeout };
+            return Some((key, call));
+        }
+    }
+
+    /// A check has ended: the next one of its node, and its own next turn.
+    fn ended(&mut self, key: CheckKey, started: Moment, outcome: CheckOutcome) -> Option<Checked> {
+        self.metrics.checks().ended(&outcome);
+        self.busy.remove(&key.node);
+        let now = self.clock.now();
+        for waiting in self.behind.remove(&key.node).into_iter().flatten() {
+            // It keeps its place: whichever waits the longest is next.
+            if let Some(turn) = self.turns.get(&waiting) {
+                self.queue.insert((turn.due, waiting));
+            }
+        }
+        let turn = self.turns.get_mut(&key)?;
+        // The first turn of each check is at once, and its second one at any time: so the checks of many nodes are spread.
+        let first = std::mem::take(&mut turn.first);
+        let period_ms = turn.target.period_ms;
+        let wait_ms = if first { 1 + self.random.below(period_ms) } else { period_ms };
+        turn.due = started.plus_millis(wait_ms).max(now);
+        self.queue.insert((turn.due, key.clone()));
+        Some(Checked { key, outcome })
+    }
+
+    /// Checks that are more than a period late.
+    fn late(&self) -> usize {
+        let now = self.clock.now();
+        let late = |(due, key): &&(Moment, CheckKey)| {
+            let period_ms = self.turns.get(key).map_or(0, |turn| turn.target.period_ms);
+            now.millis_since(*due) > period_ms
+        };
+        self.queue.iter().take_while(|(due, _)| *due < now).filter(late).count()
+    }
+}

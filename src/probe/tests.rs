@@ -1,0 +1,165 @@
+//! When checks are made, and how many at once.
+
+use super::feed::{Feed, feed};
+use super::*;
+use crate::kube::watch::WatchHealth;
+use flipop_core::model::node_check::NodeCheck;
+use std::sync::Mutex;
+
+/// A probe that takes its time, and notes what it was asked.
+#[derive(Default)]
+struct Slow {
+    takes: Mutex<BTreeMap<String, u64>>,
+    calls: Mutex<Vec<(u64, String, u16)>>,
+    underway: Arc<Mutex<BTreeMap<String, usize>>>,
+    most: Mutex<usize>,
+}
+
+struct Shared(Arc<Slow>, Clock);
+
+impl Probe for Shared {
+    fn probe(&self, call: Call) -> BoxFuture<'static, CheckOutcome> {
+        let Self(slow, clock) = self;
+        let takes_ms = slow.takes.lock().unwrap().get(&call.node).copied().unwrap_or(2);
+        slow.calls.lock().unwrap().push((clock.now().as_millis(), call.node.clone(), call.port));
+        let mut underway = slow.underway.lock().unwrap();
+        let here = underway.entry(call.node.clone()).or_default();
+        *here += 1;
+        assert_eq!(*here, 1, "two checks of {} at once", call.node);
+        let all: usize = underway.values().sum();
+        let mut most = slow.most.lock().unwrap();
+        *most = (*most).max(all);
+        let done = Arc::clone(&slow.underway);
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(takes_ms)).await;
+            *done.lock().unwrap().get_mut(&call.node).unwrap() -= 1;
+            CheckOutcome::Passed
+        })
+    }
+}
+
+fn key(n: u32, port: u16) -> CheckKey {
+    CheckKey { node: Uid(format!("uid-{n}")), check: NodeCheck { port, ..NodeCheck::default() } }
+}
+
+fn target(n: u32, period_ms: u64) -> CheckTarget {
+    CheckTarget { name: format!("n-{n}"), address: Address::from([10, 0, 0, 1]), period_ms }
+}
+
+struct Run {
+    slow: Arc<Slow>,
+    feed: Feed,
+    metrics: Arc<Metrics>,
+    version: u64,
+    stop: CancellationToken,
+}
+
+impl Run {
+    fn start() -> Self {
+        let (feed, wanted, answers) = feed();
+        let clock = Clock::simulated(jiff::Timestamp::UNIX_EPOCH);
+        let slow = Arc::new(Slow::default());
+        let metrics = Metrics::new(WatchHealth::default(), "test").unwrap();
+        let prober = Prober::new(Parts {
+            probe: Arc::new(Shared(Arc::clone(&slow), clock.clone())),
+            clock,
+            random: Random::seeded(1),
+            metrics: Arc::clone(&metrics),
+            wanted,
+            answers,
+        });
+        let stop = CancellationToken::new();
+        #[expect(clippy::disallowed_methods, reason = "the test ends it")]
+        tokio::spawn(prober.run(stop.clone()));
+        Self { slow, feed, metrics, version: 0, stop }
+    }
+
+    fn want(&mut self, checks: impl IntoIterator<Item = (CheckKey, CheckTarget)>) {
+        self.version += 1;
+        let checks: BTreeMap<_, _> = checks.into_iter().collect();
+        self.feed.follow((self.version, &checks));
+    }
+
+    async fn pass(&mut self, ms: u64) -> usize {
+        let mut answers = 0;
+        for _ in 0..ms.div_ceil(50) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            answers += std::iter::from_fn(|| self.feed.try_next()).count();
+        }
+        answers
+    }
+
+    fn calls_of(&self, node: &str) -> usize {
+        self.slow.calls.lock().unwrap().iter().filter(|(_, called, _)| called == node).count()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_check_is_made_at_once_and_then_once_in_its_period() {
+    let mut run = Run::start();
+    run.want([(key(1, 1), target(1, 1_000)), (key(2, 1), target(2, 10_000))]);
+    run.pass(100).await;
+    assert_eq!((run.calls_of("n-1"), run.calls_of("n-2")), (1, 1));
+    let answers = run.pass(30_000).await;
+    assert!((29..=32).contains(&run.calls_of("n-1")), "{}", run.calls_of("n-1"));
+    assert!((3..=5).contains(&run.calls_of("n-2")), "{}", run.calls_of("n-2"));
+    assert_eq!(answers, run.calls_of("n-1") + run.calls_of("n-2") - 2);
+    // From now on it serves.
+    run.want([(key(1, 1), target(1, 1_000)), (key(2, 1), target(2, 1_000))]);
+    let before = run.calls_of("n-2");
+    run.pass(10_000).await;
+    assert!((9..=11).contains(&(run.calls_of("n-2") - before)));
+    run.want([]);
+    let before = run.calls_of("n-1");
+    run.pass(10_000).await;
+    assert_eq!(run.calls_of("n-1"), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_checks_of_one_node_follow_each_other() {
+    let mut run = Run::start();
+    run.slow.takes.lock().unwrap().insert("n-1".to_owned(), 900);
+    run.want([1, 2, 3].map(|port| (key(1, port), target(1, 1_000))));
+    run.pass(30_000).await;
+    let ports: BTreeSet<u16> = run.slow.calls.lock().unwrap().iter().map(|(_, _, port)| *port).collect();
+    assert_eq!((ports.len(), *run.slow.most.lock().unwrap()), (3, 1));
+    assert!((30..=36).contains(&run.calls_of("n-1")), "{}", run.calls_of("n-1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_is_wanted_no_more_gives_no_answer() {
+    let mut run = Run::start();
+    run.slow.takes.lock().unwrap().insert("n-1".to_owned(), 900);
+    run.want([(key(1, 1), target(1, 1_000))]);
+    run.pass(500).await;
+    run.want([]);
+    assert_eq!((run.calls_of("n-1"), run.pass(5_000).await), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_five_hundred_at_once_checks_come_later_and_a_gauge_says_so() {
+    let mut run = Run::start();
+    let nodes = 1_200_u32;
+    for n in 0..nodes {
+        run.slow.takes.lock().unwrap().insert(format!("n-{n}"), 1_000);
+    }
+    run.want((0..nodes).map(|n| (key(n, 1), target(n, 1_000))));
+    run.pass(5_000).await;
+    assert_eq!(*run.slow.most.lock().unwrap(), MAX_UNDERWAY);
+    let stretched = |run: &Run| {
+        let text = String::from_utf8(run.metrics.encode().unwrap()).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("flipop_node_checks_stretched "));
+        line.unwrap().parse::<f64>().unwrap()
+    };
+    assert!(stretched(&run) > 0.0);
+    run.slow.takes.lock().unwrap().clear();
+    run.pass(10_000).await;
+    assert!(stretched(&run).abs() < f64::EPSILON);
+    assert!((0..nodes).all(|n| run.calls_of(&format!("n-{n}")) >= 5));
+}

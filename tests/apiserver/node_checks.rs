@@ -1,0 +1,240 @@
+//! `spec.nodeCheck` with real sockets: nodes are network namespaces behind veth pairs, and a machine dies when its link goes
+//! down.
+#![expect(clippy::unwrap_used, reason = "a test may stop at once")]
+#![expect(clippy::print_stdout, reason = "the measured time is worth knowing")]
+#![expect(clippy::disallowed_methods, reason = "real time and tasks: what is waited for are other processes")]
+
+use crate::suite::{Case, cases};
+use crate::world::{SOON, World, ip, plain_spec, same};
+use flipop::clock::Clock;
+use flipop_envtest::operator::Operator;
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+pub(crate) fn cases() -> Vec<Case> {
+    cases![InstalledWithNamespaces:
+        a_machine_whose_link_goes_down_loses_its_address_within_sixteen_seconds,
+        a_node_that_refuses_and_one_whose_kubelet_is_silent_keep_their_addresses,
+    ]
+}
+
+/// What the tests need.
+pub(crate) const NEEDS: &str = "needs root, network namespaces and ip (iproute2)";
+
+/// A death is noticed by then, in a cluster of three nodes on a busy machine.
+const NOTICED: Duration = Duration::from_secs(16);
+
+/// A node that neither answers nor renews its Lease is dead long before this.
+const LONG_SILENCE: Duration = Duration::from_secs(20);
+
+/// Whether this machine has what the tests need.
+pub(crate) fn namespaces_work() -> bool {
+    // Tests that run at once would make the same namespace.
+    static WORK: LazyLock<bool> = LazyLock::new(|| {
+        let name = format!("fc{}-probe", std::process::id());
+        quiet(&["netns", "add", &name]) && quiet(&["netns", "del", &name])
+    });
+    *WORK
+}
+
+fn quiet(arguments: &[&str]) -> bool {
+    let mut ip = Command::new("ip");
+    ip.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    ip.status().is_ok_and(|status| status.success())
+}
+
+/// Machines: a namespace each, with one link to this one. Dropping them removes them.
+struct Machines {
+    count: u8,
+    /// The third part of their addresses, one for each process.
+    net: u8,
+    /// One for each test of the process.
+    test: u8,
+}
+
+/// How many tests have made machines.
+static TESTS: AtomicU8 = AtomicU8::new(0);
+
+impl Machines {
+    fn new(count: u8) -> Self {
+        let net = u8::try_from(std::process::id() % 200).unwrap() + 20;
+        let machines = Self { count, net, test: TESTS.fetch_add(1, Ordering::Relaxed) };
+        for n in 1..=count {
+            let (name, link) = (machines.name(n), machines.link(n));
+            assert!(quiet(&["netns", "add", &name]), "{name}");
+            let veth = ["link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &name];
+            assert!(quiet(&veth), "{link}");
+            let (here, there) =
+                (format!("{}/30", machines.address(n, 1)), format!("{}/30", machines.address(n, 2)));
+            assert!(quiet(&["addr", "add", &here, "dev", &link]) && quiet(&["link", "set", &link, "up"]));
+            assert!(quiet(&["-n", &name, "addr", "add", &there, "dev", "eth0"]));
+            assert!(quiet(&["-n", &name, "link", "set", "eth0", "up"]));
+        }
+        machines
+    }
+
+    fn name(&self, n: u8) -> String {
+        format!("fc{}-{}-{}", self.net, self.test, n)
+    }
+
+    fn link(&self, n: u8) -> String {
+        format!("fc{}l{}-{}", self.net, self.test, n)
+    }
+
+    fn address(&self, n: u8, last: u8) -> String {
+        format!("10.97.{}.{}", self.net, 16 * self.test + 4 * n + last)
+    }
+
+    /// Its link goes down: nothing is answered any more.
+    fn die(&self, n: u8) {
+        assert!(quiet(&["-n", &self.name(n), "link", "set", "eth0", "down"]));
+    }
+}
+
+impl Drop for Machines {
+    fn drop(&mut self) {
+        for n in 1..=self.count {
+            quiet(&["netns", "del", &self.name(n)]);
+            quiet(&["link", "del", &self.link(n)]);
+        }
+    }
+}
+
+/// Kubelets that renew the Leases of these nodes; those of silent ones stay as they are.
+struct Kubelets {
+    silent: Arc<Mutex<BTreeSet<String>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Kubelets {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn now() -> String {
+    Clock::system().timestamp().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+impl Kubelets {
+    async fn start(world: &World, nodes: &[&str]) -> Outcome<Self> {
+        let api: Api<Lease> = Api::namespaced(world.server.client().await?, "kube-node-lease");
+        for node in nodes {
+            let lease = json!({
+                "metadata": { "name": node },
+                "spec": { "holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": now() },
+            });
+            api.create(&PostParams::default(), &serde_json::from_value(lease)?).await?;
+        }
+        let silent = Arc::new(Mutex::new(BTreeSet::new()));
+        let (seen, nodes) = (Arc::clone(&silent), nodes.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let task = tokio::spawn(async move {
+            for turn in 0_usize.. {
+                tokio::time::sleep(Duration::from_secs(10) / u32::try_from(nodes.len()).unwrap()).await;
+                let node = &nodes[turn % nodes.len()];
+                if !seen.lock().unwrap().contains(node) {
+                    let patch = Patch::Merge(json!({ "spec": { "renewTime": now() } }));
+                    api.patch(node, &PatchParams::default(), &patch).await.unwrap();
+                }
+            }
+        });
+        Ok(Self { silent, task })
+    }
+
+    fn silence(&self, node: &str) {
+        self.silent.lock().unwrap().insert(node.to_owned());
+    }
+}
+
+/// What the operator tells of itself.
+async fn debug(operator: &Operator) -> Outcome<Value> {
+    let (_, text) = operator.get("/debug").await?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+const NODES: [&str; 3] = ["alpha", "beta", "gamma"];
+
+/// A pool with an address on `alpha` and one on `beta`, with a third node, all of them checked.
+async fn checked(world: &World) -> Outcome<(Machines, Kubelets, Operator)> {
+    world.kubectl.run(&["apply", "-f", &crate::world::path("k8s/nodecheck")]).await?;
+    let machines = Machines::new(3);
+    world.reserve(&[10, 11]);
+    let kubelets = Kubelets::start(world, &NODES).await?;
+    let launch = world.launch().await?.env("NODE_NAME", "elsewhere");
+    let operator = world.start(&launch).await?;
+    for (n, node) in (1..).zip(NODES) {
+        world.node(node).await?;
+        let addresses = json!([{ "type": "InternalIP", "address": machines.address(n, 2) }]);
+        world.nodes.patch_status(node, &json!({ "addresses": addresses })).await?;
+        if n == 1 {
+            let mut spec = plain_spec(&[10, 11]);
+            spec["nodeCheck"] = json!({});
+            world.pool("p", &spec).await?;
+            world.pool_settles("p", &[(10, "alpha")]).await?;
+        } else if n == 2 {
+            world.pool_settles("p", &[(10, "alpha"), (11, "beta")]).await?;
+        }
+    }
+    // The first answer of each machine, and what a list is followed by.
+    eventually("all machines answer", SOON, || async {
+        let checks = debug(&operator).await?["checks"].as_array().cloned().unwrap_or_default();
+        let alive = checks.iter().filter(|check| check["standing"] == "alive").count();
+        same(alive, 3).map_err(Failure::new)
+    })
+    .await?;
+    tokio::time::sleep(Duration::from_secs(13)).await;
+    Ok((machines, kubelets, operator))
+}
+
+async fn a_machine_whose_link_goes_down_loses_its_address_within_sixteen_seconds(
+    world: &mut World,
+) -> Outcome {
+    let (machines, kubelets, _operator) = checked(world).await?;
+    let since = world.cloud().next_call();
+    kubelets.silence("alpha");
+    machines.die(1);
+    let died = Instant::now();
+    let moved = || async {
+        let assigns = world.assigns(since);
+        same(assigns.len(), 1).map_err(Failure::new)
+    };
+    eventually("the address moves", NOTICED + SOON, moved).await?;
+    let took = died.elapsed();
+    println!("moved {took:?} after the death");
+    assert!(took <= NOTICED, "{took:?}");
+    let assigned: Vec<_> = world.assigns(since).into_iter().map(|(address, _)| address).collect();
+    assert_eq!(assigned, [ip(10)]);
+    Ok(())
+}
+
+async fn a_node_that_refuses_and_one_whose_kubelet_is_silent_keep_their_addresses(
+    world: &mut World,
+) -> Outcome {
+    // No machine has a listener: every check is refused.
+    let (machines, kubelets, operator) = checked(world).await?;
+    let since = world.cloud().next_call();
+    kubelets.silence("alpha");
+    machines.die(2);
+    eventually("the failures of beta are doubted", LONG_SILENCE + SOON, || async {
+        let checks = debug(&operator).await?["checks"].as_array().cloned().unwrap_or_default();
+        let beta = checks.iter().find(|check| check["node"] == "beta").cloned().unwrap_or_default();
+        let silent = Duration::from_millis(beta["lastPassedMs"].as_u64().unwrap_or_default());
+        if beta["doubted"] == true && silent > LONG_SILENCE {
+            Ok(())
+        } else {
+            Err(Failure::new(beta.to_string()))
+        }
+    })
+    .await?;
+    assert_eq!(world.assigns(since).len(), 0);
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! Addresses that a pool gives back: they leave the account once nobody uses them, and nothing else does.
+
+use crate::suite::{Case, cases};
+use crate::world::{ANNOTATION, Pool, SOON, TEAM, World, path, plain_spec, same};
+use flipop_cloud::{Op, Provider};
+use flipop_envtest::cluster::Kind;
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Longer than all steps take without records.
+const STEPS: Duration = Duration::from_secs(40);
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut cases = cases![Installed:
+        a_deleted_pool_goes_with_what_was_bought_for_it,
+        another_policy_lets_a_deleted_pool_go_within_a_second,
+        a_bought_address_that_is_released_is_deleted_and_leaves_the_spec,
+        a_process_that_dies_while_it_deletes_deletes_once_and_forgets_nothing,
+        an_address_that_another_pool_names_is_kept_and_a_condition_says_so,
+    ];
+    cases.extend(cases![InstalledForOne: definitions_are_deleted_once_the_policy_is_retain]);
+    cases.extend(cases![BareWithControllers: a_namespace_waits_for_what_its_pools_give_back]);
+    cases
+}
+
+/// A pool's finalizers.
+async fn finalizers(world: &World) -> Outcome<Value> {
+    Ok(world.cluster.get(Kind::Pool, TEAM, "p").await?["metadata"]["finalizers"].clone())
+}
+
+/// Waits until a pool is gone.
+async fn is_gone(world: &World, within: Duration) -> Outcome {
+    eventually("the pool is gone", within, || async {
+        same(world.cluster.get(Kind::Pool, TEAM, "p").await.is_err(), true).map_err(Failure::new)
+    })
+    .await
+}
+
+async fn a_deleted_pool_goes_with_what_was_bought_for_it(world: &mut World) -> Outcome {
+    let mut operator = world.operator().await?;
+    bought(world).await?;
+    assert_eq!(finalizers(world).await?, json!(["flipop.digitalocean.com/reclaim"]));
+    world.cluster.delete(Kind::Pool, TEAM, "p").await?;
+    eventually("a deletion is sent", STEPS, || async {
+        same(deletions(world) > 0, true).map_err(Failure::new)
+    })
+    .await?;
+    // Whoever takes over goes on.
+    operator.kill_9();
+    world.cluster.delete_lease().await?;
+    let _operator = world.operator().await?;
+    is_gone(world, STEPS).await?;
+    account_has(world, &[]).await?;
+    for node in ["alpha", "beta"] {
+        assert_eq!(world.nodes.annotation(node, ANNOTATION).await?, None);
+    }
+    Ok(())
+}
+
+async fn another_policy_lets_a_deleted_pool_go_within_a_second(world: &mut World) -> Outcome {
+    let operator = world.operator().await?;
+    bought(world).await?;
+    let annotation = "flipop.digitalocean.com/paused=wait";
+    world.kubectl.run(&["annotate", "fipool", "p", "-n", TEAM, annotation]).await?;
+    world.pool_shows("p", "the pause", SOON, |pool| pool.has_condition("Paused")).await?;
+    world.cluster.delete(Kind::Pool, TEAM, "p").await?;
+    world.pool_shows("p", "it waits", SOON, |pool| pool.has_condition("Reclaiming")).await?;
+    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &json!({ "reclaimPolicy": "Retain" })).await?;
+    is_gone(world, Duration::from_secs(1)).await?;
+    assert_eq!((deletions(world), world.cloud().ips().len()), (0, 2));
+    drop(operator);
+    Ok(())
+}
+
+/// As the page about the removal says: every policy becomes `Retain`, no finalizer is left, and the manifests go.
+async fn definitions_are_deleted_once_the_policy_is_retain(world: &mut World) -> Outcome {
+    let _operator = world.operator().await?;
+    bought(world).await?;
+    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &json!({ "reclaimPolicy": "Retain" })).await?;
+    eventually("no finalizer is left", SOON, || async {
+        same(finalizers(world).await?, Value::Null).map_err(Failure::new)
+    })
+    .await?;
+    world.kubectl.run(&["delete", "--timeout=30s", "-f", &path("crds")]).await?;
+    assert_eq!((deletions(world), world.cloud().ips().len()), (0, 2));
+    world.kubectl.run(&["apply", "-f", &path("crds")]).await?;
+    world.cluster.kinds_established().await
+}
+
+async fn a_namespace_waits_for_what_its_pools_give_back(world: &mut World) -> Outcome {
+    world.cluster.install(&world.kubectl, &path("k8s")).await?;
+    let controllers = world.server.controllers(&["namespace-controller"])?;
+    assert!(controllers.is_some(), "no kube-controller-manager");
+    world.node("alpha").await?;
+    let _operator = world.operator().await?;
+    world.cluster.namespace("one", None).await?;
+    world.cluster.create(Kind::Pool, "one", "p", &bought_spec(1)).await?;
+    eventually("an address was bought and serves", Duration::from_mins(1), || async {
+        let pool = world.cluster.get(Kind::Pool, "one", "p").await?;
+        let entries = pool["status"]["purchasedIPs"].as_array().map_or(0, Vec::len);
+        same((entries, world.nodes.annotation("alpha", ANNOTATION).await?.is_some()), (1, true))
+            .map_err(Failure::new)
+    })
+    .await?;
+    world.kubectl.run(&["delete", "namespace", "--timeout=50s", "one"]).await?;
+    account_has(world, &[]).await?;
+    assert_eq!(world.nodes.annotation("alpha", ANNOTATION).await?, None);
+    Ok(())
+}
+
+/// A pool that gives back what it buys.
+fn bought_spec(desired: u8) -> Value {
+    let mut spec = plain_spec(&[]);
+    spec["desiredIPs"] = json!(desired);
+    spec["reclaimPolicy"] = json!("Delete");
+    spec
+}
+
+/// Two nodes, and a pool with two bought addresses on them. Returns the addresses in order of purchase.
+async fn bought(world: &World) -> Outcome<Vec<String>> {
+    for node in ["alpha", "beta"] {
+        world.node(node).await?;
+    }
+    world.pool("p", &bought_spec(2)).await?;
+    let complete = |pool: &Pool| {
+        same(pool.active().len(), 2)?;
+        same(pool.spec_ips().len(), 2)?;
+        same(purchased(pool).len(), 2)?;
+        Ok(purchased(pool))
+    };
+    world.pool_shows("p", "two addresses were bought", Duration::from_mins(1), complete).await
+}
+
+fn purchased(pool: &Pool) -> Vec<String> {
+    let entries = pool.status()["purchasedIPs"].as_array().cloned().unwrap_or_default();
+    entries.iter().filter_map(|entry| entry["ip"].as_str().map(str::to_owned)).collect()
+}
+
+/// Lets an address go; it stays in `spec.ips`.
+async fn release(world: &World, ip: &str) -> Outcome {
+    let spec = json!({ "releasedIPs": [ip], "desiredIPs": 1 });
+    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &spec).await
+}
+
+fn deletions(world: &World) -> u64 {
+    world.cloud().count(Provider::DigitalOcean, Op::DeleteReservedIp)
+}
+
+/// Waits until the account has these addresses alone.
+async fn account_has(world: &World, wanted: &[String]) -> Outcome {
+    eventually("the account has no other address", STEPS, || async {
+        let has: Vec<String> = world.cloud().ips().iter().map(|view| view.ip.to_string()).collect();
+        same(has.as_slice(), wanted).map_err(Failure::new)
+    })
+    .await
+}
+
+async fn a_bought_address_that_is_released_is_deleted_and_leaves_the_spec(world: &mut World) -> Outcome {
+    let _operator = world.operator().await?;
+    let ips = bought(world).await?;
+    release(world, &ips[0]).await?;
+    account_has(world, &ips[1..]).await?;
+    let forgotten = |pool: &Pool| {
+        same(purchased(pool), ips[1..].to_vec())?;
+        same(pool.spec_ips(), ips[1..].to_vec())?;
+        same(pool.active().len(), 1)
+    };
+    world.pool_shows("p", "nothing of it is left", SOON, forgotten).await?;
+    assert_eq!(deletions(world), 1);
+    let mut annotated = 0;
+    for node in ["alpha", "beta"] {
+        annotated += usize::from(world.nodes.annotation(node, ANNOTATION).await?.is_some());
+    }
+    assert_eq!(annotated, 1);
+    // Under Retain nothing more goes, and what was let go under it never does.
+    let retain =
+        json!({ "reclaimPolicy": "Retain", "releasedIPs": ips, "desiredIPs": null, "ips": ["192.0.2.250"] });
+    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &retain).await?;
+    world.pool_shows("p", "it is let go for good", SOON, |pool| same(purchased(pool), Vec::new())).await?;
+    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &json!({ "reclaimPolicy": "Delete" })).await?;
+    world.pool_shows("p", "the policy was seen", SOON, Pool::is_current).await?;
+    assert_eq!((deletions(world), world.cloud().ips().len()), (1, 1));
+    Ok(())
+}
+
+async fn a_process_that_dies_while_it_deletes_deletes_once_and_forgets_nothing(world: &mut World) -> Outcome {
+    let mut operator = world.operator().await?;
+    let ips = bought(world).await?;
+    release(world, &ips[0]).await?;
+    eventually("the deletion is sent", STEPS, || async { same(deletions(world), 1).map_err(Failure::new) })
+        .await?;
+    operator.kill_9();
+    world.cluster.delete_lease().await?;
+    let _operator = world.operator().await?;
+    account_has(world, &ips[1..]).await?;
+    let forgotten = |pool: &Pool| {
+        same(purchased(pool), ips[1..].to_vec())?;
+        same(pool.spec_ips(), ips[1..].to_vec())
+    };
+    world.pool_shows("p", "nothing of it is left", STEPS, forgotten).await?;
+    assert!(deletions(world) <= 2);
+    Ok(())
+}
+
+async fn an_address_that_another_pool_names_is_kept_and_a_condition_says_so(world: &mut World) -> Outcome {
+    let _operator = world.operator().await?;
+    let ips = bought(world).await?;
+    let mut other = plain_spec(&[]);
+    other["ips"] = json!([ips[0]]);
+    world.pool("other", &other).await?;
+    release(world, &ips[0]).await?;
+    let kept = |pool: &Pool| {
+        same(purchased(pool), ips[1..].to_vec())?;
+        pool.has_condition("ReclaimKept")
+    };
+    world.pool_shows("p", "it is kept", SOON, kept).await?;
+    assert_eq!((deletions(world), world.cloud().ips().len()), (0, 2));
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! What an agent costs while nothing changes.
+
+use crate::cases::{IP, told};
+use crate::world::{PATIENCE, Server, World};
+use flipop_envtest::Outcome;
+use std::fs;
+use std::time::Duration;
+
+/// Generous, because the binary of the tests is not optimised: a release takes a fraction of it.
+const REST_KIB: u64 = 64 << 10;
+const REST_CPU: Duration = Duration::from_millis(100);
+
+/// So long it is looked at.
+const REST: Duration = Duration::from_secs(20);
+
+pub(crate) async fn an_agent_at_rest_takes_little(server: &Server) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        world.start(1, &["--debug=false"])?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        world.ready(1, true).await?;
+        let agent = world.agent(1)?;
+        let before = cpu(agent.id())?;
+        tokio::time::sleep(REST).await;
+        let (used, resident) = (cpu(agent.id())?.saturating_sub(before), agent.resident_kib()?);
+        println!("an agent at rest has {resident} KiB, and used {used:?} of CPU in {REST:?}");
+        assert!(resident < REST_KIB && used < REST_CPU, "{resident} KiB, {used:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// What a process has used so far, in steps of 10 ms.
+fn cpu(process: u32) -> Outcome<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks: u64 = [fields[11], fields[12]].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+    Ok(Duration::from_millis(ticks * 10))
+}
