@@ -78,12 +78,13 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
     let failure = match outcome {
         Outcome::Addresses(OfAddresses::Changed { result, .. }) => result.as_ref().err(),
         Outcome::Addresses(OfAddresses::Created { result, .. }) => result.as_ref().err(),
-        Outcome::Addresses(OfAddresses::Deleted { result, .. }) => result.as_ref().err(),
+        Outcome::Addresses(OfAddresses::Deleted { result, .. }) | Outcome::Firewalls(OfFirewalls::Changed { result, .. }) => {
+            result.as_ref().err()
+        }
         Outcome::Records(OfRecords::RecordsApplied { result, .. }) => {
             result.as_ref().err().map(|unfinished| &unfinished.cause)
         }
         Outcome::Firewalls(OfFirewalls::Created { result, .. }) => result.as_ref().err(),
-        Outcome::Firewalls(OfFirewalls::Changed { result, .. }) => result.as_ref().err(),
         // Its writer knows more than its outcome says.
         Outcome::Annotated { .. }
         | Outcome::Labelled { .. }

@@ -15,7 +15,7 @@ use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed};
 use flipop_core::model::ids::{ActionId, Address, ObjectRef, Uid};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
-use flipop_core::model::node_labels::SeenLabel;
+use flipop_core::model::node_labels::{LabelChanges, SeenLabel};
 use flipop_core::model::provider::Providers;
 use flipop_core::records::action as records;
 use std::collections::{BTreeMap, BTreeSet};
@@ -235,16 +235,7 @@ impl Rehearsal<'_> {
                 self.answer(Answer::RecordSetStatusWritten { record_set: record_set.uid, result: Ok(kept) });
             }
             Action::WriteIps { pool, add, remove } => self.write_ips(pool, add, remove),
-            Action::WriteFinalizer { pool, present } => {
-                let resource_version = self.world.next_version();
-                if let Some(object) = self.world.pools.get_mut(&pool.uid) {
-                    object.guarded = present;
-                    object.resource_version = resource_version;
-                    let seen = object.clone();
-                    self.later(ANSWER_MS / 2, Input::Pools(Observed::Apply(seen)));
-                }
-                self.answer(Answer::FinalizerWritten { pool: pool.uid, present, result: Ok(()) });
-            }
+            Action::WriteFinalizer { pool, present } => self.write_finalizer(pool, present),
             Action::ListObjects { asked } => {
                 let pools = self.world.pools.values().cloned().collect();
                 let record_sets = self.world.sets.values().cloned().collect();
@@ -259,18 +250,7 @@ impl Rehearsal<'_> {
                 });
                 self.answer(Answer::Annotated { node, uid, value, result: Ok(()) });
             }
-            Action::Label { node, uid, changes } => {
-                self.changes();
-                self.mark(&node, &uid, |node| {
-                    for (key, value) in &changes {
-                        match value.clone() {
-                            Some(value) => node.labels.0.insert(*key, SeenLabel { value, ours: true }),
-                            None => node.labels.0.remove(key),
-                        };
-                    }
-                });
-                self.answer(Answer::Labelled { node, uid, changes, result: Ok(()) });
-            }
+            Action::Label { node, uid, changes } => self.label(node, uid, changes),
             Action::Firewalls(call) => self.firewalls(call).await,
             Action::SweepAnnotations => {
                 let found = self.world.annotated();
@@ -300,6 +280,30 @@ impl Rehearsal<'_> {
             self.changes();
         }
         self.answer(answer);
+    }
+
+    fn label(&mut self, node: String, uid: Uid, changes: LabelChanges) {
+        self.changes();
+        self.mark(&node, &uid, |node| {
+            for (key, value) in &changes {
+                match value.clone() {
+                    Some(value) => node.labels.0.insert(*key, SeenLabel { value, ours: true }),
+                    None => node.labels.0.remove(key),
+                };
+            }
+        });
+        self.answer(Answer::Labelled { node, uid, changes, result: Ok(()) });
+    }
+
+    fn write_finalizer(&mut self, pool: ObjectRef, present: bool) {
+        let resource_version = self.world.next_version();
+        if let Some(object) = self.world.pools.get_mut(&pool.uid) {
+            object.guarded = present;
+            object.resource_version = resource_version;
+            let seen = object.clone();
+            self.later(ANSWER_MS / 2, Input::Pools(Observed::Apply(seen)));
+        }
+        self.answer(Answer::FinalizerWritten { pool: pool.uid, present, result: Ok(()) });
     }
 
     fn write_ips(&mut self, pool: ObjectRef, add: Vec<Address>, remove: BTreeSet<Address>) {

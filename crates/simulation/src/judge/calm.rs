@@ -103,7 +103,12 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::AddIp { .. }
         | Act::RevertIps { .. }
         | Act::Release { .. }
-        | Act::WipeStatus { .. } => Some((account, BY_HAND_MS)),
+        | Act::WipeStatus { .. }
+        // So is what people take from firewalls, which may close what an assignment waits for.
+        | Act::DropFirewall { .. }
+        | Act::SetTag { .. }
+        | Act::EditFirewalls { .. }
+        | Act::DropFirewallsOf { .. } => Some((account, BY_HAND_MS)),
         Act::PowerOff { .. } => Some((account, AFTERMATH_MS)),
         Act::NarrowToken { for_ms, .. } => Some((account, for_ms + AFTERMATH_MS)),
         Act::RevokeToken { provider, for_ms } => Some((Some(*provider), for_ms + AFTERMATH_MS)),
@@ -121,11 +126,6 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::Cut { for_ms, .. }
         | Act::Lag { for_ms, .. } => Some((None, for_ms + AFTERMATH_MS)),
         Act::CutWatches { .. } | Act::Compact => Some((None, AFTERMATH_MS)),
-        // What people take from firewalls is seen at the next look, and may close what an assignment waits for.
-        Act::DropFirewall { .. }
-        | Act::SetTag { .. }
-        | Act::EditFirewalls { .. }
-        | Act::DropFirewallsOf { .. } => Some((account, BY_HAND_MS)),
         Act::AddFirewall { .. }
         | Act::FirewallTime { .. }
         | Act::AddNode { .. }

@@ -385,27 +385,8 @@ impl Judge {
             self.look_at_failures(now_ms, ours);
             let name = &change.key.name;
             self.requests.note(self.truth.pools.get(name).filter(|_| !ours), now_ms);
-            let object = match kind {
-                "floatingippools" => self.truth.pools.get(name),
-                "nodednsrecordsets" => self.truth.record_sets.get(name),
-                _ => None,
-            };
-            if let Some(object) = object.filter(|_| ours) {
-                let is_pool = kind == "floatingippools";
-                self.tellings.status(object, is_pool, now_ms);
-                let mut wrong = if is_pool {
-                    statuses::of_pool(&self.truth, object, before.as_ref(), &self.cloud)
-                } else {
-                    statuses::of_record_set(object)
-                };
-                wrong.extend(self.graces.wrongly_suspected(object, &self.blindness, now_ms));
-                for text in wrong {
-                    self.violations.push(Violation {
-                        at_ms: now_ms,
-                        rule: "I9",
-                        text: format!("{name}: {text}"),
-                    });
-                }
+            if ours {
+                self.check_status(now_ms, change, before.as_ref());
             }
         }
     }

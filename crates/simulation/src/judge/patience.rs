@@ -98,12 +98,8 @@ const FORGET_RECORDS_MS: u64 = 3_600_000 + 120_000;
 
 /// The same for a plan.
 fn forget_ms(plan: &Plan) -> u64 {
-    let gives_back = plan.steps.iter().any(|step| match &step.act {
-        Act::Create { spec, .. } | Act::Edit { spec, .. } => {
-            spec.get("reclaimPolicy").and_then(Value::as_str) == Some("Delete")
-        }
-        _ => false,
-    });
+    let gives_back =
+        specs(plan).any(|spec| spec.get("reclaimPolicy").and_then(Value::as_str) == Some("Delete"));
     if gives_back { FORGET_RECORDS_MS } else { 0 }
 }
 

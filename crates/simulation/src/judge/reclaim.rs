@@ -40,15 +40,15 @@ impl Judge {
         let busy = |wanted: fn(&Kind) -> bool| {
             self.open.values().any(|open| open.process == process && wanted(&open.facts.kind))
         };
-        let wrong = match facts.kind {
-            Kind::CreateIp if busy(|kind| matches!(kind, Kind::DeleteIp { .. })) => {
-                Some("while a deletion is under way".to_owned())
-            }
-            Kind::DeleteIp { .. } if busy(|kind| *kind == Kind::CreateIp) => {
-                Some("while a purchase is under way".to_owned())
-            }
-            Kind::DeleteIp { ip } => self.keeps_address(now_ms, ip),
-            _ => None,
+        let wrong = if facts.kind == Kind::CreateIp {
+            busy(|kind| matches!(kind, Kind::DeleteIp { .. }))
+                .then(|| "while a deletion is under way".to_owned())
+        } else if let Kind::DeleteIp { ip } = facts.kind {
+            let purchase =
+                busy(|kind| *kind == Kind::CreateIp).then(|| "while a purchase is under way".to_owned());
+            purchase.or_else(|| self.keeps_address(now_ms, ip))
+        } else {
+            return;
         };
         if let Some(wrong) = wrong {
             self.blame(now_ms, "I18", format!("{process} starts {:?} {wrong}", facts.what));

@@ -3,6 +3,8 @@
 
 use super::truth::{Pool, Truth};
 use super::validity::{self, Reach, text};
+use super::{Judge, Violation};
+use flipop_apiserver::Change;
 use flipop_cloud::{Cloud, IpView};
 use flipop_core::model::catalog;
 use serde_json::Value;
@@ -41,7 +43,7 @@ fn documented(kind: &str, object: &Pool, wrong: &mut Vec<String>) {
 }
 
 /// What is wrong with a pool's status that was just written.
-pub(super) fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: &Cloud) -> Vec<String> {
+fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: &Cloud) -> Vec<String> {
     let mut wrong = Vec::new();
     documented("FloatingIPPool", pool, &mut wrong);
     if pool.observed() > pool.generation {
@@ -90,7 +92,7 @@ pub(super) fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: 
 }
 
 /// What is wrong with a record set's status that was just written.
-pub(super) fn of_record_set(set: &Pool) -> Vec<String> {
+fn of_record_set(set: &Pool) -> Vec<String> {
     let mut wrong = Vec::new();
     documented("NodeDNSRecordSet", set, &mut wrong);
     if is_about_its_spec(set) {
@@ -98,4 +100,25 @@ pub(super) fn of_record_set(set: &Pool) -> Vec<String> {
         spec_valid(set, if good { ("True", "Valid") } else { ("False", "RecordSetIgnored") }, &mut wrong);
     }
     wrong
+}
+
+impl Judge {
+    /// The operator wrote an object.
+    pub(super) fn check_status(&mut self, now_ms: u64, change: &Change, before: Option<&Pool>) {
+        let name = &change.key.name;
+        let is_pool = change.storage.plural == "floatingippools";
+        let object = match change.storage.plural.as_str() {
+            "floatingippools" => self.truth.pools.get(name),
+            "nodednsrecordsets" => self.truth.record_sets.get(name),
+            _ => None,
+        };
+        let Some(object) = object else { return };
+        self.tellings.status(object, is_pool, now_ms);
+        let mut wrong =
+            if is_pool { of_pool(&self.truth, object, before, &self.cloud) } else { of_record_set(object) };
+        wrong.extend(self.graces.wrongly_suspected(object, &self.blindness, now_ms));
+        for text in wrong {
+            self.violations.push(Violation { at_ms: now_ms, rule: "I9", text: format!("{name}: {text}") });
+        }
+    }
 }

@@ -45,10 +45,10 @@ impl Story {
 fn ports<'a>(rules: impl Iterator<Item = &'a String>) -> String {
     let mut ports: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for rule in rules {
-        let mut parts = rule.splitn(3, '/');
-        let (protocol, port) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let mut fields = rule.splitn(3, '/');
+        let (protocol, port) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
         let name = if port == "0" { protocol.to_owned() } else { format!("{protocol} {port}") };
-        ports.entry(name).or_default().push(parts.next().unwrap_or_default());
+        ports.entry(name).or_default().push(fields.next().unwrap_or_default());
     }
     let told = ports.into_iter().map(|(port, sources)| format!("{port} for {}", sources.join(" and ")));
     told.collect::<Vec<_>>().join(", ")
