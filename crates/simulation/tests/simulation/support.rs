@@ -53,13 +53,14 @@ pub(crate) struct Failure {
 pub(crate) fn judge(played: usize, failures: &[Failure], fails: impl Fn(&Failure, &Plan) -> bool) {
     std::io::stderr().write_all(format!("{played} plans\n").as_bytes()).unwrap();
     let mut text = String::new();
-    for (number, failure) in failures.iter().enumerate() {
-        let Failure { plan, problems } = failure;
+    for Failure { plan, problems } in failures {
         writeln!(text, "{}:\n  {}", plan.name, problems.join("\n  ")).unwrap();
-        if number < MADE_SMALL {
-            let small = shrink(plan, |plan| fails(failure, plan));
-            writeln!(text, "  cargo sandbox replay {}", keep(&small).display()).unwrap();
-        }
+    }
+    // At once, because it takes minutes to make a plan small.
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
+    for failure in failures.iter().take(MADE_SMALL) {
+        let small = shrink(&failure.plan, |plan| fails(failure, plan));
+        writeln!(text, "{}:\n  cargo sandbox replay {}", failure.plan.name, keep(&small).display()).unwrap();
     }
     assert!(failures.is_empty(), "{} of {played} plans failed:\n{text}", failures.len());
 }
