@@ -167,9 +167,10 @@ fn is_of_one(query: &str) -> bool {
     parameters(query).iter().any(|(name, value)| name == "fieldSelector" && of_one(value))
 }
 
-/// Distinguishes lists and watches of one kind by path and selectors.
+/// Distinguishes lists and watches of one kind by path, selectors and the size of a page: nodes are counted by a list of
+/// one.
 fn scope(path: &str, query: &str) -> String {
-    let selects = |name: &String| name == "labelSelector" || name == "fieldSelector";
+    let selects = |name: &String| ["labelSelector", "fieldSelector", "limit"].contains(&name.as_str());
     let selectors = parameters(query).into_iter().filter(|(name, _)| selects(name)).map(|(_, value)| value);
     std::iter::once(path.to_owned()).chain(selectors).collect::<Vec<_>>().join(" ")
 }
@@ -256,7 +257,7 @@ mod tests {
         let page = kube(&Method::GET, "/api/v1/nodes", "limit=2&labelSelector=role%3Dedge&continue=x", "");
         let selector = "role=edge".to_owned();
         let resource = "nodes".to_owned();
-        assert_eq!(page.scope, "/api/v1/nodes role=edge");
+        assert_eq!(page.scope, "/api/v1/nodes 2 role=edge");
         assert_eq!(page.kind, Kind::List { resource, limit: 2, goes_on: true, selector });
         let one = kube(&Method::GET, "/api/v1/nodes", "&fieldSelector=metadata.name%3Dnode-1", "");
         assert_eq!((one.what.as_str(), one.kind), ("LIST nodes", Kind::Read), "it shows one node");

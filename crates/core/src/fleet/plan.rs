@@ -323,12 +323,12 @@ impl Fleet {
         store.and_then(|store| store.get(node)).is_some_and(|node| node.uid == *uid)
     }
 
-    /// The addresses that labels name, with the nodes on which these stand. A move waits for none of a node that is gone,
-    /// fails or is being deleted.
+    /// The addresses that labels name, with the nodes on which these stand. A move waits for none of a node that fails or
+    /// is being deleted. A node that no watch shows may only have left a filter; if it is gone, the answer says so at once.
     fn labelled(&self) -> BTreeMap<Address, Uid> {
         let well = |(_, uid, name): &(Address, &Uid, &str)| {
             let node = self.nodes.values().find_map(|store| store.get(name).filter(|node| node.uid == **uid));
-            node.is_some_and(|node| node.ready.is_ready() && !node.deleting)
+            node.is_none_or(|node| node.ready.is_ready() && !node.deleting)
         };
         self.labels.named().filter(well).map(|(ip, uid, _)| (ip, uid.clone())).collect()
     }

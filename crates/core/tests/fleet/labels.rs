@@ -185,10 +185,21 @@ fn a_move_waits_for_the_labels_to_go_and_no_longer_than_half_a_second() {
 }
 
 #[test]
-fn a_move_waits_for_no_node_that_is_gone_fails_or_is_being_deleted() {
-    let fail: [fn(&mut World); 3] = [
+fn a_move_waits_for_the_labels_of_a_node_that_the_watch_shows_no_more() {
+    // It may only have lost the label that the pool selects by.
+    for (delay_ms, least, most) in [(50, 40, 70), (5_000, 490, 510)] {
+        let mut world = labelled(1, 2, ON);
+        world.delay_labels(delay_ms);
+        world.delete_node(1);
+        let waited = begins_after(&mut world);
+        assert!((least..=most).contains(&waited), "answered after {delay_ms} ms, begun after {waited} ms");
+    }
+}
+
+#[test]
+fn a_move_waits_for_no_node_that_fails_or_is_being_deleted() {
+    let fail: [fn(&mut World); 2] = [
         |world| world.set_node(1, false),
-        |world| world.delete_node(1),
         |world| {
             let node = world.nodes.get_mut("node-1").unwrap();
             node.deleting = true;

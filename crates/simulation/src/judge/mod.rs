@@ -444,7 +444,7 @@ impl Judge {
                 self.note_place(now_ms, *ip, *from, Some(*droplet));
             }
             ChangeKind::Unassigned { ip, from } => self.note_place(now_ms, *ip, Some(*from), None),
-            ChangeKind::DropletDestroyed(_) => {}
+            ChangeKind::DropletDestroyed(_) => self.firewalls_by_hand(now_ms),
             ChangeKind::Firewall(id) => return self.firewall_changed(now_ms, id, by_operator),
             ChangeKind::IpReserved(_)
             | ChangeKind::AssignStarted { .. }

@@ -54,21 +54,21 @@ impl Judge {
         named.map(move |(_, pool)| self.truth.candidates(pool).any(|node| node.droplet == Some(droplet)))
     }
 
-    /// An address is taken off a droplet only to make room: it is not used any more, and its droplet is a candidate for
-    /// another.
+    /// An address is taken off a droplet only before it is given back, or to make room: it is not used any more, and its
+    /// droplet is a candidate for another.
     fn check_unassignment(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr) {
         let from_ms = self.blindness.since(now_ms);
         let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);
         let pools = || self.truth.pools.values().chain(former.clone());
+        if pools().any(|pool| pool.gives_back(ip)) {
+            return;
+        }
         if !pools().any(|pool| pool.held(ip) && !pool.used().contains(&ip)) {
             self.blame(
                 now_ms,
                 "I1",
                 format!("{process} unassigns {ip}, which no pool held and uses no more"),
             );
-            return;
-        }
-        if pools().any(|pool| pool.gives_back(ip)) {
             return;
         }
         let Some(droplet) = self.cloud.ip(ip).and_then(|view| view.droplet) else { return };

@@ -362,8 +362,10 @@ fn a_process_dies_at_a_renewal_of_the_lease_and_at_an_event() {
 
 #[test]
 fn what_people_do_to_firewalls_is_seen_and_put_right_and_isolates_nobody() {
+    // Two ports: the API lets nobody take the last rule of a firewall.
     let opens = json!({ "firewall": {
-        "ports": [{ "protocol": "tcp", "port": "443" }], "sources": ["0.0.0.0/0"],
+        "ports": [{ "protocol": "tcp", "port": "443" }, { "protocol": "tcp", "port": "80" }],
+        "sources": ["0.0.0.0/0"],
     } });
     let (name, pool) = ("base".to_owned(), "pool".to_owned());
     let base = || Act::AddFirewall { name: name.clone(), nodes: Vec::new(), tagged: true };
