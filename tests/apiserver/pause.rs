@@ -114,7 +114,7 @@ async fn the_records_of_a_paused_set_stay_until_it_resumes(world: &mut World) ->
     let of = |lasts: &[u8]| lasts.iter().map(|last| external(*last).to_string()).collect::<Vec<_>>();
     world.name_has(&name, &of(&[1, 2, 3])).await?;
     annotate(world, "nodedns/s", Some("")).await?;
-    let paused = |set: &crate::dns::RecordSet| set.has("Paused", "True", "Annotation", &["no reason"]);
+    let paused = |set: &crate::dns::RecordSet| set.has("Paused", "True", "Annotation", &["without a reason"]);
     world.set_shows("s", "it is paused", SOON, paused).await?;
     let writes = world.dns_writes(0).len();
     world.nodes.set_ready("alpha", false).await?;

@@ -254,7 +254,8 @@ impl From<&ManagedFields> for RawManagedFields {
 
 impl From<Pair> for RawCondition {
     fn from(Pair { kind, value, heartbeat, since }: Pair) -> Self {
-        let second = |time: Option<Instant>| time.map(|time| time.seconds);
+        // A time that was never set is an empty message here, and null in JSON.
+        let second = |time: Option<Instant>| time.map(|time| time.seconds).filter(|second| *second != 0);
         Self {
             kind: text(&kind),
             status: text(&value),
