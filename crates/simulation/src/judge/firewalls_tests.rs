@@ -1,7 +1,8 @@
 //! Tests of what the judge says of firewalls.
 
-use super::tests::{A, Court, IP, POOL};
+use super::tests::{A, Court, IP, POOL, cloud};
 use super::{firewalls, pauses};
+use crate::facts::Kind;
 use crate::furnish;
 use crate::scene::{REGION, firewall_prefix};
 use serde_json::{Value, json};
@@ -184,11 +185,12 @@ async fn the_firewall_of_a_paused_pool_changes_only_to_isolate_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn an_assignment_waits_ten_seconds_for_the_ports_of_a_new_node_while_firewalls_are_ready() {
+    // By then all that disturbs the plan of the court is long over.
     for (at_ms, ready, open, rules) in [
-        (35_000, "True", false, vec!["I19"]),
-        (40_000, "True", false, vec![]),
-        (35_000, "False", false, vec![]),
-        (35_000, "True", true, vec![]),
+        (935_000, "True", false, vec!["I19"]),
+        (940_000, "True", false, vec![]),
+        (935_000, "False", false, vec![]),
+        (935_000, "True", true, vec![]),
     ] {
         let mut walled = Walled::new();
         let court = &mut walled.court;
@@ -196,18 +198,21 @@ async fn an_assignment_waits_ten_seconds_for_the_ports_of_a_new_node_while_firew
         let droplet = court.cloud.add_droplet("node-3", REGION);
         court.droplets.push(droplet);
         court.cloud.set_firewall_droplets(&walled.base, &court.droplets);
+        court.hear(910_000, false);
+        court.judge.firewalls_by_hand(910_000);
         furnish::add_node(&court.api, "node-3", droplet, [("role".to_owned(), "edge".to_owned())].into(), 3)
             .unwrap();
         let told = json!([{ "type": "FirewallReady", "status": ready, "reason": "Applying" }]);
         court.patch(POOL, "pool", "status", json!({ "status": { "conditions": told } }), "flipop");
-        court.hear(30_000, false);
-        court.judge.firewalls_by_hand(30_000);
+        court.hear(930_000, false);
         if open {
             let droplets = court.droplets.clone();
             court.cloud.set_firewall_droplets(&walled.ours, &droplets);
         }
-        court.hear(30_100, true);
+        court.hear(930_100, true);
         court.lead(at_ms - 1_000, A, &[]);
+        let droplets = cloud("ListDroplets", Kind::Read);
+        court.call((at_ms - 1_000, at_ms - 1_000), A, &droplets, Some(200));
         court.rules();
         court.send(at_ms, A, &court.assign(2));
         assert_eq!(court.rules(), rules, "{at_ms} {ready} {open}");
