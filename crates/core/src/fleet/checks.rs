@@ -1,7 +1,8 @@
-//! Checks of nodes for both kinds of objects: which nodes are checked and how often, and what a verdict is for whom.
+//! Checks of nodes, for pools and record sets: which nodes FLIPOP checks, how often, and which objects a verdict
+//! concerns.
 //!
-//! Invariants: what is checked follows from the objects alone; the node of this process is not checked; without the right
-//! to read Leases, or without the name of that node, nothing is checked and no verdict holds.
+//! Invariants: the objects alone determine the checks. FLIPOP does not check its own node. Without the right to
+//! read Leases, or without the name of its own node, it checks nothing and no verdict holds.
 
 use super::{Fleet, stores};
 use crate::mechanism::checked::CheckedNodes;
@@ -18,26 +19,26 @@ use crate::model::node_check::{CheckKey, CheckTarget, NodeCheck};
 use crate::model::words::enumerate;
 use std::collections::BTreeMap;
 
-/// A node that serves nothing is checked this often at the most: it costs no move.
+/// A node that serves nothing is checked at most this often: its death moves no address.
 const IDLE_PERIOD_MS: u64 = 10_000;
 
-/// What is checked, and what came of it.
+/// The checks to make, and their results.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     pub(super) evidence: Evidence,
     wanted: BTreeMap<CheckKey, CheckTarget>,
     /// Counts changes of `wanted`.
     version: u64,
-    /// The Leases may not be read.
+    /// The service account may not read Leases.
     denied: bool,
-    /// When to judge again at the latest.
+    /// The latest moment of the next judgement.
     due: Option<Moment>,
-    /// From the last answer to the verdict, of the verdicts since the last call.
+    /// Milliseconds from a node's last answer to its verdict, for each verdict since the last call.
     detections_ms: Vec<u64>,
 }
 
 impl Checks {
-    /// Leadership begins: all counts are empty.
+    /// Empties all counts when leadership begins.
     pub(super) fn restart(&mut self) {
         self.evidence.restart();
         self.wanted.clear();
@@ -56,7 +57,7 @@ impl Checks {
 }
 
 impl Fleet {
-    /// The checks to make: the same as before while the number is the same.
+    /// The checks to make. They are unchanged while the number is unchanged.
     #[must_use]
     pub const fn checks(&self) -> (u64, &BTreeMap<CheckKey, CheckTarget>) {
         (self.checks.version, &self.checks.wanted)
@@ -73,7 +74,7 @@ impl Fleet {
         of_pool || self.record_sets.values().any(|set| !set.deleting && set.spec.check.is_some())
     }
 
-    /// Why nodes cannot be checked.
+    /// Why nodes cannot be checked, if that is so.
     pub(super) fn checks_unavailable(&self) -> Option<Condition> {
         if self.settings.own_node.is_none() {
             let message = "the environment variable NODE_NAME is not set; apply k8s/deployment.yaml";
@@ -91,7 +92,7 @@ impl Fleet {
         }
     }
 
-    /// A kubelet that reports that its node is well lives, whatever the checks say.
+    /// A new heartbeat proves that its node lives, even if the checks fail.
     pub(super) fn hear_heartbeats(&mut self, key: &WatchKey, observed: &Observed<NodeFacts>, now: Moment) {
         if self.checks.wanted.is_empty() {
             return;
@@ -110,7 +111,7 @@ impl Fleet {
         }
     }
 
-    /// Judges the nodes that fail, and has objects look again at those of which something else is thought now.
+    /// Judges the failing nodes. An object matches a node again if the node's verdict for it has changed.
     pub(super) fn weigh_checks(&mut self, now: Moment) {
         let clocks = self.clocks(now);
         let available = self.checks_unavailable().is_none();
@@ -203,24 +204,25 @@ impl Fleet {
         }
     }
 
-    /// When the verdicts have to be looked at again, at the latest.
+    /// The latest moment at which to judge again.
     pub(super) const fn checks_due(&self) -> Option<Moment> {
         self.checks.due
     }
 
-    /// Every checked node, for people.
+    /// Every checked node, for the metrics.
     #[must_use]
     pub fn checked_nodes(&self, now: Moment) -> Vec<CheckedNode> {
         self.checks.evidence.nodes(now).collect()
     }
 
-    /// Milliseconds from the last answer of a node to the verdict that it is dead, of each verdict since the last call.
+    /// For each verdict since the last call: the milliseconds from the node's last answer to the verdict that it is
+    /// dead.
     pub fn take_detections_ms(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.checks.detections_ms)
     }
 }
 
-/// What the checks say of the nodes of one object.
+/// The results of the checks for the nodes of one object.
 fn thought_of<'a>(
     (evidence, own): (&Evidence, Option<&str>),
     check: NodeCheck,

@@ -1,6 +1,7 @@
-//! Bought addresses that are given back: what the rest of the state knows of them, and whose turn it is.
+//! Giving back bought addresses: gathers the facts from the rest of the state, and lets each pool take its next
+//! steps.
 //!
-//! Invariant: what is decided for one pool rests on records, annotations and objects of all.
+//! Invariant: a decision for one pool takes account of the records, annotations and objects of all pools.
 
 use super::Fleet;
 use super::action::Action;
@@ -25,7 +26,7 @@ use crate::records::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Fleet {
-    /// Other objects that name addresses of a pool, by what watches show.
+    /// Other pools that name some of these addresses, as the watches show them.
     fn named_by_others(&self, uid: &Uid, ips: &BTreeSet<Address>) -> BTreeMap<Address, String> {
         let mut named = BTreeMap::new();
         for pool in self.pools.values().filter(|pool| pool.object.uid != *uid) {
@@ -39,7 +40,7 @@ impl Fleet {
         named
     }
 
-    /// Addresses that no record shall hold any more, by pool. What another object names is not taken from it.
+    /// The addresses to take out of all records, by pool. An address that another pool names stays.
     fn withdrawn(&self) -> BTreeMap<Uid, BTreeSet<Address>> {
         let mut withdrawn = BTreeMap::new();
         for (uid, pool) in &self.pools {
@@ -54,7 +55,7 @@ impl Fleet {
         withdrawn
     }
 
-    /// Takes those addresses out of what objects publish, but for nodes whose own address one is.
+    /// Takes those addresses out of the views. A record set that publishes the nodes' own addresses keeps them.
     pub(super) fn withdraw(&self, views: &mut [View]) {
         let withdrawn: BTreeSet<Address> = self.withdrawn().into_values().flatten().collect();
         if withdrawn.is_empty() {
@@ -90,20 +91,20 @@ impl Fleet {
         leaving
     }
 
-    /// Whether a deletion in this account may take effect, or has and is not confirmed.
+    /// Whether the account has a deletion that is not confirmed yet, and has taken effect or may do so.
     pub(super) fn may_delete_in(&self, account_id: &AccountId, account: &Account, now: Moment) -> bool {
         !account.deleting.is_empty()
             || account.unowned_deletion_until(now).is_some()
             || self.pools.values().any(|pool| pool.may_delete_in(account_id))
     }
 
-    /// Whether a purchase in this account is not finished.
+    /// Whether a purchase in this account is unfinished.
     fn is_purchasing(&self, account_id: &AccountId, account: &Account) -> bool {
         let here = self.pools.values().filter(|pool| pool.creates_at() == account_id);
         account.creating.is_some() || here.map(Pool::purchase).any(|purchase| purchase > Purchase::None)
     }
 
-    /// Takes the next steps for everything that is given back.
+    /// Takes the next step for each address that is given back.
     pub(super) fn plan_reclaims(&mut self, now: Moment, out: &mut Effects<Action>) {
         self.note_names();
         let uids: Vec<Uid> = self.pools.keys().cloned().collect();
@@ -160,7 +161,7 @@ impl Fleet {
         wants
     }
 
-    /// Notes in statuses where records hold addresses that were bought.
+    /// Notes in the statuses the names at which records hold bought addresses.
     fn note_names(&mut self) {
         let bought = self.pools.values().flat_map(Pool::purchased).map(|bought| bought.ip);
         let bought: BTreeSet<Address> = bought.collect();
@@ -177,7 +178,7 @@ impl Fleet {
         Some((node.uid.clone(), node.name.clone()))
     }
 
-    /// A read of an address was answered.
+    /// Takes in the answer to a read of an address.
     pub(super) fn reclaim_read(
         &mut self,
         Epoch { account_id, .. }: &Epoch,

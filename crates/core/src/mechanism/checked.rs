@@ -1,20 +1,20 @@
-//! What the checks of `spec.nodeCheck` say of the nodes of one object.
+//! The results of `spec.nodeCheck` for the nodes of one object.
 
 use crate::model::condition::Condition;
 use crate::model::facts::NodeFacts;
 use crate::model::ids::Uid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The nodes of one object of which the checks say something.
+/// The nodes of one object about which the checks say something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckedNodes {
     /// Nodes that are dead, by name.
     pub dead: BTreeMap<String, Uid>,
-    /// Nodes that go behind those that answer.
+    /// Nodes that are chosen only after nodes that answer.
     pub behind: BTreeSet<Uid>,
     /// Nodes that have shown no sign of life yet.
     pub unproven: BTreeSet<Uid>,
-    /// Failures that are not believed.
+    /// The condition about failures that are not believed.
     pub doubted: Option<Condition>,
 }
 
@@ -25,7 +25,7 @@ impl CheckedNodes {
         self.dead.get(&node.name) == Some(&node.uid)
     }
 
-    /// The nodes that are dead in one of the two and not in the other.
+    /// The nodes that are dead in only one of the two.
     #[must_use]
     pub fn differ(&self, other: &Self) -> BTreeSet<String> {
         let only = |one: &Self, two: &Self| -> Vec<String> {

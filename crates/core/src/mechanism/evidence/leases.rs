@@ -1,7 +1,7 @@
-//! The Leases that kubelets renew: which of them missed a renewal, and whether that says anything.
+//! The Leases that kubelets renew: which of them missed a renewal, and whether that means anything.
 //!
-//! Time is that of this process alone: what a Lease says of time is compared, and never read.
-//! Invariant: nothing is concluded from a Lease that the others do not bear out, nor soon after a list.
+//! Only this process's own clock measures time. A renewal time in a Lease is compared, but never read as a time.
+//! Invariant: a missed renewal counts only if the other Leases bear it out, and not soon after a list.
 
 use crate::model::facts::Observed;
 use crate::model::moment::Moment;
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 /// in hundredths: 12 s of 40 s.
 const MISSED_PERCENT: u64 = 30;
 
-/// After a list nothing is concluded for this long: what changed before it was not seen to change.
+/// No renewal counts as missed for this long after a list, since changes before the list went unseen.
 const QUIET_MS: u64 = 12_000;
 
 #[derive(Debug, Clone)]
 struct Lease {
     renewed: String,
-    /// When it was last seen to change, or first seen.
+    /// When it was last seen to change, or was first seen.
     changed: Moment,
     missed_ms: u64,
 }
@@ -74,41 +74,41 @@ impl Leases {
         }
     }
 
-    /// Forgets everything: the watch begins anew.
+    /// Forgets everything, because the watch begins anew.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// The node has a Lease, as far as is known.
+    /// Whether the node has a Lease, as far as is known.
     pub(super) fn may_have(&self, node: &str) -> bool {
         !self.listed || self.by_node.contains_key(node)
     }
 
-    /// What its Lease said when it was last seen to change.
+    /// The renewal time in its Lease.
     pub(super) fn renewed(&self, node: &str) -> Option<&str> {
         self.by_node.get(node).map(|lease| lease.renewed.as_str())
     }
 
-    /// For how long its Lease has not been seen to change.
+    /// The time since its Lease was last seen to change.
     pub(super) fn age_ms(&self, node: &str, now: Moment) -> Option<u64> {
         self.by_node.get(node).map(|lease| now.millis_since(lease.changed))
     }
 
-    /// From when on the node has missed a renewal, unless one comes before.
+    /// When the node has missed a renewal, if none comes before.
     pub(super) fn missed_at(&self, node: &str) -> Option<Moment> {
         let lease = self.by_node.get(node).filter(|_| self.listed)?;
         Some(lease.missed_at().max(self.quiet_until))
     }
 
-    /// How many Leases there are, and how many of them have missed no renewal.
+    /// The number of all Leases, and of those that have missed no renewal.
     pub(super) fn fresh(&self, now: Moment) -> (usize, usize) {
         let fresh = self.by_node.values().filter(|lease| lease.missed_at() > now).count();
         (self.by_node.len(), fresh)
     }
 }
 
-/// Whether the other Leases bear out that one has missed a renewal: half of them at least have missed none. A stalled
-/// API server stops them all. `count` and `fresh` are of all Leases, the one that missed a renewal included.
+/// Whether the other Leases bear out that one missed a renewal: at least half of them have missed none. A stalled
+/// API server stops them all. `count` and `fresh` include the Lease that missed a renewal.
 pub(super) const fn bear_out((count, fresh): (usize, usize)) -> bool {
     let others = count.saturating_sub(1);
     others > 0 && fresh.saturating_mul(2) >= others

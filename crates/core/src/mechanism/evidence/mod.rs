@@ -1,10 +1,10 @@
-//! Two kinds of evidence of a node's death: checks that nothing answers, and a Lease that is not renewed.
+//! Two kinds of evidence that a node is dead: checks without an answer, and a Lease that is not renewed.
 //!
-//! Owns the counts of the checks and what the watch of the Leases showed; does not own which nodes are checked, nor what
-//! follows from a verdict.
+//! Owns the counts of the checks and the facts from the watch of the Leases. Does not decide which nodes are
+//! checked, or what follows from a verdict.
 //!
-//! Invariants: a node is dead only after a full threshold of failures in a row, 12 s without any answer and a missed
-//! renewal of its Lease, while the Leases of others are renewed. Failures during which the Lease is renewed are not
+//! Invariants: a node is dead only after a full threshold of failures in a row, 12 s without any answer and a
+//! missed renewal of its Lease, while other Leases are renewed. Failures during which the Lease is renewed are not
 //! believed until a check passes. A node without a Lease is not judged.
 
 mod leases;
@@ -19,7 +19,7 @@ use leases::{Leases, bear_out};
 use record::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is thought of a checked node.
+/// The judgement of a checked node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing is known of it, or it is not judged.
@@ -32,7 +32,7 @@ pub enum Standing {
     Dead,
 }
 
-/// What is known of one checked node, for people.
+/// The state of one checked node, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedNode {
     /// Which check.
@@ -41,28 +41,28 @@ pub struct CheckedNode {
     pub name: String,
     /// The checked address and port.
     pub at: String,
-    /// What is thought of it.
+    /// Its judgement.
     pub standing: Standing,
-    /// For how long no check has passed; `None` where none ever did.
+    /// The time since a check last passed. `None` if none ever did.
     pub last_pass_ms: Option<u64>,
     /// Failures in a row.
     pub failures: u32,
-    /// For how long its Lease has not been seen to change.
+    /// The time since its Lease was last seen to change.
     pub lease_ms: Option<u64>,
-    /// Its failures are not believed, since its Lease went on.
+    /// Its failures are not believed, since its Lease was renewed.
     pub disbelieved: bool,
 }
 
-/// A verdict that has fallen.
+/// A verdict that a node is dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// Which check.
     pub key: CheckKey,
     /// Name of the node.
     pub name: String,
-    /// What users read of it.
+    /// The text for users.
     pub text: String,
-    /// From the last answer to the verdict.
+    /// Milliseconds from the last answer to the verdict.
     pub took_ms: u64,
 }
 
@@ -72,15 +72,15 @@ pub struct Evidence {
     records: BTreeMap<CheckKey, Record>,
     by_name: BTreeMap<String, BTreeSet<CheckKey>>,
     leases: Leases,
-    /// Checks that have failed a full threshold.
+    /// Checks that have failed a full threshold in a row.
     failing: BTreeSet<CheckKey>,
-    /// Something has changed that more than the counts depend on.
+    /// Something other than the counts has changed.
     touched: bool,
     verdicts: Vec<Verdict>,
 }
 
 impl Evidence {
-    /// From now on exactly these nodes are checked.
+    /// Checks exactly these nodes from now on.
     pub fn follow(&mut self, targets: &BTreeMap<CheckKey, CheckTarget>, now: Moment) {
         let same = |key: &CheckKey, record: &Record| {
             targets
@@ -100,12 +100,12 @@ impl Evidence {
         self.failing.retain(|key| records.contains_key(key));
     }
 
-    /// Leadership begins: all counts begin anew.
+    /// Empties all counts when leadership begins.
     pub fn restart(&mut self) {
         *self = Self { touched: true, ..Self::default() };
     }
 
-    /// Nobody watches the Leases any more.
+    /// The watch of the Leases has ended.
     pub fn forget_leases(&mut self) {
         self.leases.forget();
     }
@@ -136,7 +136,7 @@ impl Evidence {
         }
     }
 
-    /// The kubelet of a node has said something: it renewed its Lease, or reported that the node is Ready.
+    /// The kubelet of a node has shown life: it renewed its Lease, or reported that the node is Ready.
     pub fn reported(&mut self, node: &str, now: Moment) {
         for key in self.by_name.get(node).into_iter().flatten() {
             if let Some(record) = self.records.get_mut(key) {
@@ -145,7 +145,7 @@ impl Evidence {
         }
     }
 
-    /// Judges the nodes that fail. Returns when to judge again at the latest.
+    /// Judges the failing nodes. Returns the latest moment at which to judge again.
     pub fn judge(&mut self, now: Moment) -> Option<Moment> {
         let mut later = None;
         let mut fresh = None;
@@ -181,17 +181,17 @@ impl Evidence {
         later
     }
 
-    /// The verdicts that have fallen since the last call.
+    /// The verdicts since the last call.
     pub fn take_verdicts(&mut self) -> Vec<Verdict> {
         std::mem::take(&mut self.verdicts)
     }
 
-    /// Whether anything has changed since the last call that more than the counts depend on.
+    /// Whether something other than the counts has changed since the last call.
     pub fn take_touched(&mut self) -> bool {
         std::mem::take(&mut self.touched)
     }
 
-    /// What is thought of a node.
+    /// The judgement of a node.
     #[must_use]
     pub fn standing(&self, key: &CheckKey, now: Moment) -> Standing {
         match self.records.get(key) {
@@ -202,21 +202,21 @@ impl Evidence {
         }
     }
 
-    /// Whether the node can be judged, and has shown no sign of life since it is checked.
+    /// Whether the node can be judged, and has shown no sign of life since its checks began.
     #[must_use]
     pub fn is_unproven(&self, key: &CheckKey, node: &str) -> bool {
         let seen = self.records.get(key).is_some_and(|record| record.seen_alive);
         !seen && self.leases.may_have(node)
     }
 
-    /// Whether the node's checks have failed for long while its Lease went on.
+    /// Whether the node's checks have failed for long while its Lease was renewed.
     #[must_use]
     pub fn is_doubted(&self, key: &CheckKey) -> bool {
         self.records.get(key).is_some_and(|record| record.doubted)
     }
 
-    /// Whether the Lease, as a consistent read found it, says the same as when the verdict fell. If not, the verdict is
-    /// dropped.
+    /// Whether a consistent read found the Lease and the heartbeat unchanged since the verdict. If not, drops the
+    /// verdict.
     pub fn is_borne_out(&mut self, key: &CheckKey, lease: Option<&LeaseFacts>, same_heartbeat: bool) -> bool {
         let Some(record) = self.records.get_mut(key) else { return false };
         let Some(dead) = &record.dead else { return false };
@@ -229,13 +229,13 @@ impl Evidence {
         false
     }
 
-    /// The first failure of the present ones, which the verdict rests on.
+    /// When the first of the present failures was noted. The verdict rests on these failures.
     #[must_use]
     pub fn first_failure(&self, key: &CheckKey) -> Option<Moment> {
         self.records.get(key).and_then(|record| record.first_failure)
     }
 
-    /// When the verdict fell.
+    /// When the node was found dead.
     #[must_use]
     pub fn dead_since(&self, key: &CheckKey) -> Option<Moment> {
         self.records.get(key).and_then(|record| record.dead.as_ref()).map(|dead| dead.since)

@@ -1,40 +1,40 @@
-//! What the checks of one node have shown.
+//! The results of the checks of one node.
 
 use crate::model::ids::Address;
 use crate::model::moment::Moment;
 use crate::model::node_check::NodeCheck;
 
-/// Without any answer for this long, a missed renewal counts. TCP may hold a renewal back for some seconds where packets are
-/// lost, and a few lost checks beside it are no news.
+/// A missed renewal counts after this long without any answer. Where packets are lost, TCP may delay a renewal by
+/// some seconds, and a few lost checks at the same time prove nothing.
 const SILENT_MS: u64 = 12_000;
 
-/// Checks before the present failures, by which the loss on the way is judged.
+/// The number of checks before the present failures from which packet loss is estimated.
 const REMEMBERED: u32 = 64;
 
-/// Passed checks in a row that end a verdict.
+/// This many passed checks in a row end a verdict.
 const RECOVERED: u32 = 10;
 
-/// Checks have failed for this long while the Lease went on: then the condition says so.
+/// The condition reports checks that have failed for this long while the Lease was renewed.
 const DOUBTED_MS: u64 = 30_000;
 
-/// A check that passed within this time is as good as one that passed now: two periods of a node that serves nothing, and
-/// some time to answer.
+/// A check that passed within this time is as good as one that passed now. It covers two periods of a node that
+/// serves nothing, and some time to answer.
 const RECENT_MS: u64 = 25_000;
 
-/// How many failures in a row are surely more than loss, by how many of the remembered checks failed. The chance of each
-/// row is below one in 10^8, with the loss that its row stands for.
+/// Each row: the remembered checks that failed, at most, and the failures in a row that then prove more than packet
+/// loss. At the loss that a row stands for, chance alone produces such failures with a probability below 10^-8.
 const LOSS: [(u32, u32); 4] = [(8, 0), (12, 15), (20, 21), (28, 28)];
 
-/// More than half of all checks fail.
+/// The failures in a row that prove a death when more than half of all checks fail.
 const MOST: u32 = 45;
 
-/// A verdict: when it fell, and how long after the last answer.
+/// A verdict that the node is dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dead {
     pub(super) since: Moment,
-    /// The Lease was renewed since.
+    /// The Lease was renewed after the verdict.
     renewed: bool,
-    /// What the Lease said when the verdict fell.
+    /// The renewal time in the Lease at the verdict.
     pub(super) lease: Option<String>,
 }
 
@@ -48,17 +48,18 @@ pub(super) struct Record {
     /// Passed checks in a row.
     passes: u32,
     pub(super) last_pass: Option<Moment>,
-    /// Since when it is checked.
+    /// When its checks began.
     since: Moment,
     /// When the first of the present failures was noted.
     pub(super) first_failure: Option<Moment>,
-    /// A bit for each check before the present failures; set where it failed.
+    /// A bit for each check before the present failures. A set bit is a failed check.
     history: u64,
-    /// Its Lease was renewed while a full threshold of checks failed: they do not reach a machine that lives.
+    /// The Lease was renewed while a full threshold of checks failed. So the checks do not reach a machine that
+    /// lives.
     pub(super) disbelieved: bool,
-    /// The Lease was renewed, or a check passed, since it is checked.
+    /// The Lease was renewed, or a check passed, since the checks began.
     pub(super) seen_alive: bool,
-    /// The condition tells of it.
+    /// The condition reports these failures.
     pub(super) doubted: bool,
     pub(super) dead: Option<Dead>,
 }
@@ -81,7 +82,7 @@ impl Record {
         }
     }
 
-    /// A check passed. Returns true when more than the count has changed.
+    /// A check passed. Returns whether something other than the counts has changed.
     pub(super) fn passed(&mut self, now: Moment) -> bool {
         let failed = self.failures.min(REMEMBERED);
         for _ in 0..failed {
@@ -96,7 +97,7 @@ impl Record {
         let ended = self.dead.as_ref().is_some_and(lives);
         if ended {
             self.dead = None;
-            // What failed while the machine was dead says nothing of the way.
+            // Failures of a dead machine say nothing about packet loss.
             self.history = 0;
         }
         let cleared = self.doubted && self.passes >= RECOVERED;
@@ -111,7 +112,7 @@ impl Record {
         self.first_failure.get_or_insert(now);
     }
 
-    /// The Lease was renewed. Returns true when that changes what is thought of the node.
+    /// The Lease was renewed. Returns whether that changes the judgement of the node.
     pub(super) fn renewed(&mut self, check: NodeCheck, now: Moment) -> bool {
         let first = !std::mem::replace(&mut self.seen_alive, true);
         if let Some(dead) = &mut self.dead {
@@ -135,19 +136,19 @@ impl Record {
         self.seen_alive = true;
     }
 
-    /// The last answer, or the begin of the checks.
+    /// The last answer, or the start of the checks.
     pub(super) fn silent_since(&self) -> Moment {
         self.last_pass.unwrap_or(self.since)
     }
 
-    /// How many failures in a row are surely more than loss.
+    /// The failures in a row that prove more than packet loss.
     fn enough(&self, check: NodeCheck) -> u32 {
         let lost = self.history.count_ones();
         let by_loss = LOSS.iter().find(|(most, _)| lost <= *most).map_or(MOST, |(_, enough)| *enough);
         check.threshold.max(by_loss)
     }
 
-    /// From when on its failures are enough, if no check passes before; `None` while they are not.
+    /// When its failures suffice, if no check passes before. `None` while there are too few.
     pub(super) fn enough_at(&self, check: NodeCheck) -> Option<Moment> {
         let enough = self.failures >= self.enough(check) && !self.disbelieved && self.dead.is_none();
         enough.then(|| self.silent_since().plus_millis(SILENT_MS))
@@ -158,7 +159,7 @@ impl Record {
         self.dead = Some(Dead { since: now, renewed: false, lease: lease.map(ToOwned::to_owned) });
     }
 
-    /// It goes behind nodes that answer: a check failed, or none has passed lately.
+    /// Whether other nodes are chosen first: a check failed, or none has passed lately.
     pub(super) fn is_behind(&self, now: Moment) -> bool {
         let stale = self.last_pass.is_some_and(|at| now.millis_since(at) > RECENT_MS);
         self.failures > 0 || stale

@@ -1,6 +1,6 @@
 //! The facts from outside the pool that decide whether an address may be given back.
 //!
-//! Owns their form. The fleet gathers them, and `super::steps` draws the conclusions.
+//! The fleet gathers these facts, and `super::steps` draws the conclusions.
 
 use super::super::memory::Purchased;
 use crate::model::ids::{Address, Uid};
@@ -8,59 +8,59 @@ use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
-/// What records hold an address.
+/// The records that hold an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Records {
-    /// Those at some name have still to be read, or cannot be read: the text says why.
+    /// The records at some name have still to be read. The text says why they cannot be read, if they cannot.
     Unread(Option<String>),
-    /// Some do, and are about to go.
+    /// Some records hold it, and are about to go.
     Held,
-    /// Some do that an object wants: which.
+    /// An object wants some of the records that hold it. The text says which.
     Claimed(String),
-    /// None, where it ever was.
+    /// No name that ever held it still holds it.
     None {
-        /// The longest time for which clients may remember one.
+        /// The longest time for which clients may remember such a record.
         ttl_ms: u64,
-        /// When the oldest of the last reads was begun; `None` where no record ever held it.
+        /// When the oldest of the last reads began. `None` if no record ever held it.
         read: Option<Moment>,
     },
 }
 
-/// What consistent lists of the objects of both kinds show.
+/// The content of consistent lists of pools and record sets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listed {
-    /// When they were begun.
+    /// When the lists began.
     pub begun: Moment,
-    /// When they were answered.
+    /// When the lists were answered.
     pub done: Moment,
     /// The objects that name an address.
     pub naming: BTreeMap<Address, Vec<(Uid, String)>>,
-    /// Record sets whose statuses tell of an address.
+    /// Record sets whose status names an address.
     pub publishing: BTreeMap<Address, String>,
     /// Objects that cannot be read.
     pub unread: Vec<String>,
 }
 
-/// What has to be known of the rest of the world.
+/// Facts from the rest of the state that decide the next step.
 pub struct Around<'a> {
     /// Now.
     pub now: Moment,
-    /// Mutating calls may start.
+    /// Whether mutating calls may start.
     pub permit: bool,
-    /// Other objects that name addresses, by what watches show.
+    /// Other objects that name addresses, as the watches show them.
     pub named_by: &'a BTreeMap<Address, String>,
-    /// Which records hold an address.
+    /// Finds the records that hold an address.
     pub records: &'a dyn Fn(&Purchased) -> Records,
-    /// Whether an annotation names an address; `None` while that is not known.
+    /// Whether an annotation names an address. `None` while that is unknown.
     pub annotated: &'a dyn Fn(Address) -> Option<bool>,
-    /// Why annotations cannot be written, if they cannot.
+    /// Why annotations cannot be written, if that is so.
     pub unwritable: Option<&'a str>,
     /// The node of this cluster on a machine.
     pub node_on: &'a dyn Fn(&MachineId) -> Option<(Uid, String)>,
-    /// What the last consistent lists show.
+    /// The last consistent lists.
     pub listed: Option<&'a Listed>,
-    /// Why objects cannot be listed, if they cannot.
+    /// Why objects cannot be listed, if that is so.
     pub unlistable: Option<&'a str>,
-    /// A purchase in the account is not finished.
+    /// Whether a purchase in the account is unfinished.
     pub purchasing: bool,
 }

@@ -1,7 +1,7 @@
-//! The finalizer of a pool that gives back what it bought, and the pool that is being deleted.
+//! The finalizer of a pool that gives back its bought addresses, and the deletion of such a pool.
 //!
-//! Invariants: the finalizer stands exactly while the policy asks for it and something is to be given back; an object that
-//! is being deleted gets none.
+//! Invariants: the object has the finalizer exactly while its policy is `Delete` and something has to be given back
+//! or removed. An object that is being deleted gets no finalizer.
 
 use super::super::Pool;
 use super::super::memory::Intent;
@@ -21,17 +21,17 @@ pub(super) struct Guard {
     pub(super) denied: Option<String>,
 }
 
-/// The conditions that speak of what is given back.
+/// The conditions about reclaiming.
 const OURS: [ConditionType; 3] =
     [ConditionType::Reclaiming, ConditionType::ReclaimBlocked, ConditionType::ReclaimKept];
 
 impl Pool {
-    /// Whether the spec asks for deletions, be it that the rest of it can be followed or not.
+    /// Whether the spec asks for deletions, even if the rest of the spec is invalid.
     fn asks_for_deletions(&self) -> bool {
         self.spec.reclaim == ReclaimPolicy::Delete && !self.has_outdated_crds()
     }
 
-    /// Whether the deletion of the object has to wait. `firewalls`: firewalls of the pool stand, or may stand.
+    /// Whether the deletion of the object has to wait. `firewalls`: firewalls of the pool exist, or may exist.
     fn is_to_wait(&self, firewalls: bool) -> bool {
         let open =
             self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).is_some_and(Intent::is_open);
@@ -39,26 +39,26 @@ impl Pool {
         self.asks_for_deletions() && (open || self.purchased().next().is_some() || firewalls)
     }
 
-    /// Whether addresses stay, so that records and firewalls stay for them.
+    /// Whether some addresses stay in the account. Records and firewalls then stay for them.
     pub(crate) fn keeps_something(&self) -> bool {
         !self.effective().is_empty() || !self.reclaim.kept.is_empty() || self.kept_before().is_some()
     }
 
-    /// Whether the firewalls of a pool that is being deleted are to go: nothing else is left to do.
+    /// Whether to remove the firewalls of a pool that is being deleted. They go after the last address.
     pub(crate) fn gives_up_firewalls(&self) -> bool {
         let over = self.purchased().next().is_none() && !self.keeps_something();
         self.is_going() && over && !self.pause.holds()
     }
 
-    /// Whether it is being deleted, and what it gives back is waited for.
+    /// Whether the pool is being deleted, and its deletion waits for FLIPOP.
     pub(crate) fn is_going(&self) -> bool {
         self.deleting && self.guarded && !self.unread && self.raw.is_ok() && self.asks_for_deletions()
     }
 
-    /// Whether the finalizer is to be set or removed, which counts as sent.
+    /// Whether to set (`true`) or remove (`false`) the finalizer. The write counts as sent.
     ///
     /// # Errors
-    /// Not yet: the moment when it may be written, or `None` while another write is under way.
+    /// Too early: the moment at which the write may start, or `None` while another write is under way.
     pub(crate) fn due_guard(&mut self, firewalls: bool, now: Moment) -> Result<Option<bool>, Option<Moment>> {
         if self.unread || self.raw.is_err() {
             return Ok(None);
@@ -99,12 +99,12 @@ impl Pool {
         }
     }
 
-    /// Whether a purchase may be sent: what it brings would outlive an object that nothing keeps.
+    /// Whether a purchase may be sent. Without the finalizer, a bought address could outlive its object.
     pub(in super::super) fn may_buy_guarded(&self) -> bool {
         self.guarded || !self.asks_for_deletions()
     }
 
-    /// The status of a pool that is being deleted: as it was, with what is given back.
+    /// The status of a pool that is being deleted: the last one, with the current conditions about reclaiming.
     pub(crate) fn render_going(&self, now: Moment) -> PoolStatus {
         let before = &self.on_server;
         let mut status = PoolStatus { memory: self.memory.clone(), ..before.clone() };

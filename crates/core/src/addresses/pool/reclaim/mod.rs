@@ -1,11 +1,12 @@
-//! Bought addresses that are given back: what is known of each on its way, and what answers mean for it.
+//! Giving back bought addresses: the state of each one, and the meaning of each answer.
 //!
-//! The way: out of all records, time for clients to forget it, out of the annotation, off its machine, looked for in every
-//! object, read, marked in the status, deleted, confirmed by a 404. `steps` decides what is next, `told` says so.
+//! An address goes through these steps: it leaves all records; clients forget it; it leaves the annotation and its
+//! machine; every object is searched for it; it is read; the status marks it; it is deleted; a 404 confirms that.
+//! `steps` decides which step is next, and `told` reports it.
 //!
-//! Invariants: only what the answer to a creation of this very object named is deleted, and only while the status on the
-//! server marks it; in doubt it stays. Whether a deletion had an effect is known only by a 404, or by a read that shows the
-//! address long enough afterwards.
+//! Invariants: FLIPOP deletes an address only if the answer to a creation for this very object named it, and only
+//! while the status on the server marks it. In doubt the address stays. Only a 404, or a read that shows the
+//! address long enough afterwards, tells whether a deletion took effect.
 
 mod around;
 mod guard;
@@ -27,7 +28,7 @@ use crate::model::ids::{AccountId, Address};
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Addresses of one pool on their way.
+/// The addresses of one pool that are being given back.
 #[derive(Debug, Default)]
 pub struct Reclaim {
     giving: BTreeMap<Address, Giving>,
@@ -36,27 +37,27 @@ pub struct Reclaim {
     guard: guard::Guard,
 }
 
-/// One address on its way.
+/// One address that is being given back.
 #[derive(Debug, Clone, Default)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, and any may hold with any other"
 )]
 struct Giving {
-    /// Since when no record holds it.
+    /// When the last record that held it was gone.
     unpublished: Option<Moment>,
     /// Clients have forgotten it.
     forgotten: bool,
-    /// Objects, records and the address are to be read after this.
+    /// Lists of objects, and reads of records and of the address, count only if they began after this.
     fresh: Option<Moment>,
-    /// When the last read was begun that showed it unlocked and on no machine.
+    /// When the last read began, if it showed the address unlocked and on no machine.
     free: Option<Moment>,
-    /// When the last read was begun that showed it at all.
+    /// When the last read began that showed the address at all.
     there: Option<Moment>,
     look: Retry,
     /// The deletion was sent and is not answered.
     sending: bool,
-    /// Since when a deletion may take effect, or has.
+    /// The start of the wait for a deletion that took effect or may have done so.
     undecided: Option<Moment>,
     /// The mark was found in the status when leadership began: a former process may have sent the deletion.
     inherited: bool,
@@ -64,15 +65,15 @@ struct Giving {
     accepted: Option<Moment>,
     retry: Retry,
     failure: Option<(FaultKind, String)>,
-    /// A 404 has confirmed it.
+    /// A 404 has confirmed the deletion.
     gone: bool,
-    /// It has left `spec.ips` since.
+    /// The address has left `spec.ips` since.
     unlisted: bool,
     step: Option<steps::Step>,
     blocked: Option<Blocked>,
 }
 
-/// What keeps an address from going on.
+/// The obstacle that holds an address up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Blocked {
     reason: ReclaimBlocked,
@@ -87,7 +88,7 @@ impl Giving {
 }
 
 impl Reclaim {
-    /// Leadership begins: everything is found out anew, and what the status marks may have been sent.
+    /// Leadership begins: FLIPOP finds everything out anew. A deletion that the status marks may have been sent.
     pub(super) fn recall(&mut self, purchased: &[Purchased]) {
         let marked = purchased.iter().filter(|purchased| purchased.deleting);
         let inherit = |ip: Address| {
@@ -97,13 +98,13 @@ impl Reclaim {
         self.giving = marked.map(|purchased| inherit(purchased.ip)).collect();
     }
 
-    /// These were taken out of `spec.ips`.
+    /// These addresses were taken out of `spec.ips`.
     pub(super) fn unlisted(&mut self, gone: &BTreeSet<Address>) {
         let gone = self.giving.iter_mut().filter(|(ip, _)| gone.contains(*ip));
         gone.for_each(|(_, giving)| giving.unlisted = true);
     }
 
-    /// Whether a deletion may take effect, or has and is not confirmed.
+    /// Whether a deletion is not confirmed yet, and has taken effect or may do so.
     fn may_take_effect(&self, ip: Address) -> bool {
         self.giving.get(&ip).is_some_and(Giving::may_take_effect)
     }
@@ -122,7 +123,7 @@ impl Pool {
         }
     }
 
-    /// Whether the spec asks for deletions, as far as it can be followed, and the status can remember them.
+    /// Whether the spec asks for deletions and can be followed, and the status can remember them.
     pub(crate) fn gives_back(&self) -> bool {
         if self.deleting {
             return self.is_going();
@@ -131,7 +132,7 @@ impl Pool {
         followed && self.spec.reclaim == ReclaimPolicy::Delete && !self.has_outdated_crds()
     }
 
-    /// What is to be given back now.
+    /// The addresses to give back now.
     pub(crate) fn due_back(&self) -> Vec<Address> {
         let on_server =
             |ip| self.on_server.memory.as_ref().is_some_and(|memory| memory.purchase_of(ip).is_some());
@@ -144,7 +145,7 @@ impl Pool {
         due.map(|purchased| purchased.ip).collect()
     }
 
-    /// Addresses that no record shall hold any more.
+    /// Addresses to take out of all records.
     pub(crate) fn withdrawn(&self) -> BTreeSet<Address> {
         let due = self.due_back().into_iter().filter(|_| !self.pause.holds());
         due.collect()
@@ -156,12 +157,12 @@ impl Pool {
         self.due_back().into_iter().filter(|ip| !forgotten(ip)).collect()
     }
 
-    /// Since when the records of an address are to be read anew.
+    /// Reads of the records of an address count only if they began after this.
     pub(crate) fn reads_records_since(&self, ip: Address) -> Option<Moment> {
         self.reclaim.giving.get(&ip)?.fresh
     }
 
-    /// Whether a deletion in this account may take effect, or has and is not confirmed.
+    /// Whether the account has a deletion that is not confirmed yet, and has taken effect or may do so.
     pub(crate) fn may_delete_in(&self, account_id: &AccountId) -> bool {
         let here = self.purchased().filter(|purchased| purchased.account_id == *account_id);
         here.into_iter().any(|purchased| self.reclaim.may_take_effect(purchased.ip))
@@ -202,7 +203,7 @@ impl Pool {
         }
     }
 
-    /// Whether an address is on its way.
+    /// Whether an address is being given back.
     pub(crate) fn is_giving(&self, ip: Address) -> bool {
         self.reclaim.giving.contains_key(&ip)
     }
@@ -235,7 +236,7 @@ impl Pool {
                 if fault.kind == FaultKind::Unauthorised {
                     account.rights.refused(Right::Delete, &fault.message, now);
                 }
-                // It says nothing of the other rights, so that nothing else waits for a proof of them.
+                // The refusal says nothing about other rights, so no other request has to wait for a proof of them.
                 giving.retry.failed(Pace::of(&fault), at);
                 if fault.outcome_unknown {
                     giving.undecided = Some(now);
@@ -246,7 +247,7 @@ impl Pool {
         }
     }
 
-    /// Whether the status on the server marks an address as one whose deletion may be asked for.
+    /// Whether the status on the server marks the address for deletion.
     fn is_marked(&self, ip: Address) -> bool {
         let marked = |memory: &super::memory::Memory| {
             memory.purchase_of(ip).is_some_and(|purchased| purchased.deleting)
@@ -254,7 +255,7 @@ impl Pool {
         self.on_server.memory.as_ref().is_some_and(marked) && self.memory.as_ref().is_some_and(marked)
     }
 
-    /// Notes where records hold addresses that were bought.
+    /// Notes the names at which records hold bought addresses.
     pub(crate) fn note_names(&mut self, held: &BTreeMap<Address, BTreeSet<super::memory::Name>>) {
         let bought = self.memory.iter_mut().flat_map(|memory| &mut memory.purchased);
         for purchased in bought {

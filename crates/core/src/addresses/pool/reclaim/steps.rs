@@ -1,7 +1,7 @@
-//! What is next for an address that is given back.
+//! The next step for an address that is given back.
 //!
-//! Level-triggered: each step is taken because of what is known now, so that nothing is done twice, and nothing is done on
-//! the word of a former look.
+//! Level-triggered: each step follows from the present knowledge. So no step is taken twice, and no step relies on
+//! an earlier read.
 
 use super::super::Pool;
 use super::super::assign::MAX_OPS;
@@ -23,19 +23,19 @@ use crate::model::ids::Address;
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 
-/// Objects, records and the address are read this short a time before the deletion, or again.
+/// The last reads of objects, records and the address are at most this old at the deletion.
 const FRESH_MS: u64 = 30_000;
 
-/// An accepted deletion shows within this time.
+/// An address stays if a read that began this long after the accepted deletion still shows it.
 const CONFIRMED_MS: u64 = 60_000;
 
-/// No TTL is waited for longer than this.
+/// The longest wait for the TTL of records.
 const LONGEST_TTL_MS: u64 = 3_600_000;
 
-/// What keeps an address is told once it has lasted so long: most pauses are over before the status could be written.
+/// An obstacle is reported once it has lasted this long. Most end before the status could be written.
 const TOLD_AFTER_MS: u64 = 5_000;
 
-/// What is waited for.
+/// The thing that an address waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Step {
     /// The account, or the address.
@@ -48,7 +48,7 @@ pub(in super::super) enum Step {
     Annotation,
     /// The unassignment.
     Unassigning,
-    /// The last looks.
+    /// The last reads.
     Checking,
     /// A purchase.
     Purchase,
@@ -56,13 +56,13 @@ pub(in super::super) enum Step {
     Mark,
     /// The deletion.
     Deleting,
-    /// The element of `spec.ips`.
+    /// The removal from `spec.ips`.
     Listed,
     /// The end of a pause.
     Paused,
 }
 
-/// What is next.
+/// The next thing to do.
 enum Next {
     Wait(Step),
     Blocked(ReclaimBlocked, String),
@@ -77,7 +77,8 @@ enum Next {
 use Next::Wait;
 
 impl Pool {
-    /// Takes the next step for one address. Returns since when objects are to be listed, if that is waited for.
+    /// Takes the next step for one address. If that step waits for a list of objects, returns when the list may
+    /// begin.
     pub(crate) fn give_back(
         &mut self,
         ip: Address,
@@ -90,7 +91,7 @@ impl Pool {
         let mut next = self.next_for(&bought, &mut giving, account, around, out);
         let is_open = giving.undecided.is_some() && giving.accepted.is_none();
         if is_open && matches!(next, Next::Keep(_)) {
-            // A deletion that was sent may take effect for a while. Until then nobody can say that the address stays.
+            // A deletion that was sent may still take effect. Until then, no one can say that the address stays.
             next = Wait(Step::Deleting);
         }
         let wanted = giving.fresh.filter(|since| around.listed.is_none_or(|listed| listed.begun < *since));
@@ -130,25 +131,26 @@ impl Pool {
         None
     }
 
-    /// What was bought under this address is not given back any more. `gone`: nor is it there.
+    /// Ends the giving back of an address. `gone`: the address no longer exists.
     fn forget_bought(&mut self, ip: Address, gone: bool) {
         if let Some(memory) = &mut self.memory {
             memory.purchased.retain(|bought| bought.ip != ip);
             memory.created.retain(|created| !gone || created.ip != ip);
         }
         if gone && self.deleting {
-            // Nobody writes it into the spec of an object that goes.
+            // No write to the spec follows for an object that is being deleted, so the address leaves the spec
+            // here.
             self.spec.ips.retain(|written| *written != ip);
         }
     }
 
-    /// It is not to be deleted for now, and no deletion may take effect any more.
+    /// Removes the mark: the address is not to be deleted now, and no deletion may take effect any more.
     fn unmark(&mut self, ip: Address) {
         let bought = self.memory.iter_mut().flat_map(|memory| &mut memory.purchased);
         bought.filter(|bought| bought.ip == ip).for_each(|bought| bought.deleting = false);
     }
 
-    /// Forgets what it knew of addresses that are not given back any more. Returns those that are on their way.
+    /// Returns the addresses that are being given back, and forgets the state of all others.
     pub(crate) fn on_their_way(&mut self) -> Vec<Address> {
         let mut ways = self.due_back();
         let giving = self.reclaim.giving.iter();
@@ -238,7 +240,8 @@ impl Pool {
         }
     }
 
-    /// Finds out what came of a deletion that may have taken effect. `None`: it had none, and the next may follow.
+    /// Finds out whether a deletion took effect. `None`: no deletion is open, or a read after it shows the address,
+    /// so the next step may follow.
     fn confirm(
         &self,
         ip: Address,
@@ -314,7 +317,7 @@ impl Pool {
         Wait(Step::Unassigning)
     }
 
-    /// The last looks, the mark, and the deletion.
+    /// The last reads, the mark, and the deletion.
     fn delete(
         &mut self,
         bought: &Purchased,
@@ -376,7 +379,7 @@ impl Pool {
         Wait(Step::Deleting)
     }
 
-    /// Looks once more at objects, records and the address. `None`: all was seen lately, and nothing is in the way.
+    /// Reads objects, records and the address once more. `None`: the reads are recent and show no obstacle.
     fn look_around(
         &self,
         bought: &Purchased,
@@ -419,7 +422,7 @@ impl Pool {
     }
 }
 
-/// Reads the address, when that is due.
+/// Reads the address, if a read is due.
 fn look(
     pool: &Pool,
     ip: Address,
@@ -437,7 +440,7 @@ fn look(
     }
 }
 
-/// What keeps the account from being known.
+/// Why the account is not known, if that is so.
 fn unknown(account: &Account) -> Option<Next> {
     if account.is_known() && account.is_authorised() {
         return None;
@@ -449,7 +452,7 @@ fn unknown(account: &Account) -> Option<Next> {
     Some(trouble.map_or(Wait(Step::Reading), blocked))
 }
 
-/// Whether records hold it, or clients may still remember one. `None`: neither.
+/// Whether records hold the address, or clients may still remember one. `None`: neither.
 fn publishes(
     bought: &Purchased,
     giving: &mut Giving,
@@ -478,7 +481,7 @@ fn publishes(
     None
 }
 
-/// Why a call that fails so keeps an address.
+/// The reason to report when a call fails with this kind of fault.
 fn reason_of(kind: FaultKind) -> ReclaimBlocked {
     match kind {
         FaultKind::Unauthorised => ReclaimBlocked::Unauthorised,

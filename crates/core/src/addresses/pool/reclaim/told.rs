@@ -1,4 +1,4 @@
-//! What is said of addresses that are given back.
+//! The conditions about addresses that are given back.
 
 use super::super::Pool;
 use super::steps::Step;
@@ -9,7 +9,7 @@ use crate::model::ids::Address;
 use crate::model::moment::Moment;
 use crate::model::words::enumerate;
 
-/// See `steps`: what keeps an address is told once it has lasted so long.
+/// The same delay as in `steps`.
 const TOLD_AFTER_MS: u64 = 5_000;
 
 impl Step {
@@ -28,7 +28,7 @@ impl Step {
 }
 
 impl Pool {
-    /// Nothing can be asked of the account in which an address was bought.
+    /// Notes that there is no token for the account in which the address was bought.
     pub(crate) fn cannot_give_back(&mut self, ip: Address, message: String, now: Moment) {
         let giving = self.reclaim.giving.entry(ip).or_default();
         let since = giving.blocked.as_ref().map_or(now, |before| before.since);
@@ -70,7 +70,7 @@ impl Pool {
         conditions
     }
 
-    /// How to keep what would be deleted.
+    /// How to keep an address that would be deleted.
     fn way_out(&self) -> String {
         let name = &self.object.name;
         format!(
@@ -79,7 +79,8 @@ impl Pool {
         )
     }
 
-    /// What a former process said of addresses that stay. It holds for as long as the spec lets anything go.
+    /// The condition that an earlier status holds about addresses that stay. It holds for as long as the spec lets
+    /// anything go.
     pub(super) fn kept_before(&self) -> Option<&Condition> {
         let lets_go = self.deleting || !self.spec.released.is_empty();
         let mut before = self.on_server.conditions.iter().filter(|_| lets_go);
