@@ -1,7 +1,7 @@
-//! One account's firewalls for all pools: whose turn it is, what may be sent, what answers mean for whom.
+//! One account's firewalls, for all pools: which request goes next, and which pool an answer concerns.
 //!
-//! Invariants: firewalls use what addresses and records leave of the budget; one change is under way for each firewall;
-//! while the token is refused a change, one a minute finds out whether it still is.
+//! Invariants: firewalls use the budget that addresses and records leave. Each firewall has at most one change
+//! under way. While the token is refused, one change a minute finds out whether it still is.
 
 use super::action::{Action, Change, Outcome};
 use super::cover::Covers;
@@ -33,68 +33,68 @@ pub struct FirewallAccount {
     machines: &'static MachineKind,
     looks: Looks,
     sets: BTreeMap<Uid, Set>,
-    /// The token was refused a change: the next one may be sent then.
+    /// The token was refused a change. The next change may be sent at this moment.
     refused: Option<Moment>,
 }
 
-/// What changes need.
+/// The means to send changes.
 #[derive(Debug)]
 pub struct Means<'a> {
     /// The account and its epoch.
     pub epoch: &'a Epoch,
     /// The budget of its token.
     pub budget: &'a mut Budget,
-    /// Mutating calls may start.
+    /// Whether mutating calls may start.
     pub permit: bool,
     /// Now.
     pub now: Moment,
 }
 
 impl FirewallAccount {
-    /// Nothing is known.
+    /// An account of which nothing is known.
     #[must_use]
     pub fn new(id: AccountId, limits: FirewallLimits, machines: &'static MachineKind) -> Self {
         Self { id, limits, machines, looks: Looks::default(), sets: BTreeMap::new(), refused: None }
     }
 
-    /// Leadership begins: a predecessor may have changed everything.
+    /// Leadership begins. A predecessor may have changed everything.
     pub fn restart(&mut self, now: Moment) {
         self.sets.clear();
         self.looks.restart(now);
         self.refused = None;
     }
 
-    /// There is another token.
+    /// The token has changed.
     pub fn token_changed(&mut self, now: Moment) {
         self.looks.token_changed(now);
         self.refused = None;
         self.sets.values_mut().for_each(Set::forgive);
     }
 
-    /// What a pool's status is to remember; `None` while nobody has looked at the pool.
+    /// The entries that a pool's status is to remember. `None` while the pool has not been noted.
     #[must_use]
     pub fn entries(&self, uid: &Uid) -> Option<&[Entry]> {
         self.sets.get(uid).map(|set| set.entries.as_slice())
     }
 
-    /// What is told of a pool's firewalls; `None` while nothing can be said.
+    /// The conditions about a pool's firewalls. `None` while there is nothing to say.
     #[must_use]
     pub fn conditions(&self, wish: &Wish, unusable: bool) -> Option<Vec<Condition>> {
         let set = self.sets.get(&wish.pool.uid)?;
         report::conditions(set, &self.looks, wish, (self.machines.noun, unusable))
     }
 
-    /// The pools of which firewalls stand, or may stand, at the provider.
+    /// The pools that have firewalls at the provider, or may have some.
     pub fn owners(&self) -> impl Iterator<Item = &Uid> {
         self.sets.iter().filter(|(_, set)| !set.entries.is_empty()).map(|(uid, _)| uid)
     }
 
-    /// Forgets a pool that is gone, and names what it leaves.
+    /// Forgets a pool that is gone. Returns the firewalls that it leaves.
     pub fn forget(&mut self, uid: &Uid) -> Vec<Entry> {
         self.sets.remove(uid).map(|set| set.entries).unwrap_or_default()
     }
 
-    /// Notes what each pool wishes. `remembered` are the entries of its status on the server.
+    /// Notes the wish of each pool. `remembered` are the entries of its status on the server.
     pub fn note(&mut self, wishes: &[(Wish, Vec<Entry>)], now: Moment) {
         for (wish, remembered) in wishes {
             self.sets.entry(wish.pool.uid.clone()).or_insert_with(|| Set::recalled(remembered.clone()));
@@ -107,7 +107,7 @@ impl FirewallAccount {
         }
     }
 
-    /// Machines to which no assignment of this pool should begin, and until when.
+    /// Machines to which no assignment of this pool should begin yet, each with the end of the wait.
     #[must_use]
     pub fn gates(&self, wish: &Wish, now: Moment) -> BTreeMap<MachineId, Moment> {
         let Some(set) = self.sets.get(&wish.pool.uid).filter(|set| !report::is_in_trouble(set, &self.looks))
@@ -122,7 +122,7 @@ impl FirewallAccount {
         entries.filter(|entry| !entry.id.is_empty()).map(|entry| entry.id.clone()).collect()
     }
 
-    /// Whether the looks say what governs machines.
+    /// Whether the looks show reliably which firewalls govern a machine.
     fn counts(&self) -> bool {
         self.looks.whole().is_some()
             && self.looks.missing().is_empty()
@@ -140,7 +140,7 @@ impl FirewallAccount {
         Scene { account_id, capacity, looks, owned, counts, remembered, now }
     }
 
-    /// Decides what is read and changed.
+    /// Decides which reads and changes to send.
     pub fn plan(&mut self, wishes: &[(Wish, Vec<Entry>)], mut means: Means<'_>, out: &mut Effects<Action>) {
         let now = means.now;
         let asks = |uid: &Uid| wishes.iter().any(|(wish, _)| wish.pool.uid == *uid);
@@ -227,7 +227,7 @@ impl FirewallAccount {
         }
     }
 
-    /// Whether a change may go out; while the token is refused, it is the one that finds out.
+    /// Whether a change may go out. While the token is refused, this change tests whether it still is.
     fn may_write(&mut self, means: &Means<'_>, out: &mut Effects<Action>) -> bool {
         if !means.permit {
             return false;

@@ -1,4 +1,4 @@
-//! The calls about firewalls that decisions ask for, and their answers.
+//! The calls about firewalls that the core asks for, and their answers.
 
 use super::facts::{Rule, Sight};
 use crate::mechanism::epoch::Epoch;
@@ -8,7 +8,7 @@ use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::BTreeSet;
 
-/// A change of one of our firewalls. Each may be repeated: what is there already, or gone already, stays so.
+/// A change of one of our firewalls. Each may be repeated, since a repetition has no further effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Let more in.
@@ -17,7 +17,7 @@ pub enum Change {
     AddMembers(Vec<MachineId>),
     /// Let less in.
     RemoveRules(Vec<Rule>),
-    /// Stop to govern the machines of these tags.
+    /// Stop governing the machines with these tags.
     RemoveTags(Vec<String>),
     /// Take machines out.
     RemoveMembers(Vec<MachineId>),
@@ -32,10 +32,10 @@ pub enum Action {
     Look {
         /// The account and its epoch.
         epoch: Epoch,
-        /// The machines and their tags as well.
+        /// Whether to read the machines and their tags as well.
         machines: bool,
     },
-    /// Find out whether a firewall exists that a list leaves out.
+    /// Find out whether a firewall exists that is missing on a list.
     Find {
         /// The account and its epoch.
         epoch: Epoch,
@@ -44,7 +44,7 @@ pub enum Action {
         /// Its id.
         id: String,
     },
-    /// Make one.
+    /// Make a firewall.
     Create {
         /// The account and its epoch.
         epoch: Epoch,
@@ -52,12 +52,12 @@ pub enum Action {
         pool: ObjectRef,
         /// Its name, under which the status on the server remembers it.
         name: String,
-        /// What it permits.
+        /// The rules of the firewall.
         rules: BTreeSet<Rule>,
         /// Its first machines.
         machines: BTreeSet<MachineId>,
     },
-    /// Change one.
+    /// Change a firewall.
     Change {
         /// The account and its epoch.
         epoch: Epoch,
@@ -67,7 +67,7 @@ pub enum Action {
         name: String,
         /// Its id.
         id: String,
-        /// What to change.
+        /// The change.
         change: Change,
     },
 }
@@ -81,7 +81,7 @@ pub enum Outcome {
         epoch: Epoch,
         /// When the first request was sent.
         begun: Moment,
-        /// What was seen.
+        /// The firewalls, and the machines if asked for.
         result: Result<Sight, CallFailure>,
     },
     /// To [`Action::Find`].
@@ -114,7 +114,7 @@ pub enum Outcome {
         pool: ObjectRef,
         /// Its name.
         name: String,
-        /// It was deleted.
+        /// Whether the change was a deletion.
         deleted: bool,
         /// Whether the change was accepted.
         result: Result<(), CallFailure>,
@@ -122,7 +122,7 @@ pub enum Outcome {
 }
 
 impl Action {
-    /// It changes something.
+    /// Whether the call changes something.
     #[must_use]
     pub fn is_write(&self) -> bool {
         match self {
@@ -133,7 +133,7 @@ impl Action {
 }
 
 impl Outcome {
-    /// When it was asked, and why that failed, if it did.
+    /// The epoch of the call, and its failure, if it failed.
     pub fn epoch_and_failure(&mut self) -> (&Epoch, Option<&mut CallFailure>) {
         match self {
             Self::Looked { epoch, result, .. } => (epoch, result.as_mut().err()),

@@ -1,27 +1,27 @@
-//! Which machines a firewall governs that no pool owns: only these are put into ours.
+//! Which machines are governed by a firewall that no pool owns. Only these may enter ours.
 //!
-//! A firewall closes everything that no firewall of a machine permits. So a machine that only ours govern can be reached
-//! on the ports of pools alone.
+//! A machine in a firewall is closed to all traffic that none of its firewalls permits. So a machine that only ours
+//! govern is reachable on the ports of pools alone.
 
 use super::facts::Firewall;
 use super::status::number_of;
 use crate::model::machine::MachineId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What governs a machine.
+/// The firewalls that govern a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cover {
     /// A firewall that no pool owns.
     Foreign,
     /// Only firewalls that are ours or named like ours.
     OnlyOurs,
-    /// None: everything is open.
+    /// None, so everything is open.
     Open,
-    /// The list of machines leaves it out, and no firewall names it.
+    /// The list of machines leaves it out, and no firewall of others names it.
     Unknown,
 }
 
-/// Firewalls and machines as one look has shown both.
+/// Firewalls and machines from one look.
 #[derive(Debug, Clone, Copy)]
 pub struct Covers<'a> {
     /// Every firewall.
@@ -33,7 +33,7 @@ pub struct Covers<'a> {
 }
 
 impl Covers<'_> {
-    /// What governs this machine.
+    /// The firewalls that govern this machine.
     #[must_use]
     pub fn of(&self, machine: &MachineId) -> Cover {
         let tags = self.machines.get(machine);

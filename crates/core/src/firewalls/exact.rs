@@ -1,16 +1,16 @@
-//! What has to change in the rules of one of our firewalls, so that they are exactly those that are wished.
+//! The changes that give one of our firewalls exactly the wanted rules.
 
 use super::facts::Rule;
 use std::collections::BTreeSet;
 
-/// The rules that are not there yet.
+/// The wanted rules that the firewall lacks.
 #[must_use]
 pub fn lacking(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
     let there: BTreeSet<Rule> = there.iter().map(Rule::canonical).collect();
     wished.iter().filter(|rule| !there.contains(&rule.canonical())).cloned().collect()
 }
 
-/// The rules that nobody wishes, as the provider writes them.
+/// The rules that are not wanted, as the provider writes them.
 #[must_use]
 pub fn foreign(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
     let wished: BTreeSet<Rule> = wished.iter().map(Rule::canonical).collect();

@@ -4,7 +4,7 @@ use crate::model::machine::MachineId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Which way the traffic of a rule goes.
+/// The direction of a rule's traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// To the machine.
@@ -13,7 +13,8 @@ pub enum Direction {
     Outbound,
 }
 
-/// What a rule is about: all of it as the provider writes it, so that a rule can be named to be removed.
+/// The other side of a rule's traffic, exactly as the provider writes it: to remove a rule, FLIPOP has to repeat
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Targets {
     /// Addresses and networks.
@@ -28,21 +29,21 @@ pub struct Targets {
     pub tags: BTreeSet<String>,
 }
 
-/// A rule of a firewall, which permits something.
+/// A rule of a firewall. Each rule permits something.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
-    /// Which way.
+    /// Its direction.
     pub direction: Direction,
     /// `tcp`, `udp` or `icmp`.
     pub protocol: String,
     /// A port, a range, or `0` for all.
     pub ports: String,
-    /// Whom it is about.
+    /// The other side of the traffic.
     pub targets: Targets,
 }
 
 impl Rule {
-    /// The same rule in the one form in which two ways to write it are equal.
+    /// The rule in canonical form: rules that differ only in spelling become equal.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let mut rule = self.clone();
@@ -51,7 +52,7 @@ impl Rule {
     }
 }
 
-/// A network of a single address is that address; an address has one spelling.
+/// The canonical spelling of a network. A network of a single address becomes that address.
 fn network(text: &str) -> String {
     let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
     let Ok(parsed) = address.parse::<IpAddr>() else { return text.to_owned() };
@@ -73,20 +74,20 @@ pub struct Firewall {
     pub machines: BTreeSet<MachineId>,
     /// The tags whose machines it governs.
     pub tags: BTreeSet<String>,
-    /// What it permits.
+    /// Its rules.
     pub rules: BTreeSet<Rule>,
-    /// Machines that its last changes have not reached, and whether it leaves them.
+    /// Machines that its last changes have not reached. The value says whether the machine is about to leave it.
     pub pending: BTreeMap<MachineId, bool>,
 }
 
-/// What one look at an account shows.
+/// The result of one look at an account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sight {
     /// Every firewall.
     pub firewalls: Vec<Firewall>,
-    /// Every machine with its tags; `None` where it was not looked for, or may not be read.
+    /// Every machine with its tags. `None` if the look did not ask for them, or the token may not read them.
     pub machines: Option<BTreeMap<MachineId, BTreeSet<String>>>,
-    /// Scopes that the token lacks, so that something is left out.
+    /// Scopes that the token lacks. The look leaves something out because of them.
     pub missing: BTreeSet<&'static str>,
 }
 

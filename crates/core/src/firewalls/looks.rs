@@ -1,6 +1,7 @@
-//! Which looks at an account's firewalls are due, and what the last ones have shown.
+//! The looks at an account's firewalls: when the next one is due, and what the last ones have shown.
 //!
-//! A look shows the firewalls alone, or the machines and their tags as well: only the latter says what governs a machine.
+//! A look is one read of all firewalls. A whole look also reads the machines and their tags. Only a whole look says
+//! which firewalls govern a machine.
 
 use super::facts::{Firewall, Sight};
 use crate::mechanism::retry::{Pace, Retry};
@@ -9,22 +10,24 @@ use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// From the start of one whole look to the start of the next, while there is something to look after.
+/// From the start of one whole look to the start of the next, while a pool needs them.
 const INTERVAL_MS: u64 = 50_000;
 
-/// Between two whole looks for what is to be put in: nodes that come together are put in together.
+/// The shortest time between two whole looks for new machines, so that nodes that come together are put in
+/// together.
 pub const ROUND_MS: u64 = 3_000;
 
-/// How long a whole look says what may be put in.
+/// How long a whole look counts for machines that are put in.
 pub const FRESH_MS: u64 = 3_000;
 
-/// After a change, and then for as long as something is pending: how long to wait before the next look.
+/// The waits before the next look: after a change, and then for as long as something is pending.
 const POLLS_MS: [u64; 5] = [1_000, 1_000, 2_000, 3_000, 5_000];
 
-/// At the beginning, what is only to be guarded waits so long for the addresses to be read: one look serves both then.
+/// After the start, machines that only need a guard wait this long for the read of the addresses. One look then
+/// serves both.
 const GUARD_AFTER_MS: u64 = 5_000;
 
-/// After a look that was not sent for want of a permit or because the process ends.
+/// The wait after a look that was not sent, because the permit was missing or the process ends.
 const UNSENT_MS: u64 = 1_000;
 
 /// Why an account's firewalls cannot be read.
@@ -32,14 +35,14 @@ const UNSENT_MS: u64 = 1_000;
 pub struct Trouble {
     /// Kind of the failure.
     pub kind: FaultKind,
-    /// What a user may read of it.
+    /// The text for users.
     pub message: String,
 }
 
-/// A look that showed the machines as well.
+/// A whole look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
-    /// When it was begun.
+    /// When it began.
     pub begun: Moment,
     /// When its answer came.
     pub arrived: Moment,
@@ -57,7 +60,7 @@ pub struct Looks {
     failures: Retry,
     poll: Option<Moment>,
     polls: usize,
-    /// When the last whole look was begun, whatever came of it.
+    /// When the last whole look began, whatever its result.
     last: Option<Moment>,
     whole: Option<Whole>,
     missing: BTreeSet<&'static str>,
@@ -65,7 +68,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// What was seen before says nothing any more.
+    /// Forgets earlier looks: they prove nothing any more.
     pub fn restart(&mut self, now: Moment) {
         let in_flight = self.in_flight;
         *self = Self { in_flight, not_before: now, ..Self::default() };
@@ -77,7 +80,7 @@ impl Looks {
         self.whole.as_ref()
     }
 
-    /// Scopes that the token lacks, so that looks leave something out.
+    /// Scopes that the token lacks. Looks leave something out because of them.
     #[must_use]
     pub fn missing(&self) -> &BTreeSet<&'static str> {
         &self.missing
@@ -89,27 +92,27 @@ impl Looks {
         self.trouble.as_ref()
     }
 
-    /// Whether something has been seen, or the token was refused a part of it.
+    /// Whether a look has succeeded or failed, or has shown that the token lacks a scope.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         self.whole.is_some() || self.trouble.is_some() || !self.missing.is_empty()
     }
 
-    /// When one looks at the latest for pools of which nothing else may be done.
+    /// The latest moment of the first look for pools that only need a guard.
     #[must_use]
     pub fn guard_from(&self) -> Moment {
         if self.is_answered() { Moment::default() } else { self.not_before.plus_millis(GUARD_AFTER_MS) }
     }
 
-    /// The earliest time of a look for what became due at `since`.
+    /// The earliest moment of a look for a need that arose at `since`.
     #[must_use]
     pub fn round_for(&self, since: Moment) -> Moment {
         let last = self.last.map(|last| last.plus_millis(ROUND_MS)).unwrap_or_default();
         since.max(last)
     }
 
-    /// When the next look is due, and whether it is a whole one. `whole_by`: one is wanted then. `None` while one is under
-    /// way.
+    /// When the next look is due, and whether it is a whole one. `whole_by`: when a whole look is wanted at the
+    /// latest. `None` while a look is under way.
     #[must_use]
     pub fn due(&self, whole_by: Option<Moment>) -> Option<(Moment, bool)> {
         if self.in_flight {
@@ -124,7 +127,7 @@ impl Looks {
         Some((at.max(self.failures.due()), is_whole))
     }
 
-    /// A look goes out.
+    /// Notes that a look was sent.
     pub fn begun(&mut self, whole: bool, now: Moment) {
         self.in_flight = true;
         if whole {
@@ -132,7 +135,7 @@ impl Looks {
         }
     }
 
-    /// A change was answered: soon one looks what came of it.
+    /// A change was answered. A look will soon show its effect.
     pub fn changed(&mut self, now: Moment) {
         self.polls = 0;
         self.poll_after(now);
@@ -144,8 +147,7 @@ impl Looks {
         self.poll = Some(now.plus_millis(wait_ms));
     }
 
-    /// Takes in an answer, and gives back the firewalls where it counts. `unfinished` says whether something is pending
-    /// by what they show.
+    /// Takes in an answer. Returns the firewalls if the look counts.
     pub fn answered(
         &mut self,
         begun: Moment,
@@ -172,7 +174,7 @@ impl Looks {
         self.trouble = None;
         self.missing = missing;
         if !self.missing.is_empty() {
-            // Its gaps are unknown.
+            // The unknown parts may hold any firewall.
             self.failures.not_before(begun.plus_millis(INTERVAL_MS));
             self.whole = None;
             return None;
@@ -183,7 +185,7 @@ impl Looks {
         Some(firewalls)
     }
 
-    /// After a look: whether to look again soon, since something has not arrived.
+    /// After a look: looks again soon while something is pending.
     pub fn follow(&mut self, unfinished: bool, now: Moment) {
         if unfinished {
             self.poll_after(now);
@@ -193,7 +195,7 @@ impl Looks {
         }
     }
 
-    /// There is another token: what the former one was refused says nothing.
+    /// The token has changed: what the former one could not read says nothing.
     pub fn token_changed(&mut self, now: Moment) {
         self.restart(now);
     }

@@ -1,11 +1,11 @@
-//! Firewalls of our own, which let the ports of pools in on the machines of their nodes.
+//! Firewalls of our own, which open the ports of pools on the machines of their nodes.
 //!
-//! Owns what is known of an account's firewalls, which machines are put into ours and taken out, and what is told of
-//! that. Does not know pools: of these the layer above hands in what each one wishes.
+//! Owns the knowledge of an account's firewalls, the machines in ours, and the reports about them. Does not know
+//! pools: the layer above hands in what each pool wishes.
 //!
-//! Invariants: a machine is put into ours only while a firewall that no pool owns governs it, by a list that counts and
-//! is fresh; in doubt nothing is put in and nothing is taken out; foreign firewalls are never changed; one of ours is
-//! deleted only by the id that a status remembers.
+//! Invariants: a machine enters one of ours only while a firewall that no pool owns governs it, by a fresh list
+//! that counts. In doubt no machine enters or leaves. Foreign firewalls never change. One of ours is deleted only
+//! by the id that a status remembers.
 
 pub mod account;
 pub mod action;

@@ -1,10 +1,11 @@
-//! Which firewall of a pool takes which machines. A machine in one stays there, gaps are filled in order, and the rest
-//! goes into new ones.
+//! Which firewall of a pool takes which machines. A machine stays in its firewall. New machines fill gaps in order,
+//! and the rest goes into new firewalls.
 
 use crate::model::machine::MachineId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Places machines into firewalls that have room. `room` says in order how many each one takes; the rest is left over.
+/// Places machines into firewalls that have room. `room` says in order how many each one takes. Also returns the
+/// rest.
 #[must_use]
 pub fn fill<'a>(
     mut machines: BTreeSet<MachineId>,
@@ -21,7 +22,7 @@ pub fn fill<'a>(
     (placed, machines)
 }
 
-/// The lowest numbers that are not taken, for so many machines of which each firewall holds `each`.
+/// The lowest free numbers for the new firewalls that so many machines need, with at most `each` machines in one.
 #[must_use]
 pub fn new_numbers(taken: &BTreeSet<u64>, machines: usize, each: usize) -> Vec<u64> {
     (1..).filter(|number| !taken.contains(number)).take(machines.div_ceil(each.max(1))).collect()

@@ -1,4 +1,4 @@
-//! What a user reads of a pool's firewalls.
+//! The conditions about a pool's firewalls.
 
 use super::looks::Looks;
 use super::set::Set;
@@ -7,7 +7,7 @@ use crate::model::catalog::firewalls::{FirewallReady, FirewallWouldIsolate};
 use crate::model::condition::Condition;
 use crate::model::words::{enumerate, name_all};
 
-/// Whether something keeps the firewalls of a pool from being as wished: then no assignment waits for them.
+/// Whether something keeps the firewalls of a pool from being as wanted. If so, no assignment waits for them.
 #[must_use]
 pub fn is_in_trouble(set: &Set, looks: &Looks) -> bool {
     looks.trouble().is_some()
@@ -16,8 +16,8 @@ pub fn is_in_trouble(set: &Set, looks: &Looks) -> bool {
         || set.doubt().is_some()
 }
 
-/// The conditions; `None` while nothing can be said. `noun` is the word for a machine; `unusable`: nothing is left of
-/// the spec that could be followed.
+/// The conditions, or `None` while there is nothing to say. `noun` is the word for a machine. `unusable`: no entry
+/// of the spec is usable.
 #[must_use]
 pub fn conditions(
     set: &Set,

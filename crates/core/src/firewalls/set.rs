@@ -1,8 +1,8 @@
-//! The firewalls of one pool: what is known of each, and what its calls and the looks mean for that.
+//! The firewalls of one pool: the knowledge of each, and how calls and looks change it.
 //!
-//! Invariants: what a look shows that was begun before our last change of a firewall ended says nothing of it; one that
-//! a list leaves out is gone only when it is asked for by id and not found; one whose creation may have happened is made
-//! again only after two lists, 30 s apart, that do not name it.
+//! Invariants: a look that began before our last change of a firewall ended says nothing about that firewall. A
+//! firewall that is missing on a list is gone only if a read by its id does not find it. A firewall whose creation
+//! may have succeeded is created again only after two lists, begun 30 s apart, do not name it.
 
 use super::cover::{Cover, Covers};
 use super::facts::Firewall;
@@ -14,56 +14,56 @@ use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// After a creation of ours, lists may lag so long.
+/// Lists may lag behind a creation of ours for this long.
 const LAG_MS: u64 = 30_000;
 
-/// A second look, so much later at least, has to agree that a machine has lost its last other firewall, or that all
-/// members of one of ours have left.
+/// A second look has to agree, at least this much later, that a machine has lost its last other firewall, or that
+/// all members of one of ours have left.
 pub(super) const AGREE_MS: u64 = 5_000;
 
 /// The firewalls of one pool.
 #[derive(Debug, Default)]
 pub struct Set {
-    /// What the status is to remember.
+    /// The firewalls that the status is to remember.
     pub entries: Vec<Entry>,
-    /// Each as a look has shown it that counts for it, by name.
+    /// Each firewall by name, as the last look that counts for it showed it.
     pub(super) shown: BTreeMap<String, Firewall>,
-    /// Those of which a call is under way.
+    /// Firewalls with a call under way.
     pub(super) busy: BTreeSet<String>,
     /// When the last call about each ended.
     settled: BTreeMap<String, Moment>,
-    /// Machines that a call puts in, until a look shows them.
+    /// Machines that a call puts in, until a look shows the result.
     pub(super) adding: BTreeMap<String, BTreeSet<MachineId>>,
-    /// Not made for certain.
+    /// Firewalls that certainly do not exist yet.
     pub(super) unsent: BTreeSet<String>,
-    /// Perhaps made, and not on the first list begun then.
+    /// Firewalls that may exist, but were missing on a list that began at this moment.
     absent: BTreeMap<String, Moment>,
-    /// Left out by a list, and whether it is being asked for.
+    /// Firewalls that are missing on a list. The value says whether a read by id is under way.
     pub(super) lost: BTreeMap<String, bool>,
-    /// Shown without any of its members, on a list begun then.
+    /// Firewalls that a list, begun at this moment, showed without any of their members.
     doubted: BTreeMap<String, Moment>,
-    /// More than one firewall has its name.
+    /// Names that more than one firewall has.
     ambiguous: BTreeSet<String>,
-    /// Members that only our firewalls govern, on a list begun then.
+    /// Members that only our firewalls govern, by a list that began at this moment.
     pub(super) uncovered: BTreeMap<MachineId, Moment>,
-    /// Members of which a second look has said so.
+    /// Members for which a second look has confirmed that.
     pub(super) isolated: BTreeSet<MachineId>,
-    /// Since when each member is not wished.
+    /// Since when each member is no longer wanted.
     pub(super) unwanted: BTreeMap<MachineId, Moment>,
-    /// Since when each machine is wished and its ports are not open: a look that is begun later judges its cover.
+    /// Since when each machine is wanted and its ports are not open. Only a later look judges its cover.
     pub(super) unopened: BTreeMap<MachineId, Moment>,
-    /// Since when each machine is wished and is not where it should be.
+    /// Since when each machine waits for its ports and may still enter a firewall of ours.
     pub(super) lacking: BTreeMap<MachineId, Moment>,
     /// Nodes whose machines no other firewall governs.
     pub(super) bare: BTreeSet<String>,
-    /// Isolated members that users were told of.
+    /// Isolated members about which an Event was sent.
     pub(super) told: BTreeSet<MachineId>,
     pub(super) retry: Retry,
     trouble: Option<Trouble>,
 }
 
 impl Set {
-    /// What a status remembers. Whatever is not closed in it may have been made.
+    /// The firewalls that a status remembers. An entry without an id may have been made.
     #[must_use]
     pub fn recalled(entries: Vec<Entry>) -> Self {
         Self { entries, ..Self::default() }
@@ -85,7 +85,7 @@ impl Set {
         lost.chain(doubted).chain(ambiguous).next()
     }
 
-    /// Takes in what a look has shown; `machines` are all that there are, where it shows them.
+    /// Takes in the result of a look. `machines`: the cover of all machines, if it was a whole look.
     pub fn saw(&mut self, begun: Moment, firewalls: &[Firewall], machines: Option<&Covers<'_>>) {
         for entry in &mut self.entries {
             let name = entry.name.clone();
@@ -122,7 +122,7 @@ impl Set {
                 continue;
             };
             self.lost.remove(&name);
-            // Those of machines that are gone have left with them.
+            // Members whose machines are gone have left with them.
             let exists =
                 |machine: &&MachineId| machines.is_none_or(|all| all.machines.contains_key(*machine));
             let before = self.shown.get(&name).map(|before| &before.machines);
@@ -142,7 +142,7 @@ impl Set {
         }
     }
 
-    /// Notes which members have lost the last firewall that no pool owns.
+    /// Notes the members that have lost the last firewall that no pool owns.
     fn watch_cover(&mut self, begun: Moment, covers: &Covers<'_>) {
         let members: BTreeSet<MachineId> =
             self.shown.values().flat_map(|shown| shown.machines.iter().cloned()).collect();
@@ -166,7 +166,7 @@ impl Set {
         self.told.retain(|machine| self.isolated.contains(machine));
     }
 
-    /// When a second look has to agree.
+    /// When a second look can agree.
     #[must_use]
     pub fn agrees_at(&self) -> Option<Moment> {
         let uncovered = self.uncovered.iter().filter(|(machine, _)| !self.isolated.contains(*machine));
@@ -174,7 +174,7 @@ impl Set {
         since.map(|since| since.plus_millis(AGREE_MS)).min()
     }
 
-    /// When a list is wanted that says whether a firewall was made.
+    /// When to list, to find out whether a firewall was made.
     #[must_use]
     pub fn resolves_at(&self, now: Moment) -> Option<Moment> {
         let open = self.entries.iter().filter(|entry| entry.id.is_empty());
@@ -183,7 +183,7 @@ impl Set {
         open.map(|entry| self.absent.get(&entry.name).map_or(now, |first| first.plus_millis(LAG_MS))).min()
     }
 
-    /// Whether something of it has not arrived yet, by what was last shown.
+    /// Whether a part of a change has not arrived yet, by the last look.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         let pending = self.shown.values().any(|shown| {
@@ -199,25 +199,25 @@ impl Set {
         self.adding.contains_key(name) && !self.busy.contains(name)
     }
 
-    /// The firewall of an entry, where nothing of it is under way and what was shown of it counts.
+    /// The firewall of an entry, if no call about it is under way and the last look counts for it.
     pub(super) fn idle(&self, entry: &Entry) -> Option<&Firewall> {
         let free = !self.busy.contains(&entry.name) && !self.lost.contains_key(&entry.name);
         let settled = !self.adding.contains_key(&entry.name);
         self.shown.get(&entry.name).filter(|shown| free && settled && shown.id == entry.id)
     }
 
-    /// Every machine that is in one of its firewalls, or on its way there.
+    /// Every machine that is in one of its firewalls, or is being put in.
     pub(super) fn members(&self) -> BTreeSet<MachineId> {
         let shown = self.shown.values().flat_map(|shown| &shown.machines);
         shown.chain(self.adding.values().flatten()).cloned().collect()
     }
 
-    /// Numbers that are taken.
+    /// The numbers of its firewalls.
     pub(super) fn numbers(&self) -> BTreeSet<u64> {
         self.entries.iter().filter_map(|entry| number_of(&entry.name)).collect()
     }
 
-    /// A call about one of them goes out.
+    /// Notes that a call about a firewall was sent.
     pub(super) fn sent(&mut self, name: &str, adds: Option<BTreeSet<MachineId>>) {
         self.busy.insert(name.to_owned());
         self.unsent.remove(name);
@@ -226,7 +226,7 @@ impl Set {
         }
     }
 
-    /// The answer to a creation.
+    /// Takes in the answer to a creation.
     pub fn created(&mut self, name: &str, result: Result<String, CallFailure>, at: Context) {
         self.busy.remove(name);
         match result {
@@ -253,7 +253,7 @@ impl Set {
         }
     }
 
-    /// The answer to a change.
+    /// Takes in the answer to a change.
     pub fn changed(&mut self, name: &str, deleted: bool, result: Result<(), CallFailure>, at: Context) {
         self.busy.remove(name);
         match result {
@@ -262,7 +262,7 @@ impl Set {
                 if deleted {
                     self.forget(name);
                 } else {
-                    // What was shown before is no ground for the next change.
+                    // The next change has to wait for a new look.
                     self.adding.entry(name.to_owned()).or_default();
                 }
                 self.succeeded();
@@ -279,7 +279,7 @@ impl Set {
         }
     }
 
-    /// Whether one that a list leaves out exists.
+    /// Takes in whether a firewall exists that is missing on a list.
     pub fn found(&mut self, id: &str, result: Result<bool, CallFailure>, at: Context) {
         let Some(name) = self.entries.iter().find(|entry| entry.id == id).map(|entry| entry.name.clone())
         else {
@@ -314,7 +314,7 @@ impl Set {
         self.forget(name);
     }
 
-    /// The last change did what it should.
+    /// The last change succeeded.
     pub(super) fn succeeded(&mut self) {
         self.retry.succeeded();
         self.trouble = None;
@@ -325,7 +325,7 @@ impl Set {
         self.trouble = Some(Trouble { kind: fault.kind, message: fault.message });
     }
 
-    /// There is another token: what the former one was refused is tried at once.
+    /// The token has changed: a refused change is tried again at once.
     pub fn forgive(&mut self) {
         self.retry = Retry::default();
         self.trouble = None;

@@ -1,4 +1,5 @@
-//! From the words of `spec.firewall` to rules, and to the list of what is wrong. A mistake stops what depends on it.
+//! From the words of `spec.firewall` to rules, and to the list of mistakes. A mistake stops only what depends on
+//! it.
 
 use super::facts::{Direction, Rule, Targets};
 use crate::model::provider::FirewallLimits;
@@ -7,38 +8,38 @@ use crate::model::words::shown;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// An entry of `spec.firewall.ports` as it was written.
+/// An entry of `spec.firewall.ports` as written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawPort {
     /// `tcp`, `udp` or `icmp`.
     pub protocol: String,
-    /// A port or a range; none for ICMP.
+    /// A port or a range. Empty for ICMP.
     pub port: String,
 }
 
-/// `spec.firewall` as it was written.
+/// `spec.firewall` as written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawFirewall {
-    /// What to let in.
+    /// The ports to open.
     pub ports: Vec<RawPort>,
-    /// From where.
+    /// The permitted sources.
     pub sources: Vec<String>,
 }
 
-/// What a pool asks for.
+/// The firewall that a pool asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum FirewallSpec {
     /// No firewall.
     #[default]
     None,
-    /// No entry is usable: open ports stay open.
+    /// No entry is usable. Open ports stay open.
     Unusable,
     /// These rules.
     Open(BTreeSet<Rule>),
 }
 
 impl FirewallSpec {
-    /// Reads what was written. `limits` are those of the pool's provider, if it has firewalls.
+    /// Parses the spec. `limits` are those of the pool's provider, if it has firewalls.
     #[must_use]
     pub fn parse(
         raw: Option<&RawFirewall>,
@@ -103,7 +104,7 @@ impl FirewallSpec {
     }
 }
 
-/// A network without bits of a host in it.
+/// A network whose host bits are all zero.
 fn source(text: &str) -> Result<String, String> {
     let told = shown(text);
     let bad = || format!("{told:?} is not a network; write one such as 192.0.2.0/24 or 2001:db8::/32");

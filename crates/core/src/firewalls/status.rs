@@ -1,25 +1,25 @@
-//! Which firewalls a pool owns: what its status remembers, and how they are named.
+//! The firewalls that a pool owns, as its status remembers them, and their names.
 
 use crate::model::ids::{AccountId, Uid};
 
-/// What stands before the uid in a name.
+/// The prefix of the uid in a name.
 const PREFIX: &str = "flipop-";
 
-/// Letters of the uid in a name.
+/// The number of characters of the uid in a name.
 const UID_CHARS: usize = 8;
 
-/// A firewall of a pool, written down before it is made.
+/// A firewall of a pool. The status holds it before it is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its id; empty while nobody knows whether it was made.
+    /// Its id. Empty until FLIPOP learns it.
     pub id: String,
     /// Its name.
     pub name: String,
-    /// The account in which it is.
+    /// Its account.
     pub account_id: AccountId,
 }
 
-/// The name of a pool's firewall of this number.
+/// The name of a pool's firewall with this number.
 #[must_use]
 pub fn name_of(uid: &Uid, number: u64) -> String {
     let start: String = uid.0.chars().take(UID_CHARS).collect();

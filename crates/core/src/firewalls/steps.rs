@@ -1,7 +1,7 @@
-//! What to do next for the firewalls of one pool.
+//! The next steps for the firewalls of one pool.
 //!
-//! In this order: take out what would be isolated; let in what is wished; put in machines; only then, and while no
-//! address is on its way, let less in, take machines out, delete what is empty.
+//! The order is: take out members that would be isolated; add rules; put in machines. Only after that, and while no
+//! address is being moved, remove rules, take machines out, and delete empty firewalls.
 
 use super::action::Change;
 use super::cover::{Cover, Covers};
@@ -17,29 +17,30 @@ use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a member stays that is not wished any more: a node that is made anew finds its ports open.
+/// How long a member stays after it is no longer wanted. A node that is recreated meanwhile finds its ports open.
 pub const LEAVE_MS: u64 = 60_000;
 
 /// How long an assignment waits for its machine.
 pub const GATE_MS: u64 = 10_000;
 
-/// Nodes that begin to match come in a burst: so long after the first one they are put in together.
+/// Nodes often begin to match in a burst. This long after the first one, they are put in together.
 const GATHER_MS: u64 = 300;
 
-/// What is known where steps are decided.
+/// The facts on which the steps rest.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
     /// The account.
     pub account_id: &'a AccountId,
-    /// Machines that one firewall holds.
+    /// The number of machines that one firewall holds.
     pub capacity: usize,
-    /// The looks at it.
+    /// The looks at the account.
     pub looks: &'a Looks,
     /// Ids of the firewalls that pools own.
     pub owned: &'a BTreeSet<String>,
-    /// The looks say what governs machines: they leave nothing out, and show the firewalls of all pools.
+    /// Whether the looks leave nothing out and show the firewalls of all pools. Only then do they tell what governs
+    /// a machine.
     pub counts: bool,
-    /// What the status on the server remembers of the pool.
+    /// The entries in the pool's status on the server.
     pub remembered: &'a [Entry],
     /// Now.
     pub now: Moment,
@@ -56,24 +57,24 @@ impl Scene<'_> {
 /// One call that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Whether this one exists.
+    /// Find out whether this firewall exists.
     Find(Entry),
-    /// Make the one of this name.
+    /// Make the firewall of this name.
     Create(String, BTreeSet<Rule>, BTreeSet<MachineId>),
-    /// Change one.
+    /// Change this firewall.
     Change(Entry, Change),
 }
 
-/// What is due, and what has to be known for what is not.
+/// The calls that are due, and what the others wait for.
 #[derive(Debug, Default)]
 pub struct Steps {
     /// Calls.
     pub steps: Vec<Step>,
-    /// Machines that are taken out so that they are not isolated, by the name of the firewall.
+    /// Machines that are taken out to prevent their isolation, with the name of the firewall.
     pub isolated: Vec<(String, MachineId)>,
-    /// A whole look is wanted then.
+    /// When a whole look is wanted.
     pub whole_by: Option<Moment>,
-    /// Decide again then.
+    /// When to decide again.
     pub wake: Option<Moment>,
 }
 
@@ -82,7 +83,7 @@ fn sooner(slot: &mut Option<Moment>, at: Moment) {
 }
 
 impl Set {
-    /// Notes which machines are not where they should be, and since when.
+    /// Notes which machines lack open ports, and since when.
     pub fn note(&mut self, wish: &Wish, scene: &Scene<'_>) {
         if wish.leave == Leave::Guard {
             return;
@@ -113,7 +114,7 @@ impl Set {
         self.bare = bare;
     }
 
-    /// Whether the ports of the pool are open on a machine by what was last shown.
+    /// Whether the last look showed the ports of the pool open on a machine.
     fn has_opened(&self, machine: &MachineId, wish: &Wish) -> bool {
         let Some(rules) = &wish.rules else { return true };
         self.shown.values().any(|shown| {
@@ -123,10 +124,10 @@ impl Set {
         })
     }
 
-    /// Machines to which no assignment should begin, and until when. `ready`: the pool's firewall is in no trouble.
+    /// Machines to which no assignment should begin yet, each with the end of the wait.
     #[must_use]
     pub fn gates(&self, looks: &Looks, now: Moment) -> BTreeMap<MachineId, Moment> {
-        // What stood before this process led may well be right: no failover waits for the first look.
+        // Firewalls from before this process led may well be right, so no failover waits for the first look.
         let unseen = !looks.is_answered() && !self.entries.is_empty();
         if unseen {
             return BTreeMap::new();
@@ -135,7 +136,7 @@ impl Set {
         until.filter(|(_, until)| *until > now).collect()
     }
 
-    /// Decides what is due.
+    /// Decides which calls are due.
     #[must_use]
     pub fn plan(&mut self, wish: &Wish, scene: &Scene<'_>) -> Steps {
         let mut due = Steps::default();
@@ -146,7 +147,7 @@ impl Set {
         let lost = self.entries.iter().filter(|entry| !waits && self.lost.get(&entry.name) == Some(&false));
         due.steps.extend(lost.cloned().map(Step::Find));
         if let Some(at) = self.agrees_at() {
-            // A look that is begun at that very moment is late enough.
+            // A look that begins at that very moment is late enough.
             sooner(&mut due.whole_by, at.max(scene.now));
         }
         if let Some(at) = self.resolves_at(scene.now) {
@@ -163,7 +164,8 @@ impl Set {
         let adding = self.additions(wish, scene, &mut due);
         if !adding && !wish.moving {
             self.removals(wish, scene, &mut due);
-            // A change whose answer was lost may have done its work: then no other one follows that would succeed.
+            // A change whose answer was lost may have worked. Then no other change follows whose success would
+            // clear the failure.
             if due.steps.is_empty() && self.busy.is_empty() && self.adding.is_empty() {
                 self.succeeded();
             }
@@ -182,7 +184,7 @@ impl Set {
         }
     }
 
-    /// Notes since when members are not wished.
+    /// Notes since when each unwanted member is unwanted.
     fn count_unwanted(&mut self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) {
         let members: BTreeSet<&MachineId> = self.shown.values().flat_map(|shown| &shown.machines).collect();
         let unwanted: BTreeMap<MachineId, Moment> = members
@@ -204,7 +206,7 @@ impl Set {
             || self.idle(entry).is_none()
     }
 
-    /// Rules and machines that are not there yet. True while there are some that can be.
+    /// Adds missing rules and machines. Returns whether some are missing that can be added.
     fn additions(&mut self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) -> bool {
         let Some(rules) = &wish.rules else {
             self.drop_unsent();
@@ -225,7 +227,7 @@ impl Set {
         if let Some(since) = unjudged {
             sooner(&mut due.whole_by, scene.looks.round_for(since.plus_millis(GATHER_MS)));
         }
-        // Whoever is not judged yet may be put in too.
+        // A machine without a judgement may be put in later.
         let more = !new.is_empty() || unjudged.is_some();
         self.put_in(new, wish, &lacks, scene, due);
         let under_way = self.entries.iter().any(|entry| {
@@ -234,7 +236,7 @@ impl Set {
         more || under_way || !lacks.is_empty()
     }
 
-    /// Forgets firewalls that were announced and certainly never made: nobody wishes them any more.
+    /// Forgets firewalls that were announced but certainly never made. They are no longer wanted.
     fn drop_unsent(&mut self) {
         let never_made = |entry: &&Entry| {
             entry.id.is_empty() && self.unsent.contains(&entry.name) && !self.busy.contains(&entry.name)
@@ -246,7 +248,7 @@ impl Set {
         }
     }
 
-    /// The machines that may be put in now, and since when others wait for a look that says so.
+    /// The machines that may be put in now, and since when others wait for a look that judges them.
     fn to_put_in(&self, wish: &Wish, scene: &Scene<'_>) -> (BTreeSet<MachineId>, Option<Moment>) {
         let members = self.members();
         let mut new = BTreeSet::new();
@@ -257,7 +259,8 @@ impl Set {
             let since = self.lacking.get(machine).copied();
             let seen_since = |moment: Moment| since.is_none_or(|since| moment >= since);
             match scene.covers().map(|(begun, _, covers)| (begun, covers.of(machine))) {
-                // Governed a moment ago is good enough; not governed is not, since the machine may be new.
+                // A firewall that governed it a moment ago is enough. A missing one proves nothing, since the
+                // machine may be new.
                 Some((begun, Cover::Foreign)) if seen_since(begun.plus_millis(FRESH_MS)) => {
                     if !self.isolated.contains(machine) {
                         new.insert(machine.clone());
@@ -270,7 +273,7 @@ impl Set {
         (new, unjudged)
     }
 
-    /// Puts machines into firewalls with room, and what is left over into new ones.
+    /// Puts machines into firewalls with room, and the rest into new ones.
     fn put_in(
         &mut self,
         new: BTreeSet<MachineId>,
@@ -318,7 +321,7 @@ impl Set {
         }
     }
 
-    /// What nobody wishes any more.
+    /// Removes what is no longer wanted.
     fn removals(&self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) {
         let mut seen: BTreeSet<&MachineId> = BTreeSet::new();
         for entry in &self.entries {

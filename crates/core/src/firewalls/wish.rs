@@ -1,4 +1,4 @@
-//! What a pool wishes of its firewalls now.
+//! The firewalls that a pool wants now.
 
 use super::facts::Rule;
 use crate::model::ids::ObjectRef;
@@ -8,24 +8,24 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What may be done for a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
-    /// Nothing but to keep machines from being isolated: the pool is paused, frozen or not known well enough.
+    /// Only keep machines from being isolated: the pool is paused, frozen or not known well enough.
     Guard,
     /// Everything.
     Act,
 }
 
-/// What a pool wishes.
+/// The wish of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
     /// The pool.
     pub pool: ObjectRef,
-    /// The rules; `None` for no firewall.
+    /// The rules. `None`: no firewall.
     pub rules: Option<BTreeSet<Rule>>,
     /// The machines, with the names of their nodes.
     pub machines: BTreeMap<MachineId, String>,
     /// What may be done.
     pub leave: Leave,
-    /// An address is on its way: nothing is taken away meanwhile.
+    /// An address is being moved. Meanwhile nothing is taken away.
     pub moving: bool,
 }
 
