@@ -31,7 +31,7 @@ flipop_core::described! {
     fn as_str -> &'static str;
 }
 
-/// What was learned of the node. What was once known stays known.
+/// The facts about the node. A known fact stays known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Known {
     /// The anchor address and its gateway.
@@ -41,7 +41,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Takes over what a whole table in the kernel says.
+    /// Takes over the facts from the comments of a whole NAT table in the kernel.
     pub fn recall(&mut self, found: &Found) {
         if let Nat::Ours { signature: Some(signature), .. } = &found.nat
             && found.intact().is_some()
@@ -54,10 +54,10 @@ impl Known {
         }
     }
 
-    /// What has to stand for an address, if that can be set.
+    /// The settings that an address needs, if they are possible.
     ///
     /// # Errors
-    /// Why not.
+    /// Why they are impossible.
     pub fn layout(&self, address: Ipv4Addr, found: &Found, config: &AgentConfig) -> Result<Layout, NotAble> {
         if found.bypass.is_some() && !config.cni_uses_netfilter {
             return Err(NotAble::Datapath);

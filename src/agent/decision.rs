@@ -1,20 +1,20 @@
-//! Through which address pods leave: a pure decision from what the node and the metadata service say.
+//! Decides through which address pods leave, purely from the node's annotation and the metadata service.
 //!
-//! Invariants: it starts only where both name the same address; a read that fails changes nothing, except that without the
-//! annotation and without a good read for [`BLIND_MS`] nothing vouches for the address any more.
+//! Invariants: an address starts only where both name it. A failed read changes nothing, with one exception:
+//! without the annotation, an address ends once the last good read is [`BLIND_MS`] old.
 
 use flipop_core::model::moment::Moment;
 use std::net::Ipv4Addr;
 
-/// Without the annotation an address stands this long on the last good word of the metadata service.
+/// Without the annotation, an address stands for this long after the last good read of the metadata service.
 pub const BLIND_MS: u64 = 30_000;
 
-/// What the node's annotation says.
+/// The reserved IP in the node's annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Annotation {
-    /// The node was not seen yet.
+    /// The node has not been seen yet.
     Unseen,
-    /// There is none, or no node.
+    /// There is no annotation, or no node.
     Absent,
     /// This address.
     Names(Ipv4Addr),
@@ -31,7 +31,7 @@ impl Annotation {
     }
 }
 
-/// What the metadata service says of the reserved IP.
+/// The reserved IP according to the metadata service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reserved {
     /// There is none.
@@ -44,29 +44,29 @@ pub enum Reserved {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     standing: Option<Ipv4Addr>,
-    /// As it was last seen.
+    /// The annotation as last seen.
     annotation: Annotation,
     /// The last good read of the metadata service.
     metadata: Option<Reserved>,
-    /// The last read was good.
+    /// Whether the last read was good.
     fresh: bool,
-    /// When the last good read was, or when the agent began.
+    /// The time of the last good read, or of the agent's start.
     good_at: Moment,
 }
 
 impl Decision {
-    /// Only the address in the kernel is known.
+    /// Knows only the address in the kernel.
     #[must_use]
     pub fn new(standing: Option<Ipv4Addr>, now: Moment) -> Self {
         Self { standing, annotation: Annotation::Unseen, metadata: None, fresh: false, good_at: now }
     }
 
-    /// The node shows this.
+    /// Takes in the annotation.
     pub fn annotated(&mut self, annotation: Annotation) {
         self.annotation = annotation;
     }
 
-    /// The metadata service was read; nothing: that failed.
+    /// Takes in a read of the metadata service. `None`: the read failed.
     pub fn read(&mut self, reserved: Option<Reserved>, now: Moment) {
         self.fresh = reserved.is_some();
         if reserved.is_some() {
@@ -75,7 +75,7 @@ impl Decision {
         }
     }
 
-    /// The address through which pods leave from now on, and when to decide again at the latest.
+    /// The address through which pods leave from now on, and the latest moment to decide again.
     pub fn decide(&mut self, now: Moment) -> (Option<Ipv4Addr>, Option<Moment>) {
         let mut wake = None;
         if let Some(standing) = self.standing {
@@ -205,8 +205,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens in whatever order: an address stands only if some time both named it and nothing has denied it
-        /// since.
+        /// Whatever the order of events, an address stands only if the last good read named it, and the annotation
+        /// names no other.
         #[test]
         fn no_address_stands_that_was_denied(events in proptest::collection::vec((0..9_u8, 0..40_u64), 0..60)) {
             let mut decision = Decision::new(None, at(0));

@@ -1,23 +1,23 @@
-//! What the agent sets in the kernel for an address, as plain data, and what has to be done to get there.
+//! The kernel settings for an address, as plain data, and the steps that lead there.
 //!
-//! Invariants: what is set goes in the order NAT, table, rules, and is removed in reverse, connections last; what is not
-//! ours is never named in a step. Does not know how the kernel is told.
+//! Invariants: settings are made in the order NAT table, routes, rules. They are removed in reverse, and
+//! connections end last. No step names anything that is not ours. Does not know how the kernel is told.
 
 use crate::network::Network;
 use std::fmt;
 use std::net::Ipv4Addr;
 
-/// Our number of a route's or rule's protocol (`rtm_protocol`), by which the kernel remembers who made it. None of the
-/// numbers that iproute2 names.
+/// Our protocol number of routes and rules (`rtm_protocol`), by which the kernel remembers who made them. iproute2
+/// gives it no name.
 pub const PROTOCOL: u8 = 141;
 
 /// The routing table.
 pub const TABLE: u32 = 7_141;
 
-/// The rule that sends traffic of pods by the specific routes of the main table.
+/// The priority of the rule that sends traffic of pods by the specific routes of the main table.
 pub const SPECIFIC_PRIORITY: u32 = 7_140;
 
-/// The rule that sends what is left of it by our table.
+/// The priority of the rule that sends the rest of that traffic by our table.
 pub const EGRESS_PRIORITY: u32 = 7_141;
 
 /// Destinations that never leave through the address: private, shared and link-local networks.
@@ -32,7 +32,7 @@ pub const PRIVATE: [Network; 5] = [
 /// The kernel's state while pods leave through an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// The reserved IP. The kernel never uses it. A comment keeps it for the next process.
+    /// The reserved IP. The kernel never uses it. Comments keep it for the next process.
     pub address: Ipv4Addr,
     /// The anchor address, from which the provider translates.
     pub anchor: Ipv4Addr,
@@ -42,7 +42,7 @@ pub struct Layout {
     pub interface: u32,
     /// The networks of the node's pods.
     pub pods: Vec<Network>,
-    /// Destinations beside the private ones that keep the usual way.
+    /// Destinations that keep the usual way, besides the private ones.
     pub except: Vec<Network>,
     /// The bit that marks packets and connections.
     pub mark: u32,
@@ -60,9 +60,9 @@ pub enum Way {
 /// A route of our table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Route {
-    /// Where to.
+    /// The destination.
     pub to: Network,
-    /// How.
+    /// The way to it.
     pub way: Way,
 }
 
@@ -119,7 +119,7 @@ impl Layout {
         specific.chain(self.pods.iter().map(|from| Rule::Egress(*from, self.mark))).collect()
     }
 
-    /// What the rules of the NAT table say of themselves. Two layouts whose tables differ differ here.
+    /// The signature in the comments of the NAT table. Layouts with different tables have different signatures.
     #[must_use]
     pub fn signature(&self) -> Signature {
         let pods: Vec<String> = self.pods.iter().map(ToString::to_string).collect();
@@ -134,7 +134,7 @@ impl Layout {
     }
 }
 
-/// How a NAT table of ours was made. It stands in the comment of each of its rules.
+/// How a NAT table of ours was made. The comment of each of its rules holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     /// The reserved IP.
@@ -143,15 +143,15 @@ pub struct Signature {
     gateway: Ipv4Addr,
     /// The bit that marks packets and connections.
     pub mark: u32,
-    /// How many networks of pods there are.
+    /// The number of pod networks.
     pub pod_networks: usize,
     pods: String,
 }
 
-/// What each of our comments begins with.
+/// The prefix of each of our comments.
 const SIGNED: &str = "flipop-agent";
 
-/// A comment has room for so many bytes, the zero byte at its end included.
+/// The longest signature in bytes. A longer one is cut.
 const COMMENT_MAX: usize = 120;
 
 impl fmt::Display for Signature {
@@ -175,7 +175,7 @@ impl Signature {
         self.pods.split('+').filter_map(Network::parse).collect()
     }
 
-    /// Reads a comment; `None`: it is not ours.
+    /// Parses a comment. `None`: it is not ours.
     #[must_use]
     pub fn parse(comment: &str) -> Option<Self> {
         let mut words = comment.split(' ');
@@ -191,7 +191,7 @@ impl Signature {
         })
     }
 
-    /// The same, as it is read back where a long comment was cut.
+    /// Whether both are equal after a long comment has been cut.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         self.to_string() == other.to_string()
@@ -201,21 +201,21 @@ impl Signature {
 /// The NAT table as it was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Nat {
-    /// There is none of its name.
+    /// No table has its name.
     #[default]
     Absent,
-    /// Ours, made like this. `whole`: none of its rules is missing.
+    /// The table is ours.
     Ours {
-        /// How it was made; `None` where nothing in it says so.
+        /// How it was made. `None` if no rule says so.
         signature: Option<Signature>,
-        /// None of its rules is missing, none is there twice.
+        /// No rule is missing, and none is there twice.
         whole: bool,
     },
-    /// Somebody else's rules are in it.
+    /// The table has rules of somebody else.
     Foreign,
 }
 
-/// What was found in the kernel.
+/// The present state of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
     /// The NAT table.
@@ -235,13 +235,13 @@ pub struct Found {
 }
 
 impl Found {
-    /// Something of ours stands.
+    /// Whether anything of ours is there.
     #[must_use]
     pub fn any_ours(&self) -> bool {
         matches!(self.nat, Nat::Ours { .. }) || !self.routes.is_empty() || !self.rules.is_empty()
     }
 
-    /// The address for which all that stands was made, if all of it is there.
+    /// The address for which the settings were made, if all of them are there.
     #[must_use]
     pub fn intact(&self) -> Option<Ipv4Addr> {
         let Nat::Ours { signature: Some(signature), whole: true } = &self.nat else { return None };
@@ -263,10 +263,10 @@ impl Found {
     }
 }
 
-/// One thing to tell the kernel.
+/// One change of the kernel's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Make the NAT table, in place of what is there of ours.
+    /// Make the NAT table, in place of one of ours.
     SetNat(Box<Layout>),
     /// Remove the NAT table.
     DropNat,
@@ -298,7 +298,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What leads from what was found to what is wanted. `mark`: the bit of connections where nothing that stands says it.
+/// The steps from the present state to the wanted one. `mark`: the bit of connections if no signature names it.
 #[must_use]
 pub fn steps(found: &Found, wanted: Option<&Layout>, mark: u32) -> Vec<Step> {
     let same = |layout: &&Layout| match &found.nat {
@@ -309,7 +309,7 @@ pub fn steps(found: &Found, wanted: Option<&Layout>, mark: u32) -> Vec<Step> {
     match wanted {
         None => removal(found, mark),
         Some(layout) if !same(&layout) => {
-            // Made for something else: its connections would go on with a wrong source.
+            // The table was made for something else. Its connections would go on with a wrong source.
             let bare = Found { addresses: found.addresses.clone(), ..Found::default() };
             removal(found, mark).into_iter().chain(completion(&bare, layout)).collect()
         }
@@ -331,7 +331,7 @@ fn removal(found: &Found, mark: u32) -> Vec<Step> {
     steps
 }
 
-/// What is missing, and what of ours is too much.
+/// Adds missing settings, and removes surplus ones of ours.
 fn completion(found: &Found, layout: &Layout) -> Vec<Step> {
     let (routes, rules) = (layout.routes(), layout.rules());
     let mut steps: Vec<Step> = Vec::new();

@@ -109,7 +109,7 @@ fn what_is_made_otherwise_is_made_anew_and_its_connections_end() {
         assert_eq!(steps(&found, Some(&other), other.mark), []);
         assert_eq!(found.intact(), Some(other.address));
     }
-    // The interface and the exceptions are routes alone.
+    // The interface and the exceptions affect only routes.
     let other = Layout { interface: 3, except: Vec::new(), ..layout() };
     let mut found = standing();
     let todo = steps(&found, Some(&other), 0x2000);

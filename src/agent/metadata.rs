@@ -1,7 +1,7 @@
 //! The metadata service of the droplet, on one kept connection.
 //!
-//! Owns the little of HTTP that it takes: GET, a status, a length or chunks. Everything is bounded, and no proxy is asked,
-//! since the address is of this machine alone. What an answer means for egress is decided elsewhere.
+//! Owns the small part of HTTP that it needs: GET, a status, a length or chunks. Everything is bounded. No proxy is
+//! used, since the address belongs to this machine alone. Other modules decide what an answer means for egress.
 
 use super::decision::Reserved;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,13 +9,13 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// Where the service is, on every droplet.
+/// The address of the service on every droplet.
 pub const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), 80);
 
-/// Longest wait for a connection and for an answer: reads follow each other every second.
+/// Longest wait for a connection and an answer. Reads follow each other every second.
 const TIMEOUT: Duration = Duration::from_millis(900);
 
-/// Longest line and body, and most lines, of an answer: what is asked for is an address.
+/// Longest line, longest body and most lines of an answer. The answer is only an address.
 const MAX_LINE: u64 = 1_024;
 const MAX_BODY: u64 = 256;
 const MAX_LINES: usize = 64;
@@ -39,7 +39,7 @@ fn failed(what: impl ToString) -> MetadataError {
     MetadataError(what.to_string())
 }
 
-/// The client, with its connection.
+/// The client and its connection.
 #[derive(Debug)]
 pub struct Metadata {
     address: SocketAddr,
@@ -53,7 +53,7 @@ impl Metadata {
         Self { address, connection: None }
     }
 
-    /// What it says of the reserved IP.
+    /// Reads the state of the reserved IP.
     ///
     /// # Errors
     /// [`MetadataError`].
@@ -65,7 +65,7 @@ impl Metadata {
         }
     }
 
-    /// The anchor address of the public interface.
+    /// Reads the anchor address of the public interface.
     ///
     /// # Errors
     /// [`MetadataError`].
@@ -84,7 +84,7 @@ impl Metadata {
         let kept = self.connection.is_some();
         let first = self.try_get(path).await;
         match first {
-            // The server may have closed a connection that lay idle.
+            // The server may have closed an idle connection.
             Err(_) if kept => self.try_get(path).await,
             result => result,
         }
@@ -172,7 +172,7 @@ async fn body(
     }
 }
 
-/// Reads exactly so many bytes more.
+/// Reads exactly this many more bytes.
 async fn read(
     connection: &mut BufReader<TcpStream>,
     count: u64,
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
     use tokio::net::TcpListener;
 
-    /// A service that answers each connection with these bytes, one after the other, and counts connections.
+    /// A service that gives each connection these answers, one after another, and counts the connections.
     async fn service(answers: Vec<Vec<&'static str>>) -> (Metadata, tokio::task::JoinHandle<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let metadata = Metadata::new(listener.local_addr().unwrap());

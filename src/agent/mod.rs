@@ -1,8 +1,8 @@
-//! `flipop agent`: the pods of this node leave through its reserved IP.
+//! `flipop agent`: the pods of this node reach the internet through the node's reserved IP.
 //!
-//! Owns what runs beside what. [`decision`] decides from the node's annotation and the metadata service, [`layout`] says
-//! what has to stand in the kernel for it, [`state`] brings both together, [`kernel`] speaks netlink. It assigns nothing,
-//! and writes nothing to the API server.
+//! Owns the tasks and how they are connected. [`decision`] decides from the node's annotation and the metadata
+//! service. [`layout`] says what the kernel needs for that. [`state`] brings both together, and [`kernel`] speaks
+//! netlink. The agent assigns nothing, and writes nothing to the API server.
 
 pub mod able;
 pub mod decision;
@@ -35,29 +35,29 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Between two reads of the reserved IP.
+/// The time between two reads of the reserved IP.
 const READ_MS: u64 = 1_000;
 
-/// The same while the annotation names an address that a good read has not named yet, so that pods leave through it soon
-/// after both name it.
+/// The same while the annotation names an address that the last read has not named. So pods leave through the
+/// address soon after both name it.
 const EXPECTING_MS: u64 = 200;
 
-/// Between two reads of the anchor address, once it is known.
+/// The time between two reads of the anchor address, once it is known.
 const ANCHOR_MS: u64 = 60_000;
 
-/// Notifications come in bursts: one look answers all that come within this time.
+/// Notifications come in bursts. One look answers all that come within this time.
 const BURST_MS: u64 = 100;
 
-/// A loop that has not turned for so long is stuck: a look is due every 30 s.
+/// A loop without a turn for this long is stuck, since a look is due every 30 s.
 const MAX_LOOP_AGE_MS: u64 = 120_000;
 
-/// Words that wait to be taken in.
+/// The most facts that wait for the loop.
 const QUEUE: usize = 16;
 
 /// Why the agent ended.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// There is no cluster to be found.
+    /// No cluster was found.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// No client could be made.
@@ -66,7 +66,7 @@ pub enum AgentError {
     /// The endpoints cannot listen.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The kernel does not tell of changes.
+    /// The kernel does not report changes.
     #[error("failed to listen to the kernel: {0}")]
     Notices(#[from] NetlinkError),
     /// The metrics cannot be registered: a bug.
@@ -74,13 +74,13 @@ pub enum AgentError {
     Metrics(#[from] prometheus::Error),
 }
 
-/// What the metadata service said.
+/// A fact from the metadata service.
 enum Word {
     Reserved(Option<Reserved>),
     Anchor(Anchor),
 }
 
-/// Runs until it is told to end. The settings in the kernel then stay.
+/// Runs until it is told to stop. The settings in the kernel then stay.
 ///
 /// # Errors
 /// [`AgentError`].
@@ -142,7 +142,7 @@ fn endpoints(report: &Arc<Report>, liveness: &Liveness) -> Endpoints {
     }
 }
 
-/// Reads the metadata service until nobody listens, and at once when the annotation changes.
+/// Reads the metadata service until the receiver is gone. A change of the annotation causes a read at once.
 async fn listen(
     clock: Clock,
     mut annotated: signal::Receiver<Option<Ipv4Addr>>,
@@ -194,7 +194,7 @@ async fn listen(
     }
 }
 
-/// Logs trouble once, and its end.
+/// Logs each trouble once, and its end.
 fn tell(told: &mut String, trouble: Option<&metadata::MetadataError>) {
     let text = trouble.map(ToString::to_string).unwrap_or_default();
     if *told == text {
@@ -208,11 +208,11 @@ fn tell(told: &mut String, trouble: Option<&metadata::MetadataError>) {
     *told = text;
 }
 
-/// Where word comes from.
+/// The sources of facts.
 struct Inputs {
     nodes: mpsc::Receiver<((), Observed<OwnNodeFacts>)>,
     words: mpsc::Receiver<Word>,
-    /// The address that the annotation names, for whoever reads the metadata service.
+    /// The address that the annotation names, for the task that reads the metadata service.
     annotated: signal::Sender<Option<Ipv4Addr>>,
     notices: Notices,
 }
@@ -252,7 +252,7 @@ async fn turn_after_turn(
     }
 }
 
-/// The node as it is now, if there is one.
+/// The present node, if there is one.
 fn node_of(observed: Observed<OwnNodeFacts>) -> Option<OwnNodeFacts> {
     match observed {
         Observed::Reset(nodes) => nodes.into_iter().next(),

@@ -1,4 +1,4 @@
-//! What the agent's endpoints say: readiness and metrics, from a copy that waits for nothing.
+//! The agent's readiness and metrics, from a copy that waits for nothing.
 
 use super::able::NotAble;
 use crate::process_metrics::ProcessMetrics;
@@ -7,7 +7,7 @@ use prometheus::{Encoder, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError};
 
-/// The state as it is told.
+/// The state that the endpoints report.
 pub struct Report {
     /// Name of the node.
     node: String,
@@ -17,7 +17,7 @@ pub struct Report {
     writes: IntCounterVec,
     reads: IntCounterVec,
     foreign: IntCounter,
-    /// Why the agent is not ready; nothing: it is.
+    /// Why the agent is not ready. `None`: it is ready.
     trouble: Mutex<Option<String>>,
 }
 
@@ -82,12 +82,12 @@ impl Report {
         Ok(text)
     }
 
-    /// Gives every metric a series, so that what lists them finds all.
+    /// Gives every metric a series, so that a list of the metrics is complete.
     pub fn show_all(&self) {
         self.able(Some(Ipv4Addr::UNSPECIFIED));
     }
 
-    /// Why the agent is not ready; nothing: it is.
+    /// Why the agent is not ready. Empty: it is ready.
     #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()

@@ -1,8 +1,8 @@
-//! What the agent knows and has set, and its next turn: look, decide, set.
+//! The agent's knowledge, and its next turn: look at the kernel, decide, change the kernel.
 //!
-//! Invariants: before the agent was able for the first time nothing is set, and what is left over of ours is removed; from
-//! then on only the kernel makes it unready. The kernel is looked at before anything is changed, so that a turn that finds
-//! all as it should be changes nothing.
+//! Invariants: until the agent is able for the first time, it sets nothing and removes its own remains. After that,
+//! only the kernel can make it unready. It looks at the kernel before each change, so a turn that finds everything
+//! in order changes nothing.
 
 use super::able::{Known, NotAble};
 use super::decision::{Annotation, Decision, Reserved};
@@ -17,10 +17,10 @@ use flipop_core::model::moment::Moment;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// What others change is noticed by notifications; this is for those that get lost.
+/// Notifications report the changes of others. This interval covers lost notifications.
 const LOOK_MS: u64 = 30_000;
 
-/// A change that failed is tried again after so long.
+/// The wait after a failed change.
 const RETRY_MS: u64 = 1_000;
 
 /// The state of the agent.
@@ -28,11 +28,11 @@ pub struct State {
     config: AgentConfig,
     known: Known,
     decision: Option<Decision>,
-    /// What came before the kernel could be looked at.
+    /// The sockets. `None` before the first turn, and after a failed one.
     kernel: Option<Kernel>,
     was_able: bool,
     report: Arc<Report>,
-    /// What was logged last, so that it is logged once.
+    /// The last log message, so that each is logged once.
     told: String,
     planned: Vec<Step>,
     annotation: Annotation,
@@ -40,7 +40,7 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing is known yet.
+    /// A state without any facts.
     #[must_use]
     pub fn new(config: AgentConfig, report: Arc<Report>) -> Self {
         let known = Known { anchor: None, pods: config.pods.clone() };
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// The node as it is now; nothing: it is gone. True where that changes something.
+    /// Takes in the node. `None`: the node is gone. Returns whether anything has changed.
     pub fn node(&mut self, node: Option<OwnNodeFacts>) -> bool {
         let node = node.unwrap_or_default();
         let annotation = node.annotation.as_deref().and_then(|text| text.trim().parse().ok());
@@ -81,7 +81,7 @@ impl State {
         self.annotation.address()
     }
 
-    /// The metadata service was read; nothing: that failed. True where that changes something.
+    /// Takes in a read of the metadata service. `None`: the read failed. Returns whether anything has changed.
     pub fn reserved(&mut self, reserved: Option<Reserved>, now: Moment) -> bool {
         self.report.read(reserved.is_some());
         if let Some(decision) = &mut self.decision {
@@ -90,17 +90,17 @@ impl State {
         std::mem::replace(&mut self.reserved, reserved) != reserved
     }
 
-    /// The metadata service named the anchor. True where that changes something.
+    /// Takes in the anchor. Returns whether it has changed.
     pub fn anchor(&mut self, anchor: Anchor) -> bool {
         self.known.anchor.replace(anchor) != Some(anchor)
     }
 
-    /// Looks, decides and sets. Returns when the next turn is due at the latest.
+    /// Looks, decides and sets. Returns the latest moment of the next turn.
     pub fn turn(&mut self, now: Moment) -> Moment {
         match self.try_turn(now) {
             Ok(wake) => wake.map_or(now.plus_millis(LOOK_MS), |wake| wake.min(now.plus_millis(LOOK_MS))),
             Err(error) => {
-                // Another socket next time: this one may hold what is left of an answer.
+                // The next turn uses a new socket, since this one may hold the rest of an answer.
                 self.kernel = None;
                 self.report.write_failed();
                 self.tell(NotAble::Netlink, &error.to_string());
@@ -129,7 +129,7 @@ impl State {
         result.map(|()| wake)
     }
 
-    /// Sets what has to stand for an address.
+    /// Makes the settings for an address.
     fn set(
         &mut self,
         kernel: &mut Kernel,
@@ -145,7 +145,7 @@ impl State {
         self.was_able |= layout.is_ok();
         let mut todo = match (&layout, wanted) {
             (Ok(layout), Some(_)) => steps(found, Some(layout), self.config.mark),
-            // The settings outlive such a failure: only the inputs end them.
+            // The settings outlive such a failure. Only annotation and metadata end them.
             (Err(_), Some(_)) if self.was_able => Vec::new(),
             (Ok(_) | Err(_), _) => steps(found, None, self.config.mark),
         };
@@ -153,7 +153,7 @@ impl State {
             && found.intact().is_none()
             && !todo.iter().any(|step| matches!(step, Step::EndConnections(_)))
         {
-            // Somebody before us may have died after the table went and before its connections did.
+            // A former process may have died after it removed the table and before it ended the connections.
             todo.insert(0, Step::EndConnections(self.config.mark));
         }
         self.apply(kernel, todo)?;

@@ -1,7 +1,7 @@
-//! A check over the network: a TCP connection, and no more than that.
+//! A check over the network: a TCP connection and nothing more.
 //!
-//! Invariants: nothing that identifies FLIPOP is sent; an answer of the kernel is enough, be it a refusal; a fault of this
-//! machine is no verdict on another one.
+//! Invariants: nothing that is sent identifies FLIPOP. Any answer of the kernel is enough, even a refusal. A fault
+//! of this machine is no verdict on another one.
 
 use super::{Call, Probe};
 use crate::provider::install_tls;
@@ -19,8 +19,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// A kubelet logs each connection that ends before its handshake does. This long is waited for it, and its result does not
-/// count.
+/// A kubelet logs each connection that ends before its handshake does. So the check waits this long for the
+/// handshake, and ignores its result.
 const HANDSHAKE: Duration = Duration::from_secs(1);
 
 /// Checks over the network.
@@ -56,27 +56,27 @@ impl Probe for Sockets {
     }
 }
 
-/// Finishes the handshake and closes the connection as TLS asks for.
+/// Finishes the handshake, and closes the connection as TLS requires.
 async fn finish(tls: &TlsConnector, address: SocketAddr, stream: TcpStream) -> io::Result<()> {
     tls.connect(ServerName::from(address.ip()), stream).await?.shutdown().await
 }
 
-/// What an error says of the other machine.
+/// The verdict that an error gives about the other machine.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "whatever else there may be is no answer of another machine"
 )]
 fn outcome(error: &io::Error) -> CheckOutcome {
     match error.kind() {
-        // Its kernel has answered.
+        // The kernel of the other machine has answered.
         io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => CheckOutcome::Passed,
         io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable => CheckOutcome::Failed,
-        // Descriptors, routes, rights and ports are our own, and so is whatever else there may be.
+        // Descriptors, routes, rights and ports are our own, and so are all other causes.
         _ => CheckOutcome::NoVerdict(error.to_string()),
     }
 }
 
-/// Takes any certificate: nothing is sent, and what is answered does not count.
+/// Accepts any certificate: nothing is sent, and the answer does not count.
 #[derive(Debug)]
 struct Anyone;
 
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(Sockets::default().probe(call(port)).await, CheckOutcome::Passed);
     }
 
-    /// A kubelet: it serves TLS on its port, at an address of loopback that nothing else uses.
+    /// A kubelet that serves TLS on its port, at a loopback address that nothing else uses.
     #[tokio::test]
     async fn a_kubelet_sees_a_whole_handshake_and_an_orderly_end() {
         install_tls();

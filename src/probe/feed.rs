@@ -1,4 +1,4 @@
-//! The way between the decisions and the prober: which checks are wanted goes out, answers come in.
+//! The channel between the core and the prober: wanted checks go out, and answers come in.
 
 use super::{MAX_ANSWERS, Wanted};
 use flipop_core::model::node_check::{CheckKey, CheckTarget, Checked};
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Answers and renewals are taken in this often. Hundreds of them a second would wake the loop as often.
+/// The loop takes in answers and renewals this often. Otherwise hundreds of them a second would wake it each time.
 pub const BEAT: Duration = Duration::from_millis(200);
 
-/// The end of the decisions.
+/// The core's end of the channel.
 #[derive(Debug)]
 pub struct Feed {
     wanted: watch::Sender<Wanted>,
@@ -18,7 +18,7 @@ pub struct Feed {
     version: u64,
 }
 
-/// Both ends: that of the decisions and, of the prober, what is wanted and where answers go.
+/// Both ends. The prober's end consists of the wanted checks and the channel for answers.
 #[must_use]
 pub fn feed() -> (Feed, watch::Receiver<Wanted>, mpsc::Sender<Checked>) {
     let (wanted, seen) = watch::channel(Wanted::default());
@@ -27,11 +27,11 @@ pub fn feed() -> (Feed, watch::Receiver<Wanted>, mpsc::Sender<Checked>) {
 }
 
 impl Feed {
-    /// From now on exactly these checks are made.
+    /// Makes exactly these checks from now on.
     pub fn follow(&mut self, (version, wanted): (u64, &BTreeMap<CheckKey, CheckTarget>)) {
         if self.version != version {
             self.version = version;
-            // Nobody listens any more only when the process ends.
+            // The receiver is gone only when the process ends.
             let _ended = self.wanted.send(Arc::new(wanted.clone()));
         }
     }

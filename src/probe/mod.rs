@@ -1,9 +1,10 @@
-//! Checks of nodes: each wanted one in its turn, the answers to whoever decides.
+//! Checks of nodes: makes each wanted check in its turn, and passes on the answers.
 //!
-//! Owns when a check is made, and how many at once; does not own which are wanted, nor what an answer means.
+//! Owns when a check is made, and how many run at once. Does not decide which checks are wanted, or what an answer
+//! means.
 //!
-//! Invariants: the checks of one node are made one after another; at most [`MAX_UNDERWAY`] are under way; a check that is
-//! wanted no more gives no answer.
+//! Invariants: the checks of one node are made one after another; at most [`MAX_UNDERWAY`] are under way; a check
+//! that is no longer wanted gives no answer.
 
 pub mod connect;
 pub mod feed;
@@ -24,13 +25,13 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// Checks under way. Each has a socket.
+/// The most checks under way at once. Each has a socket.
 pub const MAX_UNDERWAY: usize = 500;
 
-/// Answers that wait to be taken in. Beyond it checks wait as well.
+/// The most answers that wait for the loop. Beyond this, checks wait too.
 pub const MAX_ANSWERS: usize = 1_024;
 
-/// While checks have to wait, the late ones are counted this often.
+/// While the limit holds checks back, the late ones are counted this often.
 const COUNTED_MS: u64 = 500;
 
 /// One check to make.
@@ -42,11 +43,11 @@ pub struct Call {
     pub address: Address,
     /// The port.
     pub port: u16,
-    /// When it fails.
+    /// The time after which it fails.
     pub timeout: Duration,
 }
 
-/// Makes checks. A simulation replaces it.
+/// Makes checks. A simulation replaces this.
 pub trait Probe: Send + Sync {
     /// Makes one check.
     fn probe(&self, call: Call) -> BoxFuture<'static, CheckOutcome>;
@@ -55,12 +56,12 @@ pub trait Probe: Send + Sync {
 /// The checks that are wanted.
 pub type Wanted = Arc<BTreeMap<CheckKey, CheckTarget>>;
 
-/// What the schedule knows of one check.
+/// The schedule's knowledge of one check.
 #[derive(Debug)]
 struct Turn {
     target: CheckTarget,
     due: Moment,
-    /// It was never made.
+    /// The check was never made.
     first: bool,
 }
 
@@ -75,23 +76,23 @@ pub struct Prober {
     turns: BTreeMap<CheckKey, Turn>,
     queue: BTreeSet<(Moment, CheckKey)>,
     busy: BTreeSet<Uid>,
-    /// Checks of nodes of which another one is under way.
+    /// Checks that wait because another check of their node is under way.
     behind: BTreeMap<Uid, BTreeSet<CheckKey>>,
 }
 
-/// What a prober is made of.
+/// The parts of a prober.
 pub struct Parts {
     /// Makes the checks.
     pub probe: Arc<dyn Probe>,
     /// Time.
     pub clock: Clock,
-    /// Spreads the checks.
+    /// Spreads the checks over time.
     pub random: Random,
-    /// Counts them.
+    /// Counts the checks.
     pub metrics: Arc<Metrics>,
-    /// Which are wanted.
+    /// The wanted checks.
     pub wanted: watch::Receiver<Wanted>,
-    /// Where the answers go.
+    /// The channel for answers.
     pub answers: mpsc::Sender<Checked>,
 }
 
@@ -114,7 +115,7 @@ impl Prober {
         }
     }
 
-    /// Runs until cancelled, or until nobody decides any more.
+    /// Runs until it is cancelled, or until either channel is closed.
     pub async fn run(mut self, cancel: CancellationToken) {
         let mut underway = FuturesUnordered::new();
         let mut counted_at: Option<Moment> = None;
@@ -162,7 +163,7 @@ impl Prober {
         }
     }
 
-    /// From now on exactly the wanted checks are made. A new one is made at once.
+    /// Makes exactly the wanted checks from now on. A new check is due at once.
     fn follow(&mut self) {
         let wanted = Arc::clone(&self.wanted.borrow_and_update());
         let now = self.clock.now();
@@ -191,7 +192,7 @@ impl Prober {
         }
     }
 
-    /// The next check that is due and can be made.
+    /// The next check that is due and may start.
     fn next_due(&mut self) -> Option<(CheckKey, Call)> {
         let now = self.clock.now();
         loop {
@@ -212,19 +213,20 @@ impl Prober {
         }
     }
 
-    /// A check has ended: the next one of its node, and its own next turn.
+    /// A check has ended. Schedules the waiting checks of its node, and its own next turn.
     fn ended(&mut self, key: CheckKey, started: Moment, outcome: CheckOutcome) -> Option<Checked> {
         self.metrics.checks().ended(&outcome);
         self.busy.remove(&key.node);
         let now = self.clock.now();
         for waiting in self.behind.remove(&key.node).into_iter().flatten() {
-            // It keeps its place: whichever waits the longest is next.
+            // It keeps its place in the queue: the check that has waited longest is next.
             if let Some(turn) = self.turns.get(&waiting) {
                 self.queue.insert((turn.due, waiting));
             }
         }
         let turn = self.turns.get_mut(&key)?;
-        // The first turn of each check is at once, and its second one at any time: so the checks of many nodes are spread.
+        // The first turn of a check is at once, and its second at a random time. This spreads the checks of many
+        // nodes.
         let first = std::mem::take(&mut turn.first);
         let period_ms = turn.target.period_ms;
         let wait_ms = if first { 1 + self.random.below(period_ms) } else { period_ms };
@@ -233,7 +235,7 @@ impl Prober {
         Some(Checked { key, outcome })
     }
 
-    /// Checks that are more than a period late.
+    /// The number of checks that are more than a period late.
     fn late(&self) -> usize {
         let now = self.clock.now();
         let late = |(due, key): &&(Moment, CheckKey)| {

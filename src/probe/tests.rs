@@ -1,4 +1,4 @@
-//! When checks are made, and how many at once.
+//! The times of checks, and the number that runs at once.
 
 use super::feed::{Feed, feed};
 use super::*;
@@ -6,7 +6,7 @@ use crate::kube::watch::WatchHealth;
 use flipop_core::model::node_check::NodeCheck;
 use std::sync::Mutex;
 
-/// A probe that takes its time, and notes what it was asked.
+/// A probe that takes some time, and notes its calls.
 #[derive(Default)]
 struct Slow {
     takes: Mutex<BTreeMap<String, u64>>,
@@ -110,7 +110,7 @@ async fn each_check_is_made_at_once_and_then_once_in_its_period() {
     assert!((29..=32).contains(&run.calls_of("n-1")), "{}", run.calls_of("n-1"));
     assert!((3..=5).contains(&run.calls_of("n-2")), "{}", run.calls_of("n-2"));
     assert_eq!(answers, run.calls_of("n-1") + run.calls_of("n-2") - 2);
-    // From now on it serves.
+    // From now on the second node serves.
     run.want([(key(1, 1), target(1, 1_000)), (key(2, 1), target(2, 1_000))]);
     let before = run.calls_of("n-2");
     run.pass(10_000).await;

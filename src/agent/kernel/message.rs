@@ -1,6 +1,6 @@
-//! Netlink messages as bytes: headers, attributes, and the way back.
+//! Netlink messages as bytes: headers and attributes, in both directions.
 //!
-//! Owns the format alone. What a message means is written where it is made.
+//! Owns only the format. The module that makes a message says what it means.
 
 /// Flags of a message (`linux/netlink.h`).
 pub(super) const REQUEST: u16 = 0x1;
@@ -9,21 +9,21 @@ pub(super) const EXCLUSIVE: u16 = 0x200;
 pub(super) const DUMP: u16 = 0x300;
 pub(super) const CREATE: u16 = 0x400;
 pub(super) const APPEND: u16 = 0x800;
-/// On an answer: the dump was interrupted by a change.
+/// A flag of answers: a change interrupted the dump.
 pub(super) const INTERRUPTED: u16 = 0x10;
 
-/// Types of messages that every family has.
+/// Types of messages that all families share.
 pub(super) const ERROR: u16 = 2;
 pub(super) const DONE: u16 = 3;
 
-/// Bits of an attribute's type that are no part of its number.
+/// Bits of an attribute's type that are not part of its number.
 const NESTED: u16 = 0x8000;
 const KIND_MASK: u16 = 0x3fff;
 
 const HEADER: usize = 16;
 const ATTRIBUTE_HEADER: usize = 4;
 
-/// A message without its length and number, which the socket fills in.
+/// A message without its length and number. The socket fills them in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) kind: u16,
@@ -37,7 +37,7 @@ impl Message {
         Self { kind, flags: REQUEST | flags, body: [fixed, &bytes_of(attributes)].concat() }
     }
 
-    /// The message on its way to the kernel.
+    /// The message as bytes for the kernel.
     pub(super) fn encode(&self, number: u32) -> Vec<u8> {
         let length = u32::try_from(HEADER + self.body.len()).unwrap_or(u32::MAX);
         let mut bytes = [
@@ -45,7 +45,7 @@ impl Message {
             &self.kind.to_ne_bytes(),
             &self.flags.to_ne_bytes(),
             &number.to_ne_bytes(),
-            // From whom: the kernel knows.
+            // The sender. The kernel knows it.
             &0_u32.to_ne_bytes(),
             &self.body,
         ]
@@ -67,17 +67,17 @@ impl Attribute {
         Self(bytes)
     }
 
-    /// A number in the machine's order, as in messages of routes.
+    /// A number in host byte order, as in messages about routes.
     pub(super) fn number(kind: u16, value: u32) -> Self {
         Self::bytes(kind, &value.to_ne_bytes())
     }
 
-    /// A number in the network's order, as in messages of netfilter.
+    /// A number in network byte order, as in messages about netfilter.
     pub(super) fn big(kind: u16, value: u32) -> Self {
         Self::bytes(kind, &value.to_be_bytes())
     }
 
-    /// A text that ends with a zero byte.
+    /// A text with a zero byte at its end.
     pub(super) fn text(kind: u16, value: &str) -> Self {
         Self::bytes(kind, &[value.as_bytes(), &[0]].concat())
     }
@@ -100,7 +100,7 @@ pub(super) struct Received<'a> {
     pub(super) body: &'a [u8],
 }
 
-/// The messages of a datagram. What is cut short ends it.
+/// The messages of a datagram. A truncated message ends the iteration.
 pub(super) fn messages(datagram: &[u8]) -> impl Iterator<Item = Received<'_>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
@@ -118,7 +118,7 @@ pub(super) fn messages(datagram: &[u8]) -> impl Iterator<Item = Received<'_>> {
     })
 }
 
-/// The attributes after a fixed header of this length, by their numbers.
+/// The attributes after a fixed header of this length, with their numbers.
 pub(super) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = body.get(fixed..).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -130,7 +130,7 @@ pub(super) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16
     })
 }
 
-/// The attribute of this number.
+/// The attribute with this number.
 pub(super) fn attribute(body: &[u8], fixed: usize, kind: u16) -> Option<&[u8]> {
     attributes(body, fixed).find(|(found, _)| *found == kind).map(|(_, value)| value)
 }

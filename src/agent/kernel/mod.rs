@@ -1,7 +1,7 @@
-//! The kernel's side: its present state, and how to change it.
+//! The kernel's present state, and changes of it.
 //!
-//! Invariants: nothing that lacks our mark (the protocol number of routes and rules, the comment of rules of the NAT table)
-//! is ever changed; one change is one message, or one transaction of nftables.
+//! Invariants: nothing without our mark is ever changed. The mark is the protocol number of routes and rules, and
+//! the comment of rules of the NAT table. One change is one message, or one transaction of nftables.
 
 mod conntrack;
 mod message;
@@ -22,7 +22,7 @@ use socket::Socket;
 /// Devices of datapaths that may bypass netfilter: Cilium's, and Calico's with eBPF.
 const BYPASSING: [&str; 2] = ["cilium_host", "bpfin.cali"];
 
-/// Something where ours may stand.
+/// An object in the kernel, in a place that we use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Whose<T> {
     /// It has our mark.
@@ -37,7 +37,7 @@ impl<T> Whose<T> {
     }
 }
 
-/// The two sockets over which the kernel is told and asked.
+/// The two sockets to the kernel.
 #[derive(Debug)]
 pub struct Kernel {
     routes: Socket,
@@ -53,7 +53,7 @@ impl Kernel {
         Ok(Self { routes: Socket::open(None)?, netfilter: Socket::open(Some(netlink::NETFILTER))? })
     }
 
-    /// Looks at all that matters.
+    /// Reads everything that matters.
     ///
     /// # Errors
     /// [`NetlinkError`].
@@ -107,7 +107,7 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Takes one step. What is there already, or gone already, is as it should be.
+    /// Takes one step. It succeeds if its result is there already.
     ///
     /// # Errors
     /// [`NetlinkError`].
@@ -134,7 +134,7 @@ impl Kernel {
     }
 }
 
-/// What is gone need not be removed.
+/// A missing object needs no removal.
 fn gone(result: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
     match result {
         Err(error) if [Errno::NOENT, Errno::SRCH].into_iter().any(|errno| error.is(errno)) => Ok(()),

@@ -1,11 +1,11 @@
-//! The table `inet flipop`: messages of nftables.
+//! The table `inet flipop`, as messages of nftables.
 //!
-//! Invariant: the table is made in one transaction, so that it is there as a whole or not at all. Its rules say in their
-//! comments how it was made.
+//! Invariant: one transaction makes the table, so it is there as a whole or not at all. The comments of its rules
+//! say how it was made.
 //!
-//! Only the first packet of a connection is marked, in `prerouting`; later ones take the mark over from the connection.
-//! A connection that does not leave by our gateway loses its mark at its first packet, so that a mark stands only on
-//! connections that leave through the address. Those alone are ended with it.
+//! Only the first packet of a connection is marked, in `prerouting`. Later packets take the mark over from the
+//! connection. A connection that does not leave by our gateway loses its mark at its first packet. So only
+//! connections through the address keep a mark, and only those end with the address.
 
 use super::Whose;
 use super::message::{ACK, APPEND, Attribute, CREATE, Message, attribute};
@@ -14,7 +14,7 @@ use crate::agent::layout::{Layout, Signature};
 use crate::network::Network;
 use std::net::Ipv4Addr;
 
-/// Notifications of changes of tables (`NFNLGRP_NFTABLES`), as a bit.
+/// The group of notifications about tables (`NFNLGRP_NFTABLES`), as a bit.
 pub(super) const GROUPS: u32 = 1 << 6;
 
 const SUBSYSTEM: u16 = 10;
@@ -46,7 +46,7 @@ const PREROUTING: (&str, &str, u32, i32) = ("prerouting", "filter", 0, -150);
 const INPUT: (&str, &str, u32, i32) = ("input", "filter", 1, 0);
 const POSTROUTING: (&str, &str, u32, i32) = ("postrouting", "nat", 4, 99);
 
-/// The flag of a table that is switched off.
+/// The flag of a table that is switched off (dormant).
 const DORMANT: u32 = 1;
 
 fn message(kind: u16, flags: u16, attributes: &[Attribute]) -> Message {
@@ -69,7 +69,7 @@ pub(super) fn remove() -> Vec<Message> {
     transaction(vec![drop_message()])
 }
 
-/// Makes the table. `replace`: one of ours is there.
+/// Makes the table. `replace`: one of ours is there already.
 pub(super) fn make(layout: &Layout, replace: bool) -> Vec<Message> {
     let mut changes: Vec<Message> = replace.then(drop_message).into_iter().collect();
     changes.push(message(NEW_TABLE, ACK | CREATE, &[Attribute::text(1, TABLE), Attribute::big(2, 0)]));
@@ -100,7 +100,7 @@ fn chain((name, kind, hook, priority): (&str, &str, u32, i32)) -> Message {
     message(NEW_CHAIN, ACK | CREATE, &attributes)
 }
 
-/// The rules, by chain, in their order.
+/// The rules in their order, each with its chain.
 fn rules(layout: &Layout) -> Vec<(&'static str, Vec<Attribute>)> {
     let mark = layout.mark;
     let mark_new = |pods: &Network| {
@@ -117,7 +117,7 @@ fn rules(layout: &Layout) -> Vec<(&'static str, Vec<Attribute>)> {
     rules
 }
 
-/// How many rules the table has.
+/// The number of rules of the table.
 pub(super) fn rule_count(pods: usize) -> usize {
     pods + 4
 }
@@ -138,7 +138,7 @@ fn load_connection(key: u32) -> Attribute {
     load("ct", key, 1, 2)
 }
 
-/// `equal`: or else different.
+/// Compares the register with a value, for equality or (`!equal`) for difference.
 fn compare(equal: bool, value: &[u8]) -> Attribute {
     let value = Attribute::nest(3, &[Attribute::bytes(1, value)]);
     expression("cmp", &[Attribute::big(1, REGISTER), Attribute::big(2, u32::from(!equal)), value])
@@ -184,7 +184,7 @@ fn change_bit(mark: u32, set: bool) -> Attribute {
     bitwise((!mark).to_ne_bytes(), exclusive.to_ne_bytes())
 }
 
-/// `ct mark set ct mark or MARK`, or without it.
+/// `ct mark set ct mark or MARK`, or the same without the bit.
 fn set_connection_mark(mark: u32, set: bool) -> Vec<Attribute> {
     let store = expression("ct", &[Attribute::big(2, 3), Attribute::big(4, REGISTER)]);
     vec![load_connection(3), change_bit(mark, set), store]
@@ -208,7 +208,7 @@ fn source_nat(anchor: Ipv4Addr) -> Vec<Attribute> {
     vec![expression("immediate", &[Attribute::big(1, REGISTER), address]), expression("nat", &kind)]
 }
 
-/// Asks for the table.
+/// A request for the table.
 pub(super) fn find_table() -> Message {
     message(GET_TABLE, ACK, &[Attribute::text(1, TABLE)])
 }
@@ -219,12 +219,12 @@ pub(super) fn is_dormant(answer: &Answer) -> bool {
     answer.kind == NEW_TABLE && flags.is_some_and(|flags| u32::from_be_bytes(*flags) & DORMANT != 0)
 }
 
-/// Asks for the rules of the table.
+/// A request for the rules of the table.
 pub(super) fn list_rules() -> Message {
     message(GET_RULE, 0, &[Attribute::text(1, TABLE)])
 }
 
-/// What a rule of our table says of itself.
+/// The signature of a rule of our table.
 pub(super) fn read_rule(answer: &Answer) -> Option<Whose<Signature>> {
     let ours = attribute(&answer.body, FIXED, 1)? == b"flipop\0" && answer.body.first() == Some(&INET);
     (answer.kind == NEW_RULE && ours).then(|| Whose::of(signature(&answer.body)))

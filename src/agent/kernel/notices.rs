@@ -7,10 +7,10 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram as AnyDatagram;
 use tokio::net::UnixDatagram;
 
-/// Notifications that are read at a time before others have their turn.
+/// The most notifications that are read before other tasks have their turn.
 const MOST: usize = 256;
 
-/// The sockets on which the kernel tells of changes.
+/// The sockets on which the kernel reports changes.
 #[derive(Debug)]
 pub struct Notices {
     routes: UnixDatagram,
@@ -18,14 +18,14 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Listens from now on. Only inside a runtime.
+    /// Starts to listen. Works only inside a runtime.
     ///
     /// # Errors
     /// [`NetlinkError`].
     pub fn listen() -> Result<Self, NetlinkError> {
         let listen = |protocol: Option<Protocol>, groups| {
             let fd = open(protocol, groups, SocketFlags::NONBLOCK)?;
-            // Nothing but waiting and reading is asked of it, which is the same in every family of sockets.
+            // The socket is only read and waited for, which is the same in every address family.
             UnixDatagram::from_std(AnyDatagram::from(fd)).map_err(|error| NetlinkError::of(&error))
         };
         Ok(Self {
@@ -43,12 +43,13 @@ impl Notices {
     }
 }
 
-/// Waits for a notification, and reads away what is there. One that was lost for want of room is a change too.
+/// Waits for a notification, and discards all that have arrived. A notification lost for lack of room is a change
+/// too.
 async fn drain(socket: &UnixDatagram) {
     if socket.readable().await.is_err() {
         return std::future::pending().await;
     }
-    // A notification is cut to this, since nobody looks at it.
+    // Notifications are cut to this length, since their content does not matter.
     let mut word = [0_u8; 64];
     for _ in 0..MOST {
         if socket.try_recv(&mut word).is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {

@@ -18,13 +18,13 @@ const NEW_RULE: u16 = 32;
 const DELETE_RULE: u16 = 33;
 const GET_RULE: u16 = 34;
 
-/// Groups of notifications (`RTMGRP_IPV4_*`): addresses, routes, rules.
+/// The groups of notifications (`RTMGRP_IPV4_*`) about addresses, routes and rules.
 pub(super) const GROUPS: u32 = 0x10 | 0x40 | 0x80;
 
 /// IPv4 (`AF_INET`).
 const INET: u8 = 2;
 
-/// The main table, and the one that a 32-bit attribute names.
+/// The main table, and the value that leaves the table to a 32-bit attribute.
 const MAIN_TABLE: u32 = 254;
 const OTHER_TABLE: u8 = 0;
 
@@ -32,13 +32,13 @@ const OTHER_TABLE: u8 = 0;
 const UNICAST: u8 = 1;
 const THROW: u8 = 9;
 
-/// The scope that matches any route that is to be deleted.
+/// The scope that matches any route in a deletion.
 const ANY_SCOPE: u8 = 255;
 
-/// The action of a rule that looks into a table.
+/// The action of a rule that looks up a table.
 const TO_TABLE: u8 = 1;
 
-/// Fixed headers of routes and rules.
+/// The length of the fixed headers of routes and rules.
 const FIXED: usize = 12;
 
 /// Attributes of routes.
@@ -131,12 +131,12 @@ pub(super) fn list_addresses() -> Message {
     Message::new(GET_ADDRESS, 0, &[INET, 0, 0, 0, 0, 0, 0, 0], &[])
 }
 
-/// Asks for a device by its name.
+/// A request for a device by name.
 pub(super) fn find_link(name: &str) -> Message {
     Message::new(GET_LINK, ACK, &[0; 16], &[Attribute::text(LINK_NAME, name)])
 }
 
-/// A route of our table, ours if it has a form that we write. Nothing: another table's.
+/// A route of our table. It is ours if it has a form that we write. `None`: it is in another table.
 pub(super) fn read_route(answer: &Answer) -> Option<Whose<Route>> {
     let Answer { kind: NEW_ROUTE, body } = answer else { return None };
     (number(body, ROUTE_TABLE) == Some(TABLE)).then(|| Whose::of(own_route(body)))
@@ -153,7 +153,7 @@ fn own_route(body: &[u8]) -> Option<Route> {
     (u8_at(body, 5)? == PROTOCOL).then_some(Route { to: Network::new(to, length), way })
 }
 
-/// A rule with a priority of ours, ours if it has a form that we write. Nothing: another priority.
+/// A rule with a priority of ours. It is ours if it has a form that we write. `None`: it has another priority.
 pub(super) fn read_rule(answer: &Answer) -> Option<Whose<Rule>> {
     let Answer { kind: NEW_RULE, body } = answer else { return None };
     let priority = number(body, RULE_PRIORITY).unwrap_or(0);
@@ -177,7 +177,7 @@ fn own_rule(body: &[u8], priority: u32) -> Option<Rule> {
     (protocol == Some(PROTOCOL)).then_some(rule)
 }
 
-/// An address with the number of its interface.
+/// An address and the number of its interface.
 pub(super) fn read_address(answer: &Answer) -> Option<(Ipv4Addr, u32)> {
     let Answer { kind: NEW_ADDRESS, body } = answer else { return None };
     let local = attribute(body, 8, LOCAL_ADDRESS)?.first_chunk::<4>()?;

@@ -1,7 +1,7 @@
-//! A netlink socket: requests that the kernel answers at once, and notifications.
+//! A netlink socket for requests, which the kernel answers at once, and for notifications.
 //!
-//! Owns numbers, answers and their bounds. A request is answered within the call that sends it, so that waiting for the
-//! answer blocks nobody; only a kernel that is in great trouble makes it wait, and then [`ANSWER_TIMEOUT`] ends it.
+//! Owns numbers, answers and their bounds. The kernel answers a request within the call that sends it, so the wait
+//! for the answer is short. Only a kernel in great trouble takes longer, and then [`ANSWER_TIMEOUT`] ends the wait.
 
 use super::message::{ACK, DONE, DUMP, ERROR, INTERRUPTED, Message, messages, u32_at};
 use rustix::io::Errno;
@@ -14,13 +14,13 @@ use std::time::Duration;
 /// Longest wait for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Largest datagram: the kernel fills at most 32 KiB of a dump into one.
+/// Largest datagram. The kernel fills at most 32 KiB of a dump into one.
 const BUFFER: usize = 64 << 10;
 
-/// A dump that a change interrupted is read again so many times.
+/// How often a dump is read again after a change interrupted it.
 const DUMP_TRIES: usize = 5;
 
-/// Datagrams of one answer: far beyond the routes of the largest node.
+/// Most datagrams of one answer. This is far beyond the routes of the largest node.
 const MAX_DATAGRAMS: usize = 10_000;
 
 /// Why a request failed.
@@ -65,7 +65,8 @@ pub(super) struct Socket {
     buffer: Vec<u8>,
 }
 
-/// Opens a socket that also hears what these groups tell. Without a protocol it is about routes: its number is 0.
+/// Opens a socket that also receives the notifications of these groups. `None` stands for the protocol of routes,
+/// which has the number 0.
 pub(super) fn open(protocol: Option<Protocol>, groups: u32, flags: SocketFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
@@ -77,12 +78,12 @@ impl Socket {
     pub(super) fn open(protocol: Option<Protocol>) -> Result<Self, NetlinkError> {
         let fd = open(protocol, 0, SocketFlags::empty())?;
         set_socket_timeout(&fd, Timeout::Recv, Some(ANSWER_TIMEOUT))?;
-        // Acknowledgements of a large batch come all at once. More than the system allows is cut, which is fine.
+        // All acknowledgements of a large batch come at once. The system may cut this size, which does no harm.
         let _cut = set_socket_recv_buffer_size(&fd, 1 << 20);
         Ok(Self { fd, number: 0, buffer: vec![0; BUFFER] })
     }
 
-    /// Everything that a dump finds.
+    /// All messages of a dump.
     pub(super) fn dump(&mut self, message: &Message) -> Result<Vec<Answer>, NetlinkError> {
         let message = Message { flags: message.flags | DUMP, ..message.clone() };
         for _ in 0..DUMP_TRIES {
@@ -115,7 +116,7 @@ impl Socket {
         Err(NetlinkError::Incomplete)
     }
 
-    /// What the kernel answers to one question, which asks for an acknowledgement.
+    /// The answer to one request that asks for an acknowledgement.
     pub(super) fn ask(&mut self, message: &Message) -> Result<Vec<Answer>, NetlinkError> {
         let number = self.send(std::slice::from_ref(message))?;
         let mut found = Vec::new();
@@ -134,8 +135,8 @@ impl Socket {
         Err(NetlinkError::Incomplete)
     }
 
-    /// Sends messages that change something, as one datagram, and waits until each is acknowledged. Messages without
-    /// the flag [`ACK`] frame the others.
+    /// Sends changes as one datagram, and waits until each is acknowledged. Messages without the flag [`ACK`] frame
+    /// the others.
     pub(super) fn change(&mut self, changes: &[Message]) -> Result<(), NetlinkError> {
         let first = self.send(changes)?;
         let last = first.wrapping_add(u32::try_from(changes.len()).unwrap_or(u32::MAX));
@@ -156,7 +157,7 @@ impl Socket {
         refused.map_or(Ok(()), |errno| Err(errno.into()))
     }
 
-    /// Returns the number of the first.
+    /// Sends messages. Returns the number of the first.
     fn send(&mut self, parts: &[Message]) -> Result<u32, NetlinkError> {
         let first = self.number.wrapping_add(1);
         let mut datagram = Vec::new();
@@ -179,7 +180,7 @@ impl Socket {
     }
 }
 
-/// What an acknowledgement says; nothing: it went well.
+/// The error in an acknowledgement. `None`: success.
 fn errno(body: &[u8]) -> Option<Errno> {
     let code = u32_at(body, 0).map(|code| i32::from_ne_bytes(code.to_ne_bytes()))?;
     (code != 0).then(|| Errno::from_raw_os_error(code.saturating_neg()))
