@@ -1,4 +1,4 @@
-//! Clients of the providers for commands that read them: with the tokens of the environment, and for reads alone.
+//! Clients of the providers for commands that read them. They use the tokens of the environment, and only read.
 
 use super::CommandError;
 use crate::clock::Clock;
@@ -10,8 +10,7 @@ use crate::provider::http::ApiConfig;
 use crate::provider::observe::NoObserver;
 use std::sync::Arc;
 
-/// The clients of the providers that have a token in these variables. They are handed no permit, so they can write
-/// nothing.
+/// The clients of the providers that have a token in these variables. They get no permit, so they cannot write.
 pub(super) fn clients(variables: &ProviderVariables, clock: &Clock) -> Result<Providers, CommandError> {
     let configs = variables.read().map_err(|error| CommandError::Usage(error.to_string()))?;
     let api = |ProviderConfig { token, base_url, user_agent }: ProviderConfig| ApiConfig {

@@ -1,4 +1,4 @@
-//! What the cluster holds at one time, read once: our objects, and the nodes and pods that they look at.
+//! A copy of the cluster, read once: our objects, and the nodes and pods that they watch.
 
 use super::CommandError;
 use super::reach::Reach;
@@ -21,10 +21,10 @@ use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// Lists that are read at a time.
+/// Lists that are read at the same time.
 const AT_A_TIME: usize = 8;
 
-/// Our objects as they stand in the cluster.
+/// Our objects in the cluster.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Objects {
     /// Pools.
@@ -45,7 +45,7 @@ pub(super) struct Lists {
 }
 
 impl Objects {
-    /// Reads both kinds in a namespace (`None`: in all).
+    /// Reads both kinds in a namespace (`None`: in all namespaces).
     pub(super) async fn read(reach: &Reach, namespace: Option<&str>) -> Result<Self, CommandError> {
         let mut absent = Vec::new();
         let (pools, record_sets) = futures::join!(
@@ -57,7 +57,7 @@ impl Objects {
         Ok(Self { pools, record_sets, absent })
     }
 
-    /// As decisions see them.
+    /// The objects in the form that decisions use.
     pub(super) fn plain(&self) -> (Vec<PoolObject>, Vec<RecordSetObject>) {
         let pools = self.pools.iter().map(pool_object).collect();
         (pools, self.record_sets.iter().map(record_set_object).collect())
@@ -82,17 +82,17 @@ where
     }
 }
 
-/// Every provider that the software knows, as if each had its token: what a command holds specs against.
+/// Every known provider, as if each had its token. A command checks specs against these.
 pub(super) fn every_provider(keep_last_record: bool) -> Providers {
     Providers::new(DESCRIPTORS.map(|descriptor| (descriptor, true)), keep_last_record)
 }
 
-/// What a pool asks of its nodes; `None` where its spec does not say it.
+/// The parsed spec of a pool. `None` if the object cannot be read.
 pub(super) fn pool_spec(pool: &PoolObject, providers: &Providers) -> Option<PoolSpec> {
     pool.spec.as_ref().ok().map(|raw| PoolSpec::parse(raw, providers))
 }
 
-/// What a record set asks of its nodes; `None` where its spec does not say it.
+/// The parsed spec of a record set. `None` if the object cannot be read.
 pub(super) fn set_spec(set: &RecordSetObject, providers: &Providers) -> Option<NodeSetSpec> {
     set.spec.as_ref().ok().map(|raw| NodeSetSpec::parse(raw, providers))
 }
@@ -131,7 +131,7 @@ impl Lists {
         Ok(lists)
     }
 
-    /// The nodes that these criteria select by their labels.
+    /// The nodes that these criteria select by label.
     pub(super) fn nodes_of(&self, criteria: &Criteria) -> NodeStore {
         let mut store = NodeStore::default();
         let listed = self.nodes.get(&criteria.node_watch()).cloned().unwrap_or_default();
@@ -139,7 +139,7 @@ impl Lists {
         store
     }
 
-    /// The pods that these criteria select, where pods matter.
+    /// The pods that these criteria select, if pods matter.
     pub(super) fn pods_of(&self, criteria: &Criteria) -> Option<PodStore> {
         let key = criteria.pod_watch()?;
         let mut store = PodStore::default();

@@ -1,6 +1,6 @@
 //! `flipop dashboard`: a local port that leads to the leader's web page.
 //!
-//! Invariant: it listens on loopback only, since whoever reaches the port reads what the leader knows.
+//! Invariant: the port is open on loopback only, since it shows everything that the leader knows.
 
 use super::CommandError;
 use super::leader;
@@ -17,7 +17,7 @@ use std::net::Ipv4Addr;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections at a time: a browser opens six.
+/// The most connections at a time. A browser opens six.
 const MAX_CONNECTIONS: usize = 32;
 
 /// The leader's pod and the port of its endpoints.
@@ -33,7 +33,7 @@ pub(super) async fn run(
     output: Output,
 ) -> Result<Exit, CommandError> {
     let mut place = find(reach).await.map_err(|trouble| CommandError::read("the leader's pod", trouble))?;
-    // Shows at once whether the right is there.
+    // Shows at once whether the right to do this is there.
     drop(open(reach, &place).await?);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await?;
     let url = format!("http://{}/", listener.local_addr()?);
@@ -78,7 +78,7 @@ async fn open(reach: &Reach, place: &Place) -> Result<kube::api::Portforwarder, 
     })
 }
 
-/// Carries one connection; true where the leader could not be reached.
+/// Carries one connection. Returns whether the leader could not be reached or the connection broke.
 async fn carry(reach: &Reach, (pod, port): (String, u16), mut local: TcpStream) -> bool {
     let Ok(mut forwarder) = leader::open(reach, &pod, port).await else { return true };
     let Some(mut remote) = forwarder.take_stream(port) else { return true };

@@ -1,4 +1,4 @@
-//! The replica that leads: who it is by the Lease, and what only it knows, by a port-forward to its pod.
+//! The leading replica: its identity from the Lease, and its knowledge by a port-forward to its pod.
 
 use super::reach::Reach;
 use crate::kube::trouble::{Trouble, TroubleKind};
@@ -13,40 +13,40 @@ use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// The port of the endpoints where the pod does not name it.
+/// The port of the endpoints if the pod does not name it.
 const DEFAULT_PORT: u16 = 8_080;
 
-/// The name that the Deployment gives to that port.
+/// The name of that port in the Deployment.
 const PORT_NAME: &str = "prometheus";
 
-/// Longest wait for the leader's answer: a command has other things to show.
+/// Longest wait for the leader's answer. A command has other things to show.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Longest answer that is taken: a hundred pools with all that is told of them.
+/// Longest answer that is read. It has room for a hundred pools with all their details.
 const MAX_BYTES: usize = 32 << 20;
 
-/// Who leads.
+/// The leader.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Leader {
-    /// The identity in the Lease; empty: nobody.
+    /// The identity in the Lease. Empty: there is no leader.
     pub(super) holder: String,
     /// Its pod.
     pub(super) pod: String,
-    /// When it renewed the Lease last.
+    /// When it last renewed the Lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) renewed: Option<String>,
-    /// The Lease has run out: nobody acts.
+    /// The Lease has expired, so no replica acts.
     pub(super) expired: bool,
 }
 
-/// What the leader told, or why it told nothing.
+/// The leader's answer, or the reasons why it is missing.
 pub(super) struct Told {
-    /// Who leads, where the Lease could be read.
+    /// The leader, if the Lease could be read.
     pub(super) leader: Option<Leader>,
     /// Its `/debug`.
     pub(super) debug: Option<Value>,
-    /// What is missing, and which right would bring it.
+    /// The missing facts, and the rights that would provide them.
     pub(super) notes: Vec<String>,
 }
 
@@ -94,8 +94,8 @@ pub(super) async fn find(reach: &Reach) -> Result<Leader, Trouble> {
     Ok(Leader { holder, pod, renewed, expired })
 }
 
-/// The text of a refusal names the right to grant; that of another failure says what happened. `namespace`: where the
-/// right is needed; `None` for the whole cluster.
+/// The text for a failure. For a refusal it names the right to grant, for other failures it says what happened.
+/// `namespace`: where the right is needed. `None`: in the whole cluster.
 pub(super) fn missing_right(
     trouble: &Trouble,
     verb: &str,
@@ -138,7 +138,8 @@ pub(super) async fn open(reach: &Reach, pod: &str, port: u16) -> Result<Portforw
     let api: Api<Pod> = Api::namespaced(reach.patient.clone(), &reach.operator);
     api.portforward(pod, &[port]).await.map_err(|error| {
         let trouble = Trouble::from(error);
-        // The upgrade's own error does not say that a right is missing, and a refusal is by far its most frequent cause.
+        // The error of the upgrade does not mention a missing right, although that is by far its most frequent
+        // cause.
         let refused = trouble.message.contains("403") || trouble.message.contains("Forbidden");
         if refused { Trouble { kind: TroubleKind::Forbidden, ..trouble } } else { trouble }
     })
@@ -180,7 +181,7 @@ where
         biased;
         answer = &mut answer => answer,
         ended = &mut connection => match ended {
-            // The answer may have come whole just before the connection ended.
+            // The whole answer may have come just before the connection ended.
             Ok(()) => answer.await,
             Err(error) => Err(broken(error)),
         },

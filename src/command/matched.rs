@@ -1,4 +1,5 @@
-//! Which nodes match an object, and why the others do not: found here by the core, over lists that were read once.
+//! Which nodes match an object, and why the others do not. The core decides this here, from lists that were read
+//! once.
 
 use super::copy::Lists;
 use super::output::shown;
@@ -8,16 +9,16 @@ use flipop_core::model::mismatch::Mismatch;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The nodes of one object: who matches, and why the others do not.
+/// The nodes of one object: those that match, and the others with the reason.
 pub(super) struct Matched {
     /// Nodes that match.
     pub(super) matching: BTreeSet<String>,
-    /// Why each other node that has the labels does not.
+    /// Why each other node with the labels does not match.
     pub(super) failing: BTreeMap<String, Mismatch>,
     /// Nodes without the labels.
     pub(super) unlabelled: Vec<String>,
     selector: String,
-    /// The same of each node that has the labels, by its provider ID.
+    /// The names of the nodes with the labels, by provider ID.
     pub(super) machines: BTreeMap<String, String>,
 }
 
@@ -25,14 +26,14 @@ pub(super) struct Matched {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct LeftOut {
-    /// Why, as what a sentence says of a node.
+    /// The reason, as the end of a sentence about a node.
     pub(super) reason: String,
     /// Their names.
     pub(super) nodes: Vec<String>,
 }
 
 impl LeftOut {
-    /// One line, with so many names at most.
+    /// One line with at most this many names.
     pub(super) fn text(&self, most: usize) -> String {
         let Self { reason, nodes } = self;
         let named: Vec<&str> = nodes.iter().take(most).map(String::as_str).collect();
@@ -45,7 +46,7 @@ impl LeftOut {
 }
 
 impl Matched {
-    /// Looks at every node.
+    /// Judges every node.
     pub(super) fn new(lists: &Lists, all: &[NodeFacts], criteria: &Criteria) -> Self {
         let (nodes, pods) = (lists.nodes_of(criteria), lists.pods_of(criteria));
         let (mut matching, mut failing) = (BTreeSet::new(), BTreeMap::new());
@@ -62,7 +63,7 @@ impl Matched {
         Self { matching, failing, unlabelled, selector: criteria.node_selector.to_string(), machines }
     }
 
-    /// Why a node does not match; empty where it does.
+    /// Whether a node matches, or why it does not.
     pub(super) fn health(&self, node: &str) -> String {
         if self.matching.contains(node) {
             return "matches".to_owned();
@@ -78,7 +79,7 @@ impl Matched {
         format!("does not match nodeLabel {}", self.selector)
     }
 
-    /// Nodes that do not match, by their reasons, the most frequent first.
+    /// Nodes that do not match, by reason. The most frequent reason comes first.
     pub(super) fn left_out(&self) -> Vec<LeftOut> {
         let mut reasons: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (node, why) in &self.failing {

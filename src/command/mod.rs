@@ -1,10 +1,10 @@
-//! The commands that people call: they look at a cluster, try changes, and set annotations.
+//! The commands for users: they show a cluster, rehearse changes, and set annotations.
 //!
-//! Owns what each command reads, says and how it ends. Decides nothing that FLIPOP decides: matching and plans come from
-//! `flipop-core`. Does not own the forms of the arguments (`crate::config::words`).
+//! Owns what each command reads and prints, and how it ends. The decisions of FLIPOP, such as matching and plans,
+//! come from `flipop-core`. Does not own the forms of the arguments (`crate::config::words`).
 //!
-//! Invariants: only `move`, `pause` and `resume` write, and nothing but annotations of our own objects; no Secret is ever
-//! read; no text from the cluster reaches a terminal with its control characters.
+//! Invariants: only `move`, `pause` and `resume` write, and they write only annotations of our own objects. No
+//! command reads a Secret. No control character from the cluster reaches a terminal.
 
 mod accounts;
 mod check;
@@ -29,13 +29,13 @@ use crate::version;
 use clap_complete::{Shell, generate};
 use output::Output;
 
-/// Why a command could not do what it was asked.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// No API server to talk to.
+    /// There is no API server to talk to.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// Its client could not be made.
+    /// The client for it could not be made.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The runtime could not be made, or the output could not be written.
@@ -44,7 +44,7 @@ pub enum CommandError {
     /// The cluster did not answer as needed.
     #[error("failed to read {what}: {trouble}")]
     Read {
-        /// What was read.
+        /// The thing that was to be read.
         what: String,
         /// Why it failed.
         trouble: Trouble,
@@ -52,10 +52,10 @@ pub enum CommandError {
     /// The output could not be made.
     #[error("failed to write the output: {0}")]
     Format(String),
-    /// An argument means nothing here.
+    /// An argument makes no sense here.
     #[error("{0}")]
     Usage(String),
-    /// What an argument names is not there.
+    /// An object that an argument names does not exist.
     #[error("{0}")]
     Missing(String),
 }
@@ -65,7 +65,7 @@ impl CommandError {
         Self::Read { what: what.into(), trouble }
     }
 
-    /// How a command ends with it. `check` has a code of its own for a cluster that it cannot read.
+    /// The exit code for this error. `check` has a code of its own for a cluster that it cannot read.
     fn exit(&self, word: &Word) -> Exit {
         match self {
             Self::Usage(_) => Exit::UnknownCommand,
@@ -122,11 +122,11 @@ fn on_cluster(order: &Order, output: Output) -> Result<Exit, CommandError> {
                 steer::pause(&reach, which, None, waiting.wait, output).await
             }
             Word::Dashboard(arguments) => dashboard::run(&reach, arguments, output).await,
-            // They talk to no cluster.
+            // These commands talk to no cluster.
             Word::Completion(_) | Word::Crd | Word::Version => Ok(Exit::Success),
         }
     });
-    // A call that nobody waits for must not keep the process.
+    // A call that is no longer needed must not keep the process.
     runtime.shutdown_background();
     ended
 }
@@ -143,7 +143,7 @@ fn complete(shell: crate::config::words::Shell, program: &str) -> Result<Exit, C
         Asked::Zsh => Shell::Zsh,
         Asked::Fish => Shell::Fish,
     };
-    // A shell completes the name of a file; kubectl completes its plugins through a file of another name.
+    // A shell completes by the name of a file. kubectl completes its plugins through a file of another name.
     let (mut command, name) = if program == "flipop" {
         (crate::config::command_line(), "flipop")
     } else {

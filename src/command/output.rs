@@ -1,6 +1,6 @@
-//! How commands print: tables, JSON, YAML, colours.
+//! The output of commands: tables, JSON, YAML, colours.
 //!
-//! Invariant: no control character from outside is printed, so no name or message can steer a terminal.
+//! Invariant: no control character from outside is printed, so no name or message can control a terminal.
 
 use super::CommandError;
 use crate::config::Order;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: &str = "   ";
 
 /// How to print.
@@ -18,11 +18,11 @@ const GAP: &str = "   ";
 pub(super) struct Output {
     /// The format.
     pub(super) format: Format,
-    /// With colours and symbols.
+    /// Whether to use colours and symbols.
     pub(super) coloured: bool,
 }
 
-/// How something fares.
+/// The state of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Tone {
@@ -35,7 +35,7 @@ pub(super) enum Tone {
 }
 
 impl Output {
-    /// As the flags, the environment and the terminal ask for.
+    /// The output that the flags, the environment and the terminal ask for.
     pub(super) fn of(order: &Order) -> Self {
         let common = order.word.common();
         let plain = common.is_some_and(|common| common.no_color) || order.no_color;
@@ -45,7 +45,7 @@ impl Output {
         }
     }
 
-    /// Prints the value as JSON or YAML, or else the text.
+    /// Prints the value as JSON or YAML, or the text in all other formats.
     pub(super) fn show<T: Serialize>(
         self,
         value: &T,
@@ -65,7 +65,7 @@ impl Output {
         }
     }
 
-    /// More columns are asked for.
+    /// Whether more columns are asked for.
     pub(super) fn is_wide(self) -> bool {
         self.format == Format::Wide
     }
@@ -93,7 +93,7 @@ impl Output {
         }
     }
 
-    /// The symbol of a tone, or its word where there are no symbols.
+    /// The symbol of a tone, or a word in a plain output.
     pub(super) fn mark(self, tone: Tone) -> String {
         let (symbol, word) = match tone {
             Tone::Good => ("✓", "ok"),
@@ -111,12 +111,12 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// With this first line.
+    /// A table with these headers.
     pub(super) fn new<'a>(headers: impl IntoIterator<Item = &'a str>) -> Self {
         Self { rows: vec![headers.into_iter().map(|text| (text.to_owned(), None)).collect()] }
     }
 
-    /// One more line.
+    /// Adds a line.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = (String, Option<Tone>)>) {
         self.rows.push(cells.into_iter().map(|(text, tone)| (shown(&text), tone)).collect());
     }
@@ -148,14 +148,14 @@ impl Table {
     }
 }
 
-/// A text as a table shows it: on one line, without control characters, and never empty.
+/// Text for a table: on one line, without control characters, and never empty.
 pub(super) fn shown(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let text: String = text.chars().map(plain).collect();
     if text.trim().is_empty() { "-".to_owned() } else { text }
 }
 
-/// Prints to standard output. Whoever closed it has read enough.
+/// Prints to standard output. A closed pipe is no failure: its reader has seen enough.
 pub(super) fn print(text: &str) -> Result<Exit, CommandError> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

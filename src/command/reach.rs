@@ -1,4 +1,4 @@
-//! The cluster that a command talks to: its clients, and the namespaces that are meant.
+//! The cluster that a command talks to: its clients, and the namespaces of objects and operator.
 
 use super::CommandError;
 use crate::clock::Clock;
@@ -11,24 +11,24 @@ use kube::Client;
 
 /// The cluster that a command talks to.
 pub(super) struct Reach {
-    /// For reads, and for annotations.
+    /// The client for reads, and for annotations.
     pub(super) client: Client,
-    /// For connections that stay open.
+    /// The client for connections that stay open.
     pub(super) patient: Client,
-    /// The API server's clock, as its answers tell it.
+    /// The API server's clock, from its answers.
     pub(super) time: ServerTime,
     /// This machine's clock.
     pub(super) clock: Clock,
     /// The API server's URL.
     pub(super) server: String,
-    /// Namespace of the objects; `None`: all.
+    /// The namespace of the objects. `None`: all namespaces.
     pub(super) namespace: Option<String>,
-    /// Namespace of the operator.
+    /// The namespace of the operator.
     pub(super) operator: String,
 }
 
 impl Reach {
-    /// Finds the cluster as the operator does. Nothing is asked of it yet.
+    /// Finds the cluster as the operator does. Sends no request yet.
     pub(super) fn new(order: &Order) -> Result<Self, CommandError> {
         install_tls();
         let clock = Clock::system();
@@ -43,7 +43,7 @@ impl Reach {
         Ok(Self { client, patient, time, clock, server: cluster.server(), namespace, operator })
     }
 
-    /// What time it is by the API server's clock, or else by this machine's.
+    /// The present time by the API server's clock. If that is unknown, by this machine's clock.
     pub(super) fn now(&self) -> jiff::Timestamp {
         let told = self.time.epoch_ms().map(|epoch| epoch.saturating_add(self.clock.now().as_millis()));
         let told = told.and_then(|ms| i64::try_from(ms).ok());

@@ -1,6 +1,6 @@
-//! `flipop move`, `pause` and `resume`: they set annotations of our own objects, and wait for what becomes of it.
+//! `flipop move`, `pause` and `resume`: they set annotations of our own objects, and wait for the outcome.
 //!
-//! Writes nothing else. What an annotation means is up to the operator (`flipop_core::addresses::pool::by_hand`,
+//! Writes nothing else. The operator decides what an annotation means (`flipop_core::addresses::pool::by_hand`,
 //! `flipop_core::model::pause`).
 
 use super::CommandError;
@@ -21,16 +21,16 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How long an outcome is waited for.
+/// The longest wait for an outcome.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Between two looks.
+/// The time between two reads.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// The field manager of the annotations.
 const MANAGER: &str = "flipop-cli";
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
@@ -93,7 +93,7 @@ pub(super) async fn move_address(
     told(output, &[result])
 }
 
-/// One object by its kind and names.
+/// An object by kind and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
     kind: ObjectKind,
@@ -106,7 +106,7 @@ impl Target {
         format!("{} {}/{}", self.kind.as_str(), self.namespace, self.name)
     }
 
-    /// Reads `KIND/NAME`, with the kinds as kubectl takes them.
+    /// Parses `KIND/NAME`. It accepts the same kinds as kubectl.
     fn parse(text: &str, namespace: &str) -> Option<Self> {
         let (kind, name) = text.split_once('/')?;
         let kind = kind.to_ascii_lowercase();
@@ -120,7 +120,7 @@ impl Target {
     }
 }
 
-/// Pauses objects with this reason, or resumes them (`None`).
+/// Pauses objects for this reason, or resumes them (`None`).
 pub(super) async fn pause(
     reach: &Reach,
     which: &Which,
@@ -130,7 +130,7 @@ pub(super) async fn pause(
 ) -> Result<Exit, CommandError> {
     let targets = targets(reach, which).await?;
     let work = targets.iter().map(|target| async move {
-        // One that fails does not hide what became of the others.
+        // A failure must not hide the outcome of the others.
         pause_one(reach, target, reason, wait).await.unwrap_or_else(|error| Answer {
             object: target.shown(),
             outcome: "Failed".to_owned(),

@@ -1,4 +1,4 @@
-//! Tokens, scopes, zones, quotas and marks of external-dns, as far as reading proves them.
+//! Tokens, scopes, zones, quotas and marks of external-dns, as far as reads can prove them.
 
 use super::Finding;
 use crate::command::copy::{self, Objects};
@@ -18,15 +18,15 @@ use flipop_core::records::name::{ZoneRef, qualify};
 use flipop_core::records::spec::SetSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stays unknown by reading alone.
+/// The part that reads cannot prove.
 const WRITE_SCOPES: &str = "a token proves its write scopes only by writing";
 
-/// What the objects ask of the providers.
+/// The objects' demands on the providers.
 #[derive(Default)]
 struct Demands {
-    /// Providers of addresses, with how many are still to be bought there.
+    /// Providers of addresses, with the number of addresses still to buy there.
     ips: BTreeMap<AccountId, usize>,
-    /// Those with firewalls of pools.
+    /// Accounts in which pools have firewalls.
     firewalls: BTreeSet<AccountId>,
     /// Zones, with the names in each.
     zones: BTreeMap<(AccountId, ZoneRef), BTreeSet<String>>,
@@ -110,7 +110,7 @@ pub(super) async fn check(
     Ok(findings)
 }
 
-/// How many addresses a pool lacks to have what it desires.
+/// The number of addresses that a pool lacks to reach `desiredIPs`.
 fn to_buy(pool: &PoolObject, spec: &PoolSpec) -> usize {
     if !spec.may_create() {
         return 0;
@@ -147,7 +147,7 @@ async fn addresses(providers: &Providers, id: &AccountId, lacking: usize) -> Vec
     findings
 }
 
-/// Whether the token sees all that decisions about firewalls need.
+/// Whether the token can read everything that decisions about firewalls need.
 async fn firewalls(providers: &Providers, id: &AccountId) -> Option<Finding> {
     let client = providers.firewalls.get(id)?;
     Some(match client.look(&CallContext::account_wide(), true).await {
@@ -197,7 +197,7 @@ async fn zone(
     findings
 }
 
-/// What stands at a name, and where external-dns marks it.
+/// The records at a name, and where external-dns marks the name.
 async fn name(client: &dyn DnsProvider, id: &AccountId, zone: &Zone, fqdn: &str) -> Vec<Finding> {
     let context = CallContext::account_wide();
     let records = match client.read_records(&context, zone, fqdn).await {

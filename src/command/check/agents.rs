@@ -1,4 +1,4 @@
-//! The agents of nodes (`flipop agent`): whether each is able to do its work, as its readiness says.
+//! The agents of nodes (`flipop agent`): whether each is able to do its work, by its readiness.
 
 use super::Finding;
 use crate::command::leader;
@@ -11,7 +11,7 @@ use kube::api::ListParams;
 /// The label of the agents' pods in the manifests and in the chart.
 const LABEL: &str = "app=flipop-agent";
 
-/// One line for each agent that is not able, or one for all. None where no agent runs.
+/// One line for each agent that is not able, or one line for all. Nothing if no agent runs.
 pub(super) async fn check(reach: &Reach) -> Vec<Finding> {
     let api: Api<Pod> = Api::all(reach.client.clone());
     match api.list(&ListParams::default().labels(LABEL)).await {

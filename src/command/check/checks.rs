@@ -1,4 +1,4 @@
-//! Checks of nodes: whether the operator knows its node, and whether the port that they need is open.
+//! Checks of nodes: whether the operator knows its node, and whether the checked port is open.
 
 use super::Finding;
 use crate::command::copy::{self, Objects};
@@ -48,7 +48,7 @@ async fn knows_its_node(reach: &Reach) -> Option<Finding> {
     })
 }
 
-/// What the leader has seen of a port.
+/// The leader's results for a port.
 fn is_open(port: u16, told: &[Value]) -> Finding {
     let suffix = format!(":{port}");
     let text = |node: &Value, key: &str| node.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();

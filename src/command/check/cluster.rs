@@ -1,4 +1,4 @@
-//! What is installed for the whole cluster: CRDs and admission policies.
+//! The cluster-wide parts of an installation: CRDs and admission policies.
 
 use super::Finding;
 use crate::api::crd;
@@ -16,13 +16,13 @@ use serde_json::Value;
 const POLICIES: [&str; 3] =
     ["flipop-node-annotation", "flipop-warnings-floatingippools", "flipop-warnings-nodednsrecordsets"];
 
-/// The one of them that narrows what the operator may do.
+/// The policy that narrows the operator's rights.
 const NARROWING: &str = "flipop-node-annotation";
 
-/// Fields of a CRD that a message names.
+/// The most fields of a CRD that a message names.
 const MAX_NAMED: usize = 5;
 
-/// Whether each CRD is there with every field that this version has.
+/// Whether each CRD exists, with every field that this version has.
 pub(super) async fn crds(reach: &Reach) -> Vec<Finding> {
     let api: Api<CustomResourceDefinition> = Api::all(reach.client.clone());
     let mut findings = Vec::new();
@@ -79,7 +79,7 @@ fn served(installed: &Value) -> Option<&Value> {
     versions.iter().find(ours)?.pointer("/schema/openAPIV3Schema")
 }
 
-/// Fields that one schema has and the other lacks.
+/// Collects fields of one schema that the other lacks.
 fn compare(wanted: &Value, found: &Value, path: &str, missing: &mut Vec<String>) {
     if let Some(fields) = wanted.get("properties").and_then(Value::as_object) {
         for (name, wanted) in fields {
@@ -97,7 +97,7 @@ fn compare(wanted: &Value, found: &Value, path: &str, missing: &mut Vec<String>)
     }
 }
 
-/// Whether the policies are there, bound, and for the right account.
+/// Whether the policies exist, are bound, and name the right account.
 pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(reach.client.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(reach.client.clone());

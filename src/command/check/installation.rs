@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::ListParams;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Everything about the operator's own objects.
+/// All findings about the operator's own objects.
 pub(super) async fn check(reach: &Reach) -> Vec<Finding> {
     let mut findings = vec![lease(reach).await];
     findings.extend(second(reach).await);
@@ -41,7 +41,7 @@ async fn lease(reach: &Reach) -> Finding {
     }
 }
 
-/// Two operators with a Lease each would both act.
+/// Finds a second operator. Two operators with a Lease each would both act.
 async fn second(reach: &Reach) -> Vec<Finding> {
     let api: Api<Lease> = Api::all(reach.client.clone());
     let named = ListParams::default().fields(&format!("metadata.name={LEASE_NAME}"));
@@ -93,7 +93,7 @@ async fn replicas(reach: &Reach) -> Finding {
     }
 }
 
-/// What a pod runs: the digest where the kubelet has told it, since a tag may have moved, and the name.
+/// The image of a pod: its digest, if the kubelet reported one, and its name. A tag may have moved.
 fn image(pod: &Pod) -> (String, String) {
     let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
     let digest = statuses.map(|status| status.image_id.clone()).find(|digest| !digest.is_empty());

@@ -1,6 +1,6 @@
-//! `flipop check`: whether an installation is whole, one line for each thing that could be wrong.
+//! `flipop check`: whether an installation is complete, with one line for each thing that could be wrong.
 //!
-//! It reads and asks; it changes nothing, and creates nothing but access reviews, which are questions.
+//! It only reads. It creates nothing but access reviews, which are questions to the API server.
 
 mod account;
 mod agents;
@@ -21,14 +21,14 @@ use crate::config::{Order, ProviderVariables};
 use crate::exit::Exit;
 use serde::Serialize;
 
-/// One line.
+/// One line of the output.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
-    /// How it is.
+    /// Its state.
     tone: Tone,
-    /// What is so.
+    /// The finding.
     what: String,
-    /// What to do; empty where nothing is to be done.
+    /// The remedy. Empty if none is needed.
     #[serde(skip_serializing_if = "String::is_empty")]
     remedy: String,
 }
@@ -54,7 +54,7 @@ pub(super) async fn run(
     arguments: &CheckArgs,
     output: Output,
 ) -> Result<Exit, CommandError> {
-    // An installation is one for all namespaces.
+    // One installation serves all namespaces.
     let objects = Objects::read(reach, None).await?;
     if arguments.uninstall {
         let left = uninstall::list(reach, &objects).await?;

@@ -6,7 +6,7 @@ use crate::command::reach::Reach;
 use crate::kube::watch::once;
 use flipop_core::model::facts::NodeFacts;
 
-/// Nodes that a line names.
+/// The most nodes that a line names.
 const MAX_NAMED: usize = 5;
 
 /// The label that `DigitalOcean` gives to the worker nodes of its managed Kubernetes.

@@ -7,10 +7,10 @@ use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::ObjectName;
 use flipop_core::records::spec::{AddressSource, NodeSetSpec};
 
-/// The reason of conditions that tell of a limit.
+/// The reason of conditions about limits.
 const QUOTA: &str = "Quota";
 
-/// One line for each mistake, or one that there is none.
+/// One line for each mistake, or one line that there is none.
 pub(super) fn check(objects: &Objects) -> Vec<Finding> {
     let providers = copy::every_provider(false);
     let (pools, sets) = objects.plain();
@@ -55,7 +55,7 @@ fn mistake(kind: &str, name: &ObjectName, problem: &str) -> Finding {
     Finding::bad(format!("{kind} {name} is invalid"), problem)
 }
 
-/// What the operator has told of an object's surroundings: others that write its names, and limits that are reached.
+/// Findings from an object's conditions: others that write its names, and limits that are reached.
 fn told(kind: &str, name: &ObjectName, conditions: &[Condition]) -> Vec<Finding> {
     let finding = |condition: &Condition| {
         let message = condition.message.clone();
@@ -69,7 +69,8 @@ fn told(kind: &str, name: &ObjectName, conditions: &[Condition]) -> Vec<Finding>
     conditions.iter().filter_map(finding).collect()
 }
 
-/// A set that publishes the addresses of pools drops a node, or keeps it, at another time than the pool of that node.
+/// Finds sets whose rules contradict those of a pool. A set that publishes the addresses of pools would drop a
+/// node, or keep it, at another time than the pool of that node.
 fn contradictions(name: &ObjectName, set: &NodeSetSpec, pools: &[(ObjectName, PoolSpec)]) -> Vec<Finding> {
     let nodes = set.criteria.as_ref().map(flipop_core::model::matching::Criteria::node_watch);
     if set.source != Some(AddressSource::Annotation) || nodes.is_none() {

@@ -1,4 +1,4 @@
-//! The rights of the operator's account, asked of the API server one by one.
+//! The rights of the operator's account. Each is asked of the API server.
 
 use super::Finding;
 use crate::command::leader;
@@ -17,20 +17,20 @@ use serde_json::Value;
 const ROLES: [(&str, bool); 2] =
     [(include_str!("../../../k8s/cluster-role.yaml"), false), (include_str!("../../../k8s/role.yaml"), true)];
 
-/// Resources that are asked for at a time.
+/// Questions that are asked at the same time.
 const AT_A_TIME: usize = 8;
 
-/// What it needs besides where an object has its nodes checked.
+/// The extra role that checks of nodes need.
 const NODE_CHECK: &str = include_str!("../../../k8s/nodecheck/role.yaml");
 
-/// An account of a service.
+/// A service account.
 pub(super) struct Account {
     /// Its user name.
     pub(super) user: String,
     groups: Vec<String>,
 }
 
-/// The account of the operator: the one that its Deployment names, or else `flipop`.
+/// The operator's account: the one that its Deployment names, or `flipop` by default.
 pub(super) async fn account(reach: &Reach) -> Account {
     let api: Api<Deployment> = Api::namespaced(reach.client.clone(), &reach.operator);
     let pod = api.get("flipop").await.ok().and_then(|deployment| deployment.spec.template.spec);
@@ -135,7 +135,7 @@ async fn allowed(
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// The rules of the roles in `k8s/`, and whether each counts in the operator's namespace alone.
+/// The rules of the roles in `k8s/`, and whether each applies only in the operator's namespace.
 fn rules() -> Vec<(PolicyRule, bool)> {
     let mut rules = Vec::new();
     for (text, namespaced) in ROLES {

@@ -1,4 +1,4 @@
-//! What would stay behind after an uninstallation, and how to take it away.
+//! The things that would stay behind after an uninstallation, and how to remove them.
 
 use crate::command::CommandError;
 use crate::command::copy::{self, Objects};
@@ -10,18 +10,18 @@ use kube::core::Resource as _;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// One thing that stays.
+/// One thing that stays behind.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct Left {
-    /// Where it is.
+    /// Its place.
     place: String,
-    /// What it is.
+    /// The thing.
     what: String,
-    /// How to take it away.
+    /// How to remove it.
     remedy: String,
 }
 
-/// Everything that stays.
+/// Everything that stays behind.
 pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, CommandError> {
     let nodes = once::nodes(&reach.client, "").await;
     let nodes = nodes.map_err(|trouble| CommandError::read("nodes", trouble))?;
@@ -110,7 +110,7 @@ fn records(place: &str, fqdn: &str, provider: &str, addresses: impl Iterator<Ite
     addresses.map(record).collect()
 }
 
-/// For people.
+/// The list as text.
 pub(super) fn text(left: &[Left], output: Output) -> String {
     if left.is_empty() {
         return format!("{} nothing would stay behind\n", output.mark(Tone::Good));

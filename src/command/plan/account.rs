@@ -1,6 +1,6 @@
-//! The accounts of a rehearsal: where addresses stand and which records there are, with what the rehearsal changes.
+//! The accounts of a rehearsal: the places of addresses, the records, and the changes of the rehearsal.
 //!
-//! Owns the copies. What they begin with comes from the statuses of objects, or is read from the providers once.
+//! Owns the copies. They begin with the statuses of objects, or with one read of the providers.
 
 use crate::provider::{CallContext, Providers};
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
@@ -11,30 +11,30 @@ use flipop_core::records::dns::{ADDRESS_KIND, Change, Record, Zone};
 use flipop_core::records::name::ZoneRef;
 use std::collections::BTreeMap;
 
-/// Addresses that the rehearsal buys have a number in this block, which no provider gives out.
+/// The rehearsal takes bought addresses from this block, which no provider assigns.
 const BOUGHT: [u8; 3] = [240, 0, 0];
 
-/// The name of records at a provider.
+/// The key of records: provider and name.
 pub(super) type NameKey = (String, String);
 
 /// The accounts.
 pub(super) struct Account {
     providers: Option<Providers>,
-    /// Addresses of each account; those of an account that is read are absent until then.
+    /// The addresses of each account. An account that is read is absent until then.
     addresses: BTreeMap<AccountId, Result<ReservedIpList, Fault>>,
     /// Records of names.
     records: BTreeMap<NameKey, Result<Vec<Record>, Fault>>,
     zones: BTreeMap<NameKey, Result<Zone, Fault>>,
-    /// As it was before the rehearsal.
+    /// The addresses before the rehearsal.
     pub(super) first_addresses: BTreeMap<Address, ReservedIp>,
-    /// The same of records.
+    /// The records before the rehearsal.
     pub(super) first_records: BTreeMap<NameKey, Vec<Record>>,
     serial: u32,
     bought: u8,
 }
 
 impl Account {
-    /// Accounts of which nothing is known but what [`Account::assume_address`] and its like say.
+    /// Accounts that know only the facts from [`Account::assume_address`] and the other `assume_` functions.
     pub(super) fn assumed() -> Self {
         Self {
             providers: None,
@@ -48,7 +48,7 @@ impl Account {
         }
     }
 
-    /// Accounts that are read where these clients can; the others are assumed.
+    /// Accounts that are read if one of these clients can. All others are assumed.
     pub(super) fn read(providers: Providers, notes: &mut Vec<String>) -> Self {
         let names: Vec<&str> = providers.accounts().map(|(id, _)| id.provider.as_str()).collect();
         for descriptor in crate::provider::DESCRIPTORS {
@@ -71,7 +71,7 @@ impl Account {
         self.providers.as_ref().is_some_and(|providers| providers.dns.contains_key(id))
     }
 
-    /// Says where an address stands, unless the account is read.
+    /// States where an address is, unless the account is read.
     pub(super) fn assume_address(&mut self, id: &AccountId, read: ReservedIp) {
         if self.reads_addresses(id) {
             return;
@@ -83,7 +83,7 @@ impl Account {
         }
     }
 
-    /// Says which addresses stand at a name, unless the provider is read.
+    /// States which addresses a name holds, unless the provider is read.
     pub(super) fn assume_records(&mut self, id: &AccountId, fqdn: &str, addresses: &[Address], ttl: u32) {
         if self.reads_records(id) {
             return;
@@ -94,7 +94,7 @@ impl Account {
         self.records.insert(key, Ok(records));
     }
 
-    /// Says what a zone is called that is written by its id, unless the provider is read.
+    /// States the name of a zone that is given by its id, unless the provider is read.
     pub(super) fn assume_zone(&mut self, id: &AccountId, zone: &ZoneRef, name: &str) {
         let zone_name =
             Zone { id: zone.text().to_owned(), name: Some(name.to_owned()), shown: None, ttl_floor: 0 };
@@ -176,7 +176,7 @@ impl Account {
         list.ips.remove(&ip).map(|_| ()).ok_or_else(|| missing(&format!("the address {ip}")))
     }
 
-    /// The zone that a spec means.
+    /// The zone that a spec names.
     pub(super) async fn find_zone(&mut self, id: &AccountId, zone: &ZoneRef) -> Result<Zone, CallFailure> {
         let key = (id.provider.clone(), zone.text().to_owned());
         let client = self.providers.as_ref().and_then(|providers| providers.dns.get(id)).cloned();
@@ -196,7 +196,7 @@ impl Account {
         Ok(Zone { id: zone.text().to_owned(), name, shown: None, ttl_floor: 0 })
     }
 
-    /// Every record of a name.
+    /// Every record at a name.
     pub(super) async fn records(
         &mut self,
         id: &AccountId,
@@ -216,7 +216,7 @@ impl Account {
         self.records.get(&key).cloned().unwrap_or_else(|| Ok(Vec::new())).map_err(CallFailure::Fault)
     }
 
-    /// Carries out changes of the records of a name; the records that updates and creates left.
+    /// Makes changes of the records at a name. Returns the records after updates and creations.
     pub(super) fn change(&mut self, id: &AccountId, fqdn: &str, changes: &[Change]) -> Vec<Record> {
         let key = (id.provider.clone(), fqdn.to_owned());
         let mut records = self.records.remove(&key).and_then(Result::ok).unwrap_or_default();
@@ -241,23 +241,23 @@ impl Account {
         left
     }
 
-    /// Where an address stands now.
+    /// The present addresses.
     pub(super) fn addresses(&self) -> impl Iterator<Item = &ReservedIp> {
         self.addresses.values().flatten().flat_map(|list| list.ips.values())
     }
 
-    /// The records of a name now.
+    /// The present records at a name.
     pub(super) fn records_now(&self, key: &NameKey) -> &[Record] {
         self.records.get(key).and_then(|read| read.as_ref().ok()).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the rehearsal bought it.
+    /// Whether the rehearsal bought this address.
     pub(super) fn is_bought(ip: Address) -> bool {
         let [a, b, c] = BOUGHT;
         ip.as_v4().is_some_and(|ip| ip.octets().starts_with(&[a, b, c]))
     }
 
-    /// What the providers refused to tell.
+    /// The failed reads.
     pub(super) fn faults(&self) -> Vec<String> {
         let addresses =
             self.addresses.iter().filter_map(|(id, read)| Some((id.to_string(), read.as_ref().err()?)));

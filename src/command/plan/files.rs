@@ -1,6 +1,6 @@
-//! Objects from files, to be used in place of or beside those that are installed.
+//! Objects from files. They replace installed objects, or join them.
 //!
-//! Owns their form: an object with a field that the schema does not have is refused, as by `kubectl`.
+//! Owns their form: an object with a field that the schema lacks is refused, as by `kubectl`.
 
 use crate::api::{FloatingIPPool, NodeDNSRecordSet, UNOBSERVED, crd};
 use crate::command::CommandError;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Largest file that is read: far more than any number of objects.
+/// Largest file that is read. It exceeds any real set of objects by far.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// The objects of the files.
@@ -21,11 +21,11 @@ const MAX_BYTES: u64 = 64 << 20;
 pub(super) struct Documents {
     pools: Vec<Seen<FloatingIPPool>>,
     record_sets: Vec<Seen<NodeDNSRecordSet>>,
-    /// What of the files is left out.
+    /// The parts of the files that are ignored.
     pub(super) notes: Vec<String>,
 }
 
-/// Reads the files; `-` is standard input. `namespace`: that of objects which name none.
+/// Reads the files. `-` is standard input. `namespace`: that of objects which name none.
 pub(super) fn read(files: &[PathBuf], namespace: Option<&str>) -> Result<Documents, CommandError> {
     let mut documents = Documents::default();
     for file in files {
@@ -90,7 +90,7 @@ impl Documents {
         Ok(())
     }
 
-    /// The installed objects with these in their places, or beside them.
+    /// The installed objects, with these in their places or added.
     pub(super) fn applied_to(&self, installed: &Objects, now: jiff::Timestamp) -> Objects {
         let mut wanted = installed.clone();
         for pool in &self.pools {
@@ -136,7 +136,7 @@ where
     serde_json::from_value(object.clone()).map_err(|error| refused(error.to_string()))
 }
 
-/// Fields of the spec that the schema does not have.
+/// Fields of the spec that the schema lacks.
 fn unknown_fields<K: Resource<DynamicType = ()>>(object: &Value) -> Vec<String> {
     let kind = K::kind(&());
     let all = crd::all();
@@ -175,7 +175,7 @@ fn look(schema: &Value, value: &Value, path: &str, unknown: &mut Vec<String>) {
     }
 }
 
-/// Puts an object of a file where its namesake is. `inherit` takes over the namesake's status.
+/// Replaces the object of the same name, or adds the new one. `inherit` takes over the status.
 fn put<K>(all: &mut Vec<Seen<K>>, object: &Seen<K>, now: jiff::Timestamp, inherit: impl Fn(&mut K, Option<K>))
 where
     K: Resource<DynamicType = ()> + Clone,
@@ -200,12 +200,12 @@ where
                 Some(before) => {
                     let mut meta = before.meta().clone();
                     meta.generation = meta.generation.map(|generation| generation.saturating_add(1));
-                    // `kubectl apply` leaves annotations alone that the file does not name.
+                    // `kubectl apply` keeps annotations that the file does not name.
                     meta.annotations.get_or_insert_default().extend(annotations.unwrap_or_default());
                     meta
                 }
                 None => ObjectMeta {
-                    // The begin of a uid is part of the names of firewalls.
+                    // The start of a uid is part of the names of firewalls.
                     uid: Some(format!("new-{:04}:{named}", all.len())),
                     generation: Some(1),
                     resource_version: Some(UNOBSERVED.abs().to_string()),

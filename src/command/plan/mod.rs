@@ -1,7 +1,7 @@
-//! `flipop plan`: what FLIPOP would change, found by its own decisions over a frozen copy of the cluster.
+//! `flipop plan`: the changes that FLIPOP would make. Its own decisions find them on a frozen copy of the cluster.
 //!
-//! The decisions run on simulated time against answers of a provider that accepts everything. Nothing is written
-//! anywhere: the clients of providers are used for reads alone, and the copy lives in this process.
+//! The decisions run on simulated time, with a provider that accepts everything. Nothing is written anywhere: the
+//! clients of providers only read, and the copy lives in this process.
 
 mod account;
 mod files;
@@ -25,7 +25,7 @@ use std::time::Duration;
 use walls::Walls;
 use world::World;
 
-/// Between two plans of `--watch`.
+/// The time between two plans of `--watch`.
 const PERIOD: Duration = Duration::from_secs(2);
 
 /// Runs the command.
@@ -100,7 +100,7 @@ async fn plan(
     Ok(report::make(&world, &outcome, &providers, notes))
 }
 
-/// Whether the operator runs with `--keep-last-record`; `None` where its Deployment cannot be read.
+/// Whether the operator runs with `--keep-last-record`. `None` if its Deployment cannot be read.
 async fn keeps_last_record(reach: &Reach) -> Option<bool> {
     use k8s_openapi::api::apps::v1::Deployment;
     let api: kube::Api<Deployment> = kube::Api::namespaced(reach.client.clone(), &reach.operator);

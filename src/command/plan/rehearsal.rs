@@ -1,7 +1,7 @@
-//! The decisions at work on a frozen copy, in simulated time, until nothing changes any more.
+//! Runs the decisions on a frozen copy, in simulated time, until nothing changes any more.
 //!
-//! It drives [`Fleet`] as the operator's loop does (`crate::reconcile`): facts in, one plan, actions out, answers back.
-//! Every write is accepted, and takes effect in the copy alone.
+//! It drives [`Fleet`] as the operator's loop does (`crate::reconcile`): facts in, one plan, actions out, outcomes
+//! back. Every write is accepted, and takes effect only in the copy.
 
 use super::world::World;
 use crate::command::CommandError;
@@ -20,31 +20,31 @@ use flipop_core::model::provider::Providers;
 use flipop_core::records::action as records;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where the simulated clock stands at the beginning: suspicions began before.
+/// The simulated clock at the start. Suspicions may have begun earlier.
 const START: Moment = Moment::from_millis(86_400_000);
 
-/// How long a rehearsal goes on beyond the longest wait that an object asks for.
+/// How long a rehearsal goes on beyond the longest wait among the objects.
 const MARGIN_MS: u64 = 600_000;
 
-/// Nothing has changed for so long: it has settled. Longer than the pauses between reads of one fact.
+/// A rehearsal without a change for this long has settled. It is longer than the pauses between reads of one fact.
 const QUIET_MS: u64 = 60_000;
 
-/// How long an answer takes: not at once, so that what is under way counts as that.
+/// The delay of each answer. Without a delay, nothing would count as under way.
 const ANSWER_MS: u64 = 50;
 
-/// Plans of one rehearsal. A plan that asks to be made again at once for ever must not hold us.
+/// The most plans of one rehearsal. It ends a rehearsal whose plans ask for ever to be made again at once.
 const MAX_PLANS: usize = 1_000_000;
 
-/// How a rehearsal went.
+/// The result of a rehearsal.
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
-    /// Nothing changed in the end.
+    /// Whether changes had ended.
     pub(super) settled: bool,
-    /// When the last change was made, in milliseconds of simulated time after the beginning.
+    /// The time of the last change, in milliseconds of simulated time since the start.
     pub(super) last_change_ms: u64,
-    /// How long it went on.
+    /// The simulated time of the rehearsal.
     pub(super) simulated_ms: u64,
-    /// Events of type Warning that would be written.
+    /// Events of type Warning that FLIPOP would write.
     pub(super) warnings: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ struct Rehearsal<'a> {
     warnings: BTreeSet<String>,
 }
 
-/// Lets the decisions work. `now` is the time of day at its beginning.
+/// Runs a rehearsal. `now` is the time of day at its start.
 pub(super) async fn run(
     world: &mut World,
     providers: &Providers,
@@ -111,12 +111,13 @@ fn longest_wait_ms(world: &World, providers: &Providers) -> u64 {
 }
 
 impl Rehearsal<'_> {
-    /// A new leader: everything is read before anything is decided.
+    /// Begins as a new leader: everything is read before anything is decided.
     fn begin(&mut self, epoch_ms: u64) {
         self.observe(Input::ServerEpoch(epoch_ms));
         self.observe(Input::Leading);
         self.observe(Input::Permit(true));
-        // A request to move counts only where the pool was seen without it, as the leader at work has seen it.
+        // A request to move counts only if the pool was seen without it. The real leader has seen the pool that
+        // way.
         let asks = self.world.pools.values().filter(|pool| pool.move_request.is_some()).cloned();
         let asks: Vec<_> = asks.collect();
         let first = self.world.pools.values().cloned().map(|mut pool| {
@@ -148,7 +149,7 @@ impl Rehearsal<'_> {
         self.later(ANSWER_MS, Input::Outcome(answer.into()));
     }
 
-    /// Something outside the statuses changes.
+    /// Notes a change outside the statuses.
     fn changes(&mut self) {
         self.last_change = self.now;
     }
@@ -185,7 +186,7 @@ impl Rehearsal<'_> {
         self.now = end;
     }
 
-    /// Only a watch that did not run begins with a list. True when one did.
+    /// Lists for the watches that did not run before. Returns whether there were any.
     fn follow(&mut self) -> bool {
         let wanted = self.fleet.watches();
         self.running.retain(|key| wanted.contains(key));

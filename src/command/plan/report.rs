@@ -1,4 +1,4 @@
-//! What a rehearsal changed, as data and as text.
+//! The changes of a rehearsal, as data and as text.
 
 use super::account::Account;
 use super::rehearsal::Outcome;
@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// Nodes that a line names; `-o wide` names all.
+/// The most nodes that a line names. `-o wide` names all.
 const MAX_NAMED: usize = 5;
 
 /// Everything that is shown.
@@ -30,16 +30,16 @@ pub(super) struct Report {
     changes: Vec<Change>,
     invalid: Vec<Invalid>,
     objects: Vec<ObjectReport>,
-    /// Events of type Warning that would be written.
+    /// Events of type Warning that FLIPOP would write.
     warnings: Vec<String>,
     settled: bool,
-    /// Seconds of simulated time until the last change.
+    /// Seconds of simulated time from the start to the last change.
     last_change_seconds: u64,
     simulated_seconds: u64,
     notes: Vec<String>,
 }
 
-/// How something changes.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Sign {
@@ -49,7 +49,7 @@ enum Sign {
     Change,
     /// `-`
     Remove,
-    /// `x`: it cannot be had back.
+    /// `x`: the change cannot be undone.
     Destroy,
 }
 
@@ -57,13 +57,13 @@ enum Sign {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Change {
     sign: Sign,
-    /// What is done, with all that it is done to.
+    /// The change in words.
     text: String,
-    /// The object on whose behalf; empty where there is none.
+    /// The object that causes the change. Empty if there is none.
     object: String,
 }
 
-/// An object with mistakes.
+/// An object with mistakes in its spec.
 #[derive(Debug, Serialize)]
 struct Invalid {
     kind: &'static str,
@@ -72,7 +72,7 @@ struct Invalid {
     problems: Vec<String>,
 }
 
-/// How an object is in the end.
+/// An object at the end of the rehearsal.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ObjectReport {
@@ -165,7 +165,7 @@ fn object(
     }
 }
 
-/// A request to move that the pool's status says no to.
+/// Why the pool's status refuses a request to move, if it does.
 fn refused_move(world: &World, pool: &PoolObject) -> Option<String> {
     let last = pool.status.last_move.as_ref()?;
     let before = world.first_pools.get(&pool.object.uid).and_then(|pool| pool.status.last_move.as_ref());
@@ -300,7 +300,7 @@ fn records(world: &World) -> Vec<Change> {
     changes
 }
 
-/// The object whose records stand at a name.
+/// The object that owns the records at a name.
 fn owner(world: &World, fqdn: &str) -> String {
     let of_pool = |pool: &&PoolObject| pool.status.record_set.as_ref().is_some_and(|set| set.fqdn == fqdn);
     let pool = world.pools.values().find(of_pool).map(|pool| format!("FloatingIPPool {}", pool.object.name));
@@ -352,7 +352,7 @@ fn firewalls(world: &World) -> Vec<Change> {
     changes
 }
 
-/// The rules, members and tags of a firewall, each in words.
+/// The rules, members and tags of a firewall, each as text.
 fn parts(world: &World, wall: &Firewall) -> BTreeSet<String> {
     let rule = |rule: &Rule| {
         let Targets { addresses, machines, balancers, clusters, tags } = &rule.targets;
@@ -372,7 +372,7 @@ fn parts(world: &World, wall: &Firewall) -> BTreeSet<String> {
 }
 
 impl Report {
-    /// How the command ends.
+    /// The exit code.
     pub(super) fn exit(&self) -> Exit {
         if !self.invalid.is_empty() {
             Exit::Invalid
@@ -385,7 +385,7 @@ impl Report {
         }
     }
 
-    /// The report for people.
+    /// The report as text.
     pub(super) fn text(&self, output: Output) -> String {
         let mut text = String::new();
         for Change { sign, text: what, object } in &self.changes {

@@ -1,4 +1,4 @@
-//! Rehearsals over small clusters that are given here.
+//! Rehearsals over small clusters.
 
 use super::account::Account;
 use super::rehearsal;
@@ -48,7 +48,7 @@ fn pool(name: &str, spec: &Value, status: &Value) -> FloatingIPPool {
     .unwrap()
 }
 
-/// A pool of two addresses, which stand on the first two nodes.
+/// A pool of two addresses, which are on the first two nodes.
 fn settled_pool(more: &Value) -> FloatingIPPool {
     let entry = |number: usize| json!({"state": "active", "nodeName": format!("node-{number}"), "providerID": format!("digitalocean://{number}")});
     let mut spec = json!({
@@ -66,12 +66,12 @@ fn settled_pool(more: &Value) -> FloatingIPPool {
     pool("web", &spec, &status)
 }
 
-/// What is planned for these objects and nodes; the nodes of the addresses carry their annotations.
+/// The plan for these objects and nodes. Nodes that hold an address carry its annotation.
 async fn planned(objects: &Objects, text: &str, nodes: Vec<NodeFacts>) -> Report {
     planned_with(objects, text, nodes, |_| Lists::default()).await
 }
 
-/// The same, with these lists of some of the nodes.
+/// The same, with extra lists of some of the nodes.
 async fn planned_with(
     objects: &Objects,
     text: &str,
@@ -230,8 +230,8 @@ fn files_are_read_as_kubectl_reads_them() {
     }
 }
 
-/// A hundred objects and a thousand nodes, or a fifth of that where nothing is optimised. The time is printed, not
-/// asserted: machines differ.
+/// A hundred objects and a thousand nodes, or a fifth of that in a debug build. The time is printed and not
+/// asserted, since machines differ.
 #[tokio::test]
 async fn a_large_cluster_is_planned_whole() {
     let entry = |n: usize| json!({"state": "active", "nodeName": format!("node-{n}"), "providerID": format!("digitalocean://{n}")});
@@ -246,7 +246,7 @@ async fn a_large_cluster_is_planned_whole() {
         pool(&format!("pool-{p:03}"), &spec, &json!({"ips": status, "observedGeneration": 1}))
     });
     let objects = installed(pools.collect());
-    // One node of each tenth pool fails.
+    // One node of every tenth pool fails.
     let nodes = (1..=count * 10).map(|n| node(n, n % 100 != 1)).collect();
     let lists = |nodes: &[NodeFacts]| {
         let of_pool = |(p, nodes): (usize, &[NodeFacts])| {
@@ -270,7 +270,7 @@ async fn a_firewall_that_stands_gets_the_members_and_ports_that_it_lacks() {
     cloud.add_token(Provider::DigitalOcean, "t", "t", &["*"]);
     let droplets = ["node-1", "node-2"].map(|name| cloud.add_droplet(name, "nyc3"));
     cloud.add_firewall("base", &[], &["k8s"]).unwrap();
-    // Named after the pool's uid.
+    // The name contains the pool's uid.
     let own = cloud.add_firewall("flipop-uid-wall-1", &[droplets[0]], &[]).unwrap();
     assert!(cloud.open_port(&own, "tcp", "443", "0.0.0.0/0"));
     let address = cloud.add_ip(Some([192, 0, 2, 1].into()), "nyc3");

@@ -1,6 +1,6 @@
-//! The firewalls of a rehearsal: as the providers show them, with what the rehearsal changes.
+//! The firewalls of a rehearsal: as the providers show them, with the changes of the rehearsal.
 //!
-//! Owns the copy. Where no client reads an account, nothing is known of its firewalls, and nothing is changed there.
+//! Owns the copy. The firewalls of an account that no client reads stay unknown and unchanged.
 
 use crate::provider::{CallContext, Providers};
 use flipop_core::firewalls::action::{Action, Change, Outcome};
@@ -10,7 +10,7 @@ use flipop_core::model::ids::AccountId;
 use flipop_core::model::moment::Moment;
 use std::collections::BTreeMap;
 
-/// The id of a firewall that the rehearsal made begins so.
+/// The prefix of the ids of firewalls that the rehearsal made.
 const MADE: &str = "plan-";
 
 /// The firewalls of all accounts.
@@ -18,7 +18,7 @@ const MADE: &str = "plan-";
 pub(super) struct Walls {
     clients: Providers,
     sights: BTreeMap<AccountId, Result<Sight, Fault>>,
-    /// As they were before the rehearsal, by account and id.
+    /// The firewalls before the rehearsal, by account and id.
     first: BTreeMap<(AccountId, String), Firewall>,
     made: usize,
 }
@@ -34,7 +34,7 @@ impl Walls {
         self.clients.firewalls.contains_key(id)
     }
 
-    /// The answer to a call, and whether it changed something.
+    /// The answer to a call, and whether the call changed something.
     pub(super) async fn answer(&mut self, call: Action, begun: Moment) -> (Outcome, bool) {
         match call {
             Action::Look { epoch, machines } => {
@@ -72,7 +72,7 @@ impl Walls {
         }
     }
 
-    /// The account as it is now; it is read when it is asked for first.
+    /// The present account. The first call reads it.
     async fn sight(&mut self, id: &AccountId) -> Result<&mut Sight, CallFailure> {
         let Some(client) = self.clients.firewalls.get(id).cloned() else { return Err(CallFailure::NotSent) };
         if !self.sights.contains_key(id) {
@@ -89,7 +89,7 @@ impl Walls {
         }
     }
 
-    /// Each firewall that differs, as it was and as it is now.
+    /// Each changed firewall, before and after.
     pub(super) fn changed(&self) -> Vec<(&AccountId, Option<&Firewall>, Option<&Firewall>)> {
         let accounts = self.sights.iter().filter_map(|(id, read)| Some((id, read.as_ref().ok()?)));
         let now: BTreeMap<(&AccountId, &str), &Firewall> = accounts
@@ -110,7 +110,7 @@ impl Walls {
         firewall.id.strip_prefix(MADE)
     }
 
-    /// What the providers refused to tell.
+    /// The failed reads.
     pub(super) fn faults(&self) -> impl Iterator<Item = String> {
         let failed = self.sights.iter().filter_map(|(id, read)| Some((id, read.as_ref().err()?)));
         failed.map(|(id, fault)| format!("the firewalls at {id}: {fault}"))

@@ -1,4 +1,4 @@
-//! The frozen copy that a rehearsal changes in place of the cluster.
+//! The frozen copy of the cluster that a rehearsal changes.
 
 use super::account::{Account, NameKey};
 use super::walls::Walls;
@@ -23,9 +23,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The copy.
 pub(super) struct World {
-    /// Pools as they are now, by uid.
+    /// The present pools, by uid.
     pub(super) pools: BTreeMap<Uid, PoolObject>,
-    /// Record sets as they are now, by uid.
+    /// The present record sets, by uid.
     pub(super) sets: BTreeMap<Uid, RecordSetObject>,
     /// Nodes and pods.
     pub(super) lists: Lists,
@@ -41,7 +41,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// These objects, nodes and accounts.
+    /// A copy of these objects, nodes and accounts.
     pub(super) fn new(
         (pools, sets): (Vec<PoolObject>, Vec<RecordSetObject>),
         lists: Lists,
@@ -72,7 +72,8 @@ impl World {
         self.lists.nodes.get(&all).map_or(&[], Vec::as_slice)
     }
 
-    /// The annotations and labels of all nodes that FLIPOP may write, by node and name.
+    /// The annotations and labels of all nodes that FLIPOP may write, by node and by name of the annotation or
+    /// label.
     pub(super) fn marks(&self) -> BTreeMap<(String, String), String> {
         let mut marks = BTreeMap::new();
         for node in self.nodes() {
@@ -88,7 +89,7 @@ impl World {
         marks
     }
 
-    /// The same as a sweep finds them.
+    /// The same in the form in which a sweep finds them.
     pub(super) fn annotated(&self) -> Vec<MarkedNode> {
         let annotated = |node: &NodeFacts| {
             let (name, uid, value) = (node.name.clone(), node.uid.clone(), node.annotation.clone());
@@ -104,7 +105,7 @@ impl World {
         self.nodes().iter().filter_map(annotated).collect()
     }
 
-    /// Changes a node: the node as each list shows it from now on. Nothing if there is no such node.
+    /// Changes a node. Returns the node as each list now shows it. Returns nothing if there is no such node.
     pub(super) fn mark(
         &mut self,
         name: &str,
@@ -122,7 +123,7 @@ impl World {
         shown
     }
 
-    /// A node and its pods, as a read of it finds them.
+    /// A node and its pods, as a read of the node finds them.
     pub(super) fn node(
         &self,
         name: &str,
@@ -140,7 +141,7 @@ impl World {
         self.version.to_string()
     }
 
-    /// Fills the accounts that are not read with what the statuses of the installed objects say.
+    /// Fills the accounts that are not read, from the statuses of the installed objects.
     pub(super) fn assume(
         &mut self,
         installed: &(Vec<PoolObject>, Vec<RecordSetObject>),
@@ -157,7 +158,7 @@ impl World {
             let published = (set.status.fqdn.as_str(), set.status.addresses.as_slice());
             self.assume_set(&spec.set, published);
         }
-        // What only the files name is taken for an address of the account that stands nowhere.
+        // An address that only the files name is assumed to be in the account, on no machine.
         let wanted: Vec<PoolObject> = self.pools.values().cloned().collect();
         for pool in &wanted {
             self.assume_pool(pool, providers, &mut Vec::new());
@@ -193,7 +194,7 @@ impl World {
 
     fn assume_set(&mut self, set: &SetSpec, (fqdn, addresses): (&str, &[Address])) {
         let Some(place) = set.place.as_ref().filter(|_| !fqdn.is_empty()) else { return };
-        // Records of pools without a TTL have the one that new records get; those of others may have any.
+        // Records of pools without a TTL have the TTL of new records. Those of record sets may have any TTL.
         let (TtlRule::Every(ttl) | TtlRule::New(ttl)) = set.ttl;
         self.account.assume_records(&place.account_id, fqdn, addresses, ttl);
         if let ZoneRef::Id(_) = place.zone {
@@ -203,7 +204,7 @@ impl World {
         }
     }
 
-    /// The region of an address: that of its node, else that of the spec, else that of some node.
+    /// The region of an address: that of its node, else that of the spec, else that of any node.
     fn region(&self, provider_id: &str, spec: &PoolSpec) -> String {
         let holder =
             self.nodes().iter().find(|node| !provider_id.is_empty() && node.provider_id == provider_id);
@@ -214,14 +215,14 @@ impl World {
         region.or(some).unwrap_or_default()
     }
 
-    /// The node on a machine, or else the machine.
+    /// The node on a machine. If there is none, the machine.
     pub(super) fn node_on(&self, machine: &MachineId) -> String {
         let provider_id = machine.provider_id();
         let node = self.nodes().iter().find(|node| node.provider_id == provider_id);
         node.map_or(provider_id, |node| node.name.clone())
     }
 
-    /// Whether some object waits for nothing but time. A paused one waits for somebody.
+    /// Whether some object waits only for time. A paused object waits for a person.
     pub(super) fn is_under_way(&self) -> bool {
         let waits = |conditions: &[Condition]| {
             let of_ready = conditions.iter().find(|condition| condition.is(ConditionType::Ready));

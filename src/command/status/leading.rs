@@ -1,14 +1,14 @@
-//! What only the leader knows, as its `/debug` tells it.
+//! Facts that only the leader knows, from its `/debug`.
 
 use super::model::FailingCheck;
 use crate::command::leader::{Leader, Told};
 use serde_json::Value;
 
-/// What the leader told; nothing of it where it could not be asked.
+/// The leader's answer. Empty if the leader could not be asked.
 pub(in crate::command) struct Leading {
-    /// Who leads.
+    /// The leader.
     pub(super) leader: Option<Leader>,
-    /// What is missing, and why.
+    /// The missing facts, and why they are missing.
     pub(super) notes: Vec<String>,
     debug: Option<Value>,
 }
@@ -24,7 +24,8 @@ impl Leading {
         Self { leader, notes, debug: debug.filter(|_| leads != Some(false)) }
     }
 
-    /// Nodes of a pool without an address, in the order in which they get one, and what each waits for.
+    /// Nodes of a pool without an address, in the order in which they get one, each with the thing that it waits
+    /// for.
     pub(super) fn line(&self, namespace: &str, name: &str) -> Option<Vec<(String, String)>> {
         let pools = self.debug.as_ref()?.get("pools")?.as_array()?;
         let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -68,7 +69,7 @@ impl Leading {
         checks.into_iter().flatten().filter_map(failing).collect()
     }
 
-    /// When an address came to where it is, if the leader saw it.
+    /// When an address arrived at its node, if the leader saw it.
     pub(super) fn since(&self, ip: &str, node: &str) -> Option<String> {
         let changes = self.debug.as_ref()?.get("changes")?.as_array()?;
         let last =

@@ -1,6 +1,6 @@
-//! `flipop status`: which node has which address and why, who is in line, and who is left out.
+//! `flipop status`: which node has which address and why, which nodes wait, and which are left out.
 //!
-//! Nodes are matched here, by the core, over lists that are read once. The leader adds what only it knows.
+//! The core matches the nodes here, over lists that are read once. The leader adds the facts that only it knows.
 
 mod leading;
 mod model;
@@ -25,25 +25,25 @@ use leading::Leading;
 use model::Report;
 use std::time::Duration;
 
-/// Between two prints of `--watch`.
+/// The time between two prints of `--watch`.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// Clears a terminal and goes to its first line.
+/// Clears a terminal, and moves to its first line.
 const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
-/// What a report is made of.
+/// The facts for a report.
 pub(super) struct Facts {
-    /// The pools, each with its spec where it can be read.
+    /// The pools, each with its spec if it can be read.
     pub(super) pools: Vec<(PoolObject, Option<PoolSpec>)>,
-    /// The record sets, each with its spec where it can be read.
+    /// The record sets, each with its spec if it can be read.
     pub(super) record_sets: Vec<(RecordSetObject, Option<NodeSetSpec>)>,
     /// Nodes and pods.
     pub(super) lists: Lists,
     /// Every node of the cluster.
     pub(super) nodes: Vec<NodeFacts>,
-    /// What the leader told.
+    /// The leader's answer.
     pub(super) leading: Leading,
-    /// By the API server's clock.
+    /// The time by the API server's clock.
     pub(super) now: jiff::Timestamp,
 }
 
@@ -109,7 +109,7 @@ async fn facts(reach: &Reach, objects: &Objects, leading: Leading) -> Result<Fac
     Ok(Facts { pools, record_sets, lists, nodes, leading, now: reach.now() })
 }
 
-/// The report on the objects of these names, or on all.
+/// The report on the objects with these names, or on all.
 fn make(facts: &Facts, names: &[String]) -> Report {
     let asked = |name: &str| names.is_empty() || names.iter().any(|asked| asked == name);
     let published = pools::published(facts);

@@ -1,4 +1,4 @@
-//! What `status` shows, as data: the form of `-o json` and `-o yaml`.
+//! The report of `status` as data: the form of `-o json` and `-o yaml`.
 
 use crate::command::leader::Leader;
 use crate::command::matched::LeftOut;
@@ -9,12 +9,12 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::command) struct Report {
-    /// When, by the API server's clock.
+    /// The time of the report, by the API server's clock.
     pub(super) time: String,
-    /// Who leads; absent where the Lease cannot be read.
+    /// The leader. Absent if the Lease cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) leader: Option<Leader>,
-    /// What is missing in this report, and why.
+    /// The facts that this report lacks, and why.
     pub(in crate::command) notes: Vec<String>,
     /// Checked nodes that do not answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -42,12 +42,12 @@ pub(super) struct PoolReport {
     pub(super) name: String,
     #[serde(flatten)]
     pub(super) state: State,
-    /// How many addresses the pool uses.
+    /// The number of addresses that the pool uses.
     pub(super) used: i64,
-    /// How many of them are active.
+    /// The number of active addresses.
     pub(super) active: usize,
     pub(super) addresses: Vec<AddressReport>,
-    /// Matching nodes without an address, the first in line first where the leader told the order.
+    /// Matching nodes without an address. The first in line comes first if the leader gave the order.
     pub(super) line: Vec<Waiting>,
     /// Nodes that do not match.
     pub(super) left_out: Vec<LeftOut>,
@@ -64,12 +64,12 @@ pub(super) struct SetReport {
     #[serde(flatten)]
     pub(super) state: State,
     pub(super) records: Records,
-    /// Nodes that match, with the addresses that are published of them.
+    /// Nodes that match, each with its published addresses.
     pub(super) nodes: Vec<Published>,
     pub(super) left_out: Vec<LeftOut>,
 }
 
-/// How an object fares.
+/// The state of an object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct State {
@@ -80,9 +80,9 @@ pub(super) struct State {
     /// The text of the annotation that pauses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) paused: Option<String>,
-    /// The status describes the spec as it is now.
+    /// Whether the status describes the present spec.
     pub(super) current: bool,
-    /// The other conditions that are worth a look.
+    /// The other conditions that deserve attention.
     pub(super) warnings: Vec<Warning>,
 }
 
@@ -104,14 +104,14 @@ pub(super) struct AddressReport {
     #[serde(rename = "providerID")]
     pub(super) provider_id: String,
     pub(super) state: String,
-    /// Since when it stands there, where the leader saw it come.
+    /// When it arrived there, if the leader saw that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) since: Option<String>,
     /// The names that hold it.
     pub(super) dns: Vec<String>,
     /// Whether its node matches, and why not.
     pub(super) health: String,
-    /// What happens to it next, and when.
+    /// The next event for it, and when.
     pub(super) next: String,
 }
 
@@ -120,7 +120,7 @@ pub(super) struct AddressReport {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Waiting {
     pub(super) node: String,
-    /// What it waits for, where the leader told it.
+    /// The thing that it waits for, if the leader reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) waits_for: Option<String>,
 }
@@ -131,7 +131,7 @@ pub(super) struct Waiting {
 pub(super) struct Published {
     pub(super) node: String,
     pub(super) addresses: Vec<String>,
-    /// Empty, or why it is about to leave.
+    /// Why it is about to leave. Empty if it stays.
     pub(super) health: String,
 }
 
@@ -139,10 +139,10 @@ pub(super) struct Published {
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Records {
-    /// The fully qualified name where it is known, else as it is written in the spec.
+    /// The fully qualified name if it is known, else the name in the spec.
     pub(super) name: String,
     pub(super) provider: String,
-    /// In seconds; absent where the provider's default counts.
+    /// In seconds. Absent if the provider's default applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ttl: Option<i64>,
     pub(super) addresses: Vec<String>,
@@ -158,7 +158,7 @@ impl Report {
     }
 }
 
-/// How an object fares by its conditions.
+/// The state of an object, from its conditions.
 pub(super) fn state(
     conditions: &[Condition],
     paused: Option<&String>,
@@ -177,7 +177,7 @@ pub(super) fn state(
     }
 }
 
-/// Those that say that something is wrong, whichever way they say it.
+/// Whether a condition reports trouble. Some types do so with `False`, the others with `True`.
 fn is_warning(condition: &Condition) -> bool {
     let sums_up = ["SpecValid", "RecordSetReady", "ProviderReady"].contains(&condition.kind.as_str());
     condition.kind != "Ready"

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The names that hold each address.
 pub(super) type Names = BTreeMap<String, BTreeSet<String>>;
 
-/// What all objects publish.
+/// The names at which all objects publish addresses.
 pub(super) fn published(facts: &Facts) -> Names {
     let mut names = Names::new();
     let pools = facts.pools.iter().filter_map(|(pool, _)| pool.status.record_set.as_ref());
@@ -53,7 +53,8 @@ pub(super) fn report(facts: &Facts, names: &Names, pool: &PoolObject, spec: Opti
     }
 }
 
-/// Who gets an address next. Without the leader the order is not known: by name then, as the status has it.
+/// The nodes that get an address next. Without the leader the order is unknown, so they are sorted by name, as in
+/// the status.
 fn line(facts: &Facts, pool: &PoolObject) -> Vec<Waiting> {
     let name = &pool.object.name;
     if let Some(told) = facts.leading.line(&name.namespace, &name.name) {
@@ -94,14 +95,14 @@ fn address(
     }
 }
 
-/// What happens next to an address. `first`: the node that is first in line.
+/// The next event for an address. `first`: the node that is first in line.
 fn next(pool: &PoolObject, ip: &str, entry: &IpEntry, first: Option<&str>) -> String {
     if pool.paused.is_some() && entry.state != IpState::Active.as_str() {
         return "nothing: the pool is paused".to_owned();
     }
     if entry.suspect_since_s.is_some() {
         let suspects = pool.status.conditions.iter().find(|condition| condition.kind == "Suspect");
-        // The condition tells of each address as "… 203.0.113.7 moves at …".
+        // The condition reports each address as "… 203.0.113.7 moves at …".
         let text = suspects.map(|condition| condition.message.as_str()).unwrap_or_default();
         let part = text.split(&format!("{ip} moves ")).nth(1).map(|rest| rest.split([',', ';']).next());
         let when = part.flatten().map(|when| when.split(" and ").next().unwrap_or(when));

@@ -32,7 +32,7 @@ pub(super) fn report(facts: &Facts, set: &RecordSetObject, spec: Option<&NodeSet
     }
 }
 
-/// Nodes that match, and those that keep their place for a while.
+/// Nodes that match, and nodes that keep their place for a while.
 fn nodes(
     facts: &Facts,
     set: &RecordSetObject,

@@ -1,14 +1,14 @@
-//! The report as tables for people.
+//! The report as tables of text.
 
 use super::model::{AddressReport, PoolReport, Records, Report, SetReport, State};
 use crate::command::matched::LeftOut;
 use crate::command::output::{Output, Table, Tone, shown};
 use std::fmt::Write as _;
 
-/// Nodes that a line names; `-o wide` names all.
+/// The most nodes that a line names. `-o wide` names all.
 const MAX_NAMED: usize = 5;
 
-/// Nodes in line that are shown; `-o wide` shows all.
+/// The most waiting nodes that are shown. `-o wide` shows all.
 const MAX_LINE: usize = 10;
 
 /// The report.
@@ -51,7 +51,7 @@ fn tone(ready: &str) -> Tone {
     }
 }
 
-/// The first lines of an object. `counts`: what else its first line says.
+/// The first lines of an object. `counts`: more text for the first one.
 fn head(kind: &str, (namespace, name): (&str, &str), state: &State, counts: &str, output: Output) -> String {
     let tone = tone(&state.ready);
     let outdated = if state.current { "" } else { " (the status describes an earlier spec)" };
