@@ -49,7 +49,7 @@ pub(crate) enum DemoError {
     Apply {
         /// The file.
         source_name: String,
-        /// What the API server said.
+        /// The API server's refusal.
         problem: String,
     },
     /// The simulated cluster refused a step of the script.

@@ -1,7 +1,7 @@
 //! The operators that run among the simulated servers: the production code, in this process.
 //!
-//! Invariants: each is configured as in a cluster (flags, a kubeconfig, the tokens and the URLs of the providers' APIs);
-//! whatever the environment of this process says is not passed on; each one is awaited.
+//! Invariants: each is configured as in a cluster (flags, a kubeconfig, the tokens and the URLs of the providers'
+//! APIs). The environment of this process is not passed on. Each one is awaited.
 
 use super::DemoError;
 use flipop::config::{Config, Invocation};
@@ -13,13 +13,13 @@ use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// How long an operator may take to start: it opens sockets and reads a file.
+/// The longest start of an operator: it opens sockets and reads a file.
 const START: Duration = Duration::from_secs(10);
 
-/// How long everything may take to stop; the operator itself promises ten seconds.
+/// The longest stop of everything. The operator itself promises ten seconds.
 const STOP: Duration = Duration::from_secs(12);
 
-/// What an operator is told of its surroundings.
+/// An operator's configuration for its surroundings.
 #[derive(Debug, Clone)]
 pub(super) struct Surroundings {
     pub(super) kubeconfig: PathBuf,
@@ -49,13 +49,13 @@ impl Surroundings {
 /// How an operator ended.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// It was asked to.
+    /// Whether it was asked to end.
     pub(super) asked: bool,
     result: Result<Result<(), OperatorError>, JoinError>,
 }
 
 impl Ended {
-    /// As a reason to give up.
+    /// The error to give up with.
     pub(super) fn into_error(self) -> DemoError {
         match self.result {
             Ok(Ok(())) => DemoError::OperatorEnded,
@@ -72,21 +72,21 @@ impl Ended {
     }
 }
 
-/// An operator that nobody has asked to end.
+/// An operator that was not asked to end.
 #[derive(Debug)]
 struct Wanted {
     id: Id,
     shutdown: CancellationToken,
-    /// Where it serves its endpoints.
+    /// The address of its endpoints.
     endpoints: Option<SocketAddr>,
 }
 
-/// All that run.
+/// All running operators.
 #[derive(Debug)]
 pub(super) struct Operators {
     surroundings: Surroundings,
     tasks: JoinSet<Result<(), OperatorError>>,
-    /// Those that nobody has asked to end, the oldest first.
+    /// Operators that were not asked to end, the oldest first.
     wanted: Vec<Wanted>,
 }
 
@@ -95,23 +95,23 @@ impl Operators {
         Self { surroundings, tasks: JoinSet::new(), wanted: Vec::new() }
     }
 
-    /// How many run that nobody has asked to end.
+    /// The number of operators that were not asked to end.
     pub(super) fn count(&self) -> usize {
         self.wanted.len()
     }
 
-    /// Where they serve their endpoints.
+    /// The addresses of their endpoints.
     pub(super) fn endpoints(&self) -> Vec<SocketAddr> {
         self.wanted.iter().filter_map(|wanted| wanted.endpoints).collect()
     }
 
-    /// Starts one more; returns where it serves metrics.
+    /// Starts one more operator. Returns the address of its endpoints.
     pub(super) async fn start(&mut self) -> Result<Option<SocketAddr>, DemoError> {
         let config = self.surroundings.config()?;
         let (sender, started) = oneshot::channel();
         let shutdown = CancellationToken::new();
         let task = self.tasks.spawn(operator::run(config, shutdown.clone(), move |started| {
-            // Nobody waits any more only when the story is over.
+            // The receiver is gone only when the story is over.
             let _late = sender.send(started);
         }));
         let id = task.id();
@@ -129,14 +129,14 @@ impl Operators {
         }
     }
 
-    /// Asks the newest one to end, as SIGTERM does.
+    /// Asks the newest operator to end, as SIGTERM does.
     pub(super) fn stop_one(&mut self) {
         if let Some(wanted) = self.wanted.pop() {
             wanted.shutdown.cancel();
         }
     }
 
-    /// Waits until one ends; for ever when there is none.
+    /// Waits until an operator ends. Without an operator it waits for ever.
     pub(super) async fn ended(&mut self) -> Ended {
         let (id, result) = match self.tasks.join_next_with_id().await {
             Some(Ok((id, result))) => (id, Ok(result)),

@@ -40,7 +40,7 @@ pub(super) struct RecordSet {
     when_empty: WhenEmpty,
     source: Source,
     observed: bool,
-    /// Nothing is done for its object.
+    /// Whether a mistake in the object's spec stops all work for it.
     frozen: bool,
     conditions: Vec<Condition>,
     /// The published records according to the status.

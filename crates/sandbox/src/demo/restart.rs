@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// The grace in this scene. The scene does not wait for its end.
 const GRACE_S: u64 = 30;
 
-/// What fails for a while.
+/// The part that fails for a while.
 enum Failing {
     /// The pods that the pool asks for.
     Pods(Vec<Key>),

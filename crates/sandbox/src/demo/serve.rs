@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-/// What to serve.
+/// The arguments of `serve`.
 #[derive(Debug)]
 pub(crate) struct Serving {
     /// YAML to apply first; if empty, the repository's examples.

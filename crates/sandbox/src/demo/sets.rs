@@ -38,7 +38,7 @@ pub(super) fn create(api: &ApiServer, nodes: &[Node]) -> Result<(), ScenarioErro
     Ok(())
 }
 
-/// One set as it is.
+/// The present state of one set.
 struct Set {
     key: Key,
     replicas: usize,

@@ -64,7 +64,7 @@ pub(super) struct Stage {
     pub(super) epoch: jiff::Timestamp,
     /// Droplets, with their nodes' names.
     pub(super) nodes: BTreeMap<u64, String>,
-    /// The nodes as they were made.
+    /// The original nodes.
     planned: Vec<Node>,
     /// The zones of both accounts, each with other people's records.
     pub(super) zones: Vec<Zone>,

@@ -1,4 +1,4 @@
-//! What happens, told as it happens: changes of the account and of the cluster, each with its reason.
+//! The story: changes of the account and of the cluster as they happen, each with its reason.
 //!
 //! This module only reads. It tells where an address goes when the simulated account accepts the request and when it
 //! has carried it out. The reason comes from the operator's own rule, applied to the objects at that moment. The
@@ -66,7 +66,7 @@ pub(super) struct Story {
     firewalls: BTreeMap<String, FirewallView>,
     /// When a pool's record set last changed.
     pub(super) rounds: BTreeMap<ObjectName, u64>,
-    /// What the sandbox tells of itself, while somebody listens.
+    /// The sandbox's own lines, while somebody listens.
     heard: Option<Vec<(Line, String)>>,
     feed: Feed,
 }
@@ -113,12 +113,12 @@ impl Story {
         }
     }
 
-    /// Keeps what the sandbox tells of itself from now on.
+    /// Keeps the sandbox's own lines from now on.
     pub(super) fn listen(&mut self) {
         self.heard = Some(Vec::new());
     }
 
-    /// What the sandbox has told since then: what it did, or why it did not.
+    /// The sandbox's own lines since then: its acts, or why it did not act.
     pub(super) fn heard(&mut self) -> Result<String, String> {
         let heard = self.heard.take().unwrap_or_default();
         let failed = heard.iter().any(|(line, _)| *line == Line::Wrong);

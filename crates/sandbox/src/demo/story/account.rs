@@ -1,4 +1,4 @@
-//! What changes in the accounts: where addresses go and why, which records come and go and why.
+//! Changes in the accounts: where addresses go, which records come and go, and why.
 
 use super::super::pools::{self, Cluster, RECORD_SET_KIND, Standing};
 use super::super::records::{self, RecordSet};
@@ -62,7 +62,7 @@ impl Story {
             located.is_some_and(|(zone, name)| name == fqdn && provider_name(zone.provider) == provider)
         };
         let sets = records::record_sets(&self.stage.api);
-        // The others of this name write nothing.
+        // Other objects with this name write nothing.
         let Some(owner) = sets.into_iter().filter(here).min_by_key(RecordSet::has_failed) else {
             return String::new();
         };

@@ -195,8 +195,8 @@ fn has_grace(graces: &BTreeMap<ObjectName, Grace>, pool: &ObjectName, why: &Mism
     graces.get(pool).is_some_and(|grace| grace.limit_ms(why.class()) > 0)
 }
 
-/// Whether the lines about records, annotations and nodes already tell this: what a record set holds, and which nodes
-/// have no address for it. A failure and its end are always told.
+/// Whether the lines about records, annotations and nodes already tell this: the content of a record set, and the
+/// nodes that have no address for it. A failure and its end are always told.
 fn is_told_otherwise(condition: &Condition, known: Option<&Condition>) -> bool {
     let normal = |condition: &Condition| {
         matches!(

@@ -1,4 +1,4 @@
-//! Firewalls in the account: which come and go, what they let in, and on which nodes.
+//! Firewalls in the account: which come and go, which ports they open, and on which nodes.
 
 use super::super::teller::Line;
 use super::Story;
@@ -41,7 +41,7 @@ impl Story {
     }
 }
 
-/// Rules in words: each port with everybody whom it lets in.
+/// Rules in words: each port with all its sources.
 fn ports<'a>(rules: impl Iterator<Item = &'a String>) -> String {
     let mut ports: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for rule in rules {
