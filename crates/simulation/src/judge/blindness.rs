@@ -45,7 +45,7 @@ impl Blindness {
             };
             blind_ms.map(|for_ms| (step.at_ms, step.at_ms + for_ms))
         });
-        // Nobody knows in advance when a trigger fires.
+        // The time at which a trigger fires is unknown in advance.
         let triggers = plan.triggers.iter().map(|_trigger| (0, u64::MAX));
         let spans = weather.chain(acts).chain(triggers);
         let spans: Vec<(u64, u64)> =

@@ -1,5 +1,5 @@
-//! I6: while nothing disturbs a provider, the API server and the replicas, work at that provider is done at once,
-//! whatever else is broken.
+//! I6: while nothing disturbs a provider, the API server and the replicas, work at that provider is done at once.
+//! Faults elsewhere do not matter.
 
 use super::EDITED_MS;
 use crate::plan::{Act, Fault, Plan, Side};
@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 /// From the start of a process to its first assignment.
 const START_MS: u64 = 20_000;
 
-/// What may follow a fault: retries, outdated views and doubts. The longest usual wait, and a list.
+/// The aftermath of a fault: retries, outdated views and doubts. It is the longest usual wait, plus a list.
 const AFTERMATH_MS: u64 = 400_000;
 
 /// After a quota refusal, the slow schedule applies.
 const SLOW_MS: u64 = 700_000;
 
-/// What others did to addresses is noticed, confirmed, and repaired within this time.
+/// Changes of addresses by others are noticed, confirmed and repaired within this time.
 const BY_HAND_MS: u64 = 200_000;
 
 /// How long work may wait: a look of the judge (1 s), a round of DNS after two others (2 s), a failing provider
@@ -104,7 +104,8 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::RevertIps { .. }
         | Act::Release { .. }
         | Act::WipeStatus { .. }
-        // So is what people take from firewalls, which may close what an assignment waits for.
+        // Changes that people make to firewalls are seen then too. They may close a port that an assignment waits
+        // for.
         | Act::DropFirewall { .. }
         | Act::SetTag { .. }
         | Act::EditFirewalls { .. }

@@ -17,7 +17,7 @@ pub(super) type Site = (Provider, String);
 /// TTL of records that ask for none.
 const TTL_S: u64 = 60;
 
-/// What the owner of a name wants.
+/// The records that the owner of a name wants.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
     pub(super) site: Site,
@@ -232,7 +232,7 @@ impl Wanted {
         let have: Vec<&RecordView> = records.iter().filter(|record| record.rtype == "A").collect();
         let published: BTreeSet<String> = have.iter().map(|record| record.data.clone()).collect();
         let right = if addresses.is_empty() {
-            // A set that is gone is not looked after any more.
+            // A deleted set is no longer maintained.
             !goes || have.is_empty() || touched.contains_key(site)
         } else {
             let same = |record: &&RecordView| ttl.is_none_or(|ttl| record.ttl == ttl);
@@ -247,7 +247,7 @@ pub(super) fn has_alias(records: &[RecordView]) -> bool {
     records.iter().any(|record| record.rtype == "CNAME")
 }
 
-/// What was wanted at each name, and when.
+/// The records wanted at each name, and when.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     /// Which object wanted which name.

@@ -1,16 +1,16 @@
 //! I16: no move rests on a check without the evidence for it.
 //!
-//! A second, naive opinion: the checks that a process has made, and the Leases as they stand on the server.
+//! A second, naive opinion, from the checks that a process has made and the Leases on the server.
 
 use super::validity::field;
 use super::{Judge, Process};
 use flipop_apiserver::Change;
 use std::collections::BTreeMap;
 
-/// Without an answer for this long a machine may count as dead, and so it may without a renewal of its Lease.
+/// A machine may count as dead only after this long without an answer, and without a renewal of its Lease.
 const SILENT_MS: u64 = 12_000;
 
-/// A Lease that was written this recently may not have been seen: the write, its way to the watch, and the move.
+/// A Lease that was written this recently may be unseen: the write, its way to the watch, and the move take time.
 const UNSEEN_MS: u64 = 3_000;
 
 /// The least number of failures in a row that a spec can ask for.
@@ -20,11 +20,11 @@ const THRESHOLD: u64 = 3;
 struct Checks {
     failures: u64,
     last_pass_ms: Option<u64>,
-    /// When the first one began: none before it could have been answered.
+    /// When the first check began. No earlier check could have been answered.
     since_ms: u64,
 }
 
-/// What checks and Leases say.
+/// The results of checks, and the renewals of Leases.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     checks: BTreeMap<(Process, String), Checks>,
@@ -44,7 +44,7 @@ impl Evidence {
         checks.last_pass_ms = if passed { Some(now_ms) } else { checks.last_pass_ms };
     }
 
-    /// Takes in a change, if it is one of a Lease of a node.
+    /// Takes in a change of a node's Lease. Returns whether it was one.
     pub(super) fn hears(&mut self, kind: &str, change: &Change, now_ms: u64) -> bool {
         let of_node = kind == "leases" && change.key.namespace == "kube-node-lease";
         if of_node {
@@ -61,7 +61,8 @@ impl Evidence {
         }
     }
 
-    /// What lacks for the verdict that a node is dead. `grace_ms`: how long it may fail after that.
+    /// The evidence that is missing for the verdict that a node is dead. `grace_ms`: how long the node may fail
+    /// after that.
     fn lacks(
         &self,
         process: Process,
@@ -103,8 +104,8 @@ impl Judge {
         self.evidence.probed(process, node, passed, now_ms);
     }
 
-    /// Blames a move off a node that matches by its objects: by I1 where no check is asked for, by I16 where what was
-    /// checked does not bear it out.
+    /// Blames a move off a node that matches by its objects. Where no check is asked for, the move breaks I1. Where
+    /// the checks do not bear the move out, it breaks I16.
     pub(super) fn check_evidence(
         &mut self,
         now_ms: u64,
@@ -141,7 +142,7 @@ mod tests {
 
     const ONE: Process = Process { replica: 0, incarnation: 1 };
 
-    /// Three nodes with Leases; the first one answers until this moment, its Lease is renewed until that one.
+    /// Three nodes with Leases. The first node answers, and its Lease is renewed, until the given moments.
     fn evidence(answers_until_ms: u64, renews_until_ms: u64, others_renew: bool, now_ms: u64) -> Evidence {
         let mut evidence = Evidence::default();
         for at_ms in (0..=now_ms).step_by(1_000) {

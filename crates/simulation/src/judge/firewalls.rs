@@ -1,8 +1,8 @@
-//! I19: what a firewall of a pool opens and closes, and whom it governs.
+//! I19: the ports that firewalls of pools open and close, and the droplets that they govern.
 //!
-//! A port that the pool of an address asks for is not closed on its droplet before the address has left. Nothing is opened
-//! that no pool asks for, no droplet is put in that no other firewall governs, and firewalls of others stay as they are.
-//! In the end the ports are open exactly where they are asked for. All of this is read off the account and the specs.
+//! While an address is on a droplet, no port that its pool asks for is closed there. No port opens that no pool
+//! asks for. No droplet enters unless another firewall governs it. Firewalls of others stay unchanged. In the end
+//! the ports are open exactly where they are asked for. The judge reads all of this from the account and the specs.
 
 use super::Judge;
 use super::pauses::POOLS;
@@ -20,31 +20,31 @@ use std::net::Ipv4Addr;
 /// From the sending of a call to its effect.
 const LATE_MS: u64 = 11_000;
 
-/// How long before a change the account may have been read on which it rests: a look of several pages that are slow, 3 s
-/// in which it counts, the change itself, and a list that lags.
+/// A change may rest on a read of the account that is this old: a look of several slow pages, 3 s in which it
+/// counts, the change itself, and a list that lags.
 const SEEN_MS: u64 = 60_000;
 
-/// As long the place of an address may be believed, where people move addresses.
+/// The same for the place of an address, if people move addresses.
 const PLACE_MS: u64 = 600_000;
 
-/// How long an assignment waits for its firewall, with a margin for the clock of the judge.
+/// How long an assignment waits for its firewall, with a margin for the judge's clock.
 const GATE_MS: u64 = 9_500;
 
-/// What is known of firewalls.
+/// The judge's knowledge of firewalls.
 #[derive(Debug, Default)]
 pub(super) struct Walls {
-    /// Those that the operator made.
+    /// Firewalls that the operator made.
     ours: BTreeSet<String>,
     views: BTreeMap<String, FirewallView>,
-    /// Whether a firewall that is not ours governs, or governed, a droplet.
+    /// Whether a firewall that is not ours governs a droplet, or did.
     covered: BTreeMap<u64, Since>,
-    /// Whether an address stands, or stood, on a droplet.
+    /// Whether an address is on a droplet, or was.
     stood: BTreeMap<(Ipv4Addr, u64), Since>,
     /// Since when each pool asks for ports on each droplet.
     asked: BTreeMap<(String, u64), u64>,
 }
 
-/// What a pool asks for, as `protocol/port/source`. The specs of plans have no mistakes in this field.
+/// The rules that a pool asks for, as `protocol/port/source`. The specs of plans have no mistakes in this field.
 pub(super) fn rules(spec: &Value) -> BTreeSet<String> {
     let items = |path: &str| field(spec, path).and_then(Value::as_array).into_iter().flatten();
     let ports = items("/firewall/ports").map(|port| match text(port, "/port") {
@@ -55,12 +55,12 @@ pub(super) fn rules(spec: &Value) -> BTreeSet<String> {
     ports.flat_map(|port| sources.iter().map(move |source| format!("{port}/{source}"))).collect()
 }
 
-/// Whether a pool says that its ports are still being opened, for which an assignment may wait.
+/// Whether the status of a pool says that its ports are being opened. An assignment may wait for that.
 pub(super) fn opens(pool: &Pool) -> bool {
     pool.condition("FirewallReady").is_some_and(|told| text(told, "/reason") == "Applying")
 }
 
-/// Whether a name is one of the operator's, in whatever cluster.
+/// Whether a name has the form of the operator's names, in any cluster.
 fn is_named_like_ours(name: &str) -> bool {
     let parts: Vec<&str> = name.split('-').collect();
     matches!(parts.as_slice(), ["flipop", uid, number] if uid.len() == 8 && number.parse::<u64>().is_ok())
@@ -87,7 +87,7 @@ impl Judge {
         self.note_cover(now_ms);
     }
 
-    /// The firewalls that govern a droplet and that no pool owns or owned.
+    /// Whether a firewall that no pool owns or owned governs a droplet.
     fn others(&self, droplet: u64) -> bool {
         self.cloud.governing(droplet).iter().any(|id| {
             let named = self.walls.views.get(id).is_some_and(|view| is_named_like_ours(&view.name));
@@ -190,7 +190,8 @@ impl Judge {
         covered.is_none_or(|covered| covered.lapsed(now_ms.saturating_sub(SEEN_MS)))
     }
 
-    /// Whether a pool uses a droplet, or did: by the labels of its node, or since an address of the pool stands there.
+    /// Whether a pool uses a droplet, or did. It does by the labels of the droplet's node, or by an address of the
+    /// pool there.
     fn is_wanted(&self, pool: &Pool, droplet: u64, from_ms: u64) -> bool {
         let labelled = self
             .truth
@@ -201,7 +202,7 @@ impl Judge {
         labelled || stood.any(|((ip, on), since)| *on == droplet && since.held(place_ms) && pool.held(*ip))
     }
 
-    /// No port is closed on a droplet while an address stands there whose pool asks for it.
+    /// No port that the pool of an address asks for is closed on the droplet of that address.
     fn check_closed(
         &self,
         now_ms: u64,
@@ -238,7 +239,7 @@ impl Judge {
         self.by_hand.get(&ip).is_some_and(|at_ms| self.blindness.is_unnoticed(*at_ms, now_ms))
     }
 
-    /// Whether the pool of an address has asked for a port at all times since then.
+    /// Whether the pool of an address has asked for a port at all times since `from_ms`.
     fn asks_throughout(&self, ip: Ipv4Addr, rule: &str, from_ms: u64) -> bool {
         let Some(owner) = self.truth.owner(ip).filter(|owner| !owner.is_frozen()) else { return false };
         let former =
@@ -247,7 +248,7 @@ impl Judge {
         all.all(|pool| rules(&pool.spec).contains(rule) && pool.effective().contains(&ip))
     }
 
-    /// An assignment waits for the ports of its droplet, as long as it may.
+    /// An assignment waits for the ports of its droplet, within its limit.
     pub(super) fn check_gate(&mut self, now_ms: u64, facts: &Facts) {
         let Kind::Assign { ip, droplet } = facts.kind else { return };
         if !self.blindness.calm.is_calm(Provider::DigitalOcean, now_ms) {
@@ -269,7 +270,7 @@ impl Judge {
         }
     }
 
-    /// Notes since when each pool asks for ports on which droplets, and what governs these.
+    /// Notes since when each pool asks for ports on which droplets, and whether others' firewalls govern these.
     pub(super) fn note_asked(&mut self, now_ms: u64) {
         let mut asked = BTreeMap::new();
         for pool in self.truth.pools.values().filter(|pool| !pool.deleting && !rules(&pool.spec).is_empty()) {
@@ -287,7 +288,7 @@ impl Judge {
     }
 }
 
-/// What is wrong with firewalls once all is quiet.
+/// The mistakes in firewalls once everything is quiet.
 pub(super) fn check(judge: &Judge, all: &mut Vec<String>) {
     let views: Vec<&FirewallView> = judge.walls.views.values().collect();
     if views.is_empty() && judge.walls.asked.is_empty() {

@@ -1,4 +1,4 @@
-//! Tests of what the judge says of firewalls.
+//! Tests of the judge's rules about firewalls.
 
 use super::tests::{A, Court, IP, POOL, cloud};
 use super::{firewalls, pauses};
@@ -185,7 +185,7 @@ async fn the_firewall_of_a_paused_pool_changes_only_to_isolate_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn an_assignment_waits_ten_seconds_for_the_ports_of_a_new_node_while_firewalls_are_ready() {
-    // By then all that disturbs the plan of the court is long over.
+    // By then everything that disturbs the court's plan is long over.
     for (at_ms, ready, open, rules) in [
         (935_000, "True", false, vec!["I19"]),
         (940_000, "True", false, vec![]),

@@ -1,4 +1,4 @@
-//! I13: a failure that may pass costs nothing for as long as `spec.grace` says, and nothing at all if it ends before.
+//! I13: a failure that may pass costs nothing within `spec.grace`, and nothing at all if it ends within it.
 //!
 //! This is a second, naive opinion on grace, based on the true state of the cluster. Where the operator may have seen
 //! less than the truth, the judge expects less, never more.
@@ -25,7 +25,7 @@ const START_MS: u64 = 5_000;
 /// From a deadline to the assignment: one read of the operator, and one look of the judge.
 const PROOF_MS: u64 = 3_000;
 
-/// From here on a failure has no grace.
+/// The moment from which a failure has no grace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Lost {
     at_ms: u64,
@@ -92,7 +92,7 @@ struct Case {
     told: Told,
 }
 
-/// What a process can know.
+/// The knowledge that a process can have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Knower {
     /// Its first call.
@@ -111,7 +111,7 @@ pub(super) struct Graces {
 }
 
 impl Graces {
-    /// Takes in the world as it is now. `ours` says whether the operator changed it.
+    /// Takes in the present world. `ours`: whether the operator changed it.
     pub(super) fn look(
         &mut self,
         (truth, cloud): (&Truth, &Cloud),
@@ -182,8 +182,8 @@ impl Graces {
         }
     }
 
-    /// Why a node has to keep what it has, if it has to. A failure without grace since `lost_from_ms` may still be
-    /// acted on.
+    /// Why a node has to keep its address or records, if so. A failure without grace since `lost_from_ms` may still
+    /// be acted on.
     fn keeps(
         &self,
         (object, node): (&Pool, &str),
@@ -244,12 +244,12 @@ impl Graces {
         })
     }
 
-    /// Whether it may hold something of any object back.
+    /// Whether the operator may hold something of any object back.
     pub(super) fn is_any_open(&self, blind: &Blindness, now_ms: u64) -> bool {
         !self.cases.is_empty() && self.asked.keys().any(|uid| self.is_open(uid, blind, now_ms))
     }
 
-    /// How much longer than without grace something may stay as it is.
+    /// How much longer than without grace something may stay unchanged.
     pub(super) fn longest_ms(&self) -> u64 {
         self.longest_ms
     }

@@ -218,7 +218,7 @@ async fn work_waits_for_grace_and_no_longer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_of_a_node_that_fails_stays_for_as_long() {
-    // A record whose write was never answered stands in no status, and gives its node no grace.
+    // A record whose write was never answered is in no status, and gives its node no grace.
     for (seconds, is_told, rules) in [(30, true, vec!["I13"]), (5, true, vec![]), (30, false, vec![])] {
         let mut court = Court::new(&json!({}));
         let set = json!({

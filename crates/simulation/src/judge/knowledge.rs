@@ -1,4 +1,4 @@
-//! I7: what a process has read since its permit began, judged by its calls.
+//! I7: the reads of a process since its permit began, judged by its calls.
 
 use super::truth::{Pool, Truth};
 use super::{Judge, Process};
@@ -6,7 +6,7 @@ use crate::facts::{Facts, Kind};
 use flipop_cloud::Provider;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a process has read.
+/// The reads of a process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reads {
     /// Kinds of objects with a complete list.
@@ -60,7 +60,7 @@ impl Reads {
         }
     }
 
-    /// What a changing call still lacks. `pods`: all objects that could want the call ask for pods.
+    /// The reads that a changing call still lacks. `pods`: all objects that could want the call ask for pods.
     pub(super) fn missing(&self, facts: &Facts, pods: bool) -> Vec<&'static str> {
         let listed = |resource: &str| self.complete.contains(resource);
         let (nodes, addresses, records) = match &facts.kind {
@@ -68,7 +68,7 @@ impl Reads {
             Kind::CreateIp | Kind::DeleteIp { .. } => (false, true, false),
             // DNS needs no account of addresses.
             Kind::Record => (true, false, true),
-            // A machine that would be isolated is taken out whatever else is known.
+            // A machine that would be isolated is taken out, even without any other knowledge.
             Kind::Firewall => {
                 let acts = !facts.what.starts_with("RemoveFirewallDroplets");
                 (acts, acts, false)
@@ -125,7 +125,7 @@ impl Judge {
         };
         let mut missing = self.known.entry(process).or_default().reads.missing(facts, pods);
         if self.ending.contains(&process) && facts.what.starts_with("PUT floatingippools") {
-            // A purchase is written down at the end, whoever else may claim it.
+            // A purchase is written down at the end, even if others may claim it.
             missing.clear();
         }
         if !missing.is_empty() {

@@ -1,5 +1,5 @@
-//! I1 of labels: they go before the address does. In the end a node carries the labels of `spec.nodeLabels` exactly where
-//! the pool of its annotation asks for them.
+//! I1 for labels: they leave a node before the address does. In the end a node carries the labels of
+//! `spec.nodeLabels` exactly where the pool of its annotation asks for them.
 
 use super::truth::{Node, Pool};
 use super::untouched::LABELS;
@@ -8,10 +8,11 @@ use crate::facts::{Facts, Kind};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// A move waits so long for the answer to the removal, less what clocks of processes begin at fractions of.
+/// How long a move waits for the answer to the removal, with a margin for clocks of processes that start at
+/// fractions of a millisecond.
 const WAIT_MS: u64 = 498;
 
-/// When each process last asked for the removal of labels, by the node, and when that ended.
+/// When each process last asked for the removal of labels, by node, and whether that call has ended.
 #[derive(Debug, Default)]
 pub(super) struct Removals(BTreeMap<(Process, String), Removal>);
 
@@ -40,8 +41,8 @@ impl Removals {
 }
 
 impl Judge {
-    /// While a node that is well carries labels that name an address, the address moves elsewhere only after their removal
-    /// was asked for and answered, or 500 ms later.
+    /// While a healthy node carries labels that name an address, the address moves elsewhere only after a request
+    /// to remove them. That request was answered, or was sent 500 ms ago.
     pub(super) fn check_labels(&mut self, now_ms: u64, process: Process, facts: &Facts) {
         let Kind::Assign { ip, droplet } = facts.kind else { return };
         let from_ms = self.blindness.since(now_ms);
@@ -59,7 +60,7 @@ impl Judge {
             .filter(|node| node.droplet != Some(droplet) && bears(node, ip))
             .collect();
         let hasty = labelled.into_iter().find(|node| {
-            // Whoever has not seen this yet need not wait.
+            // A process that has not seen this yet need not wait.
             let mut lately = self.truth.nodes_since(from_ms).filter(|was| was.uid == node.uid);
             let well = lately.all(|was| bears(was, ip) && was.is_well());
             let removal = self.removals.0.get(&(process, node.name.clone()));
@@ -77,10 +78,10 @@ fn bears(node: &Node, ip: Ipv4Addr) -> bool {
     node.labels.get(key).is_some_and(|value| *value == ip.to_string())
 }
 
-/// What is wrong with the labels of nodes. That their annotations are right is judged elsewhere.
+/// The mistakes in the labels of nodes. Another rule judges their annotations.
 pub(super) fn check(judge: &Judge, all: &mut Vec<String>) {
     let pools = || judge.truth.pools.values().filter(|pool| !pool.deleting);
-    // Of a frozen pool what was confirmed stays.
+    // A frozen pool keeps its confirmed labels.
     if pools().any(|pool| pool.is_frozen() && asks(pool, "enabled")) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Tests of what the judge says of labels that go before the address does.
+//! Tests of the judge's rule that labels leave a node before the address does.
 
 use super::tests::{A, Court, IP, kube};
 use super::untouched::LABELS;

@@ -37,7 +37,7 @@ impl Limits {
     }
 }
 
-/// What an object asked for.
+/// The limits and criteria of an object.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked {
     /// The limits, each with the time since when they apply.

@@ -12,7 +12,7 @@ const CREATIONS_PER_MINUTE: usize = 12;
 /// How many requests per minute the provider allows.
 const REQUESTS_PER_MINUTE: usize = 250;
 
-/// A refused token is retried after this long, however much waits for it.
+/// A refused token is retried after this long, even if many requests wait for it.
 const REFUSED_MS: u64 = 60_000;
 
 /// Processes' clocks start at fractions of a millisecond.
@@ -29,7 +29,7 @@ const REREADS: usize = 5;
 /// The span for `REREADS`.
 const REREADS_MS: u64 = 2_000;
 
-/// What was recently asked of an account, and until when to wait. All times are in milliseconds.
+/// The recent requests to an account, and the end of the present wait. All times are in milliseconds.
 #[derive(Debug, Clone, Default)]
 struct Load {
     blocked_until: u64,
@@ -106,7 +106,7 @@ fn is_scheduled(facts: &Facts) -> bool {
 }
 
 impl Loads {
-    /// A call is sent. Returns what is wrong with that.
+    /// A call is sent. Returns its mistakes.
     pub(super) fn sent(&mut self, now_ms: u64, facts: &Facts) -> Vec<String> {
         let mut wrong = Vec::new();
         let what = &facts.what;

@@ -1,10 +1,10 @@
-//! The invariants that hold at every step, whatever goes wrong.
+//! The invariants that hold at every step, under any fault.
 //!
-//! The judge sees what crosses the seams (calls, answers, changes of the cluster and of the account) and the truth of
-//! both; it sees nothing of the operator's inside. Names of rules: I1 no needless move, I2 one writer, I5 no leaks,
-//! I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's, I13 no act
-//! within grace, I14 a pause holds, I15 a move that is asked for is made once, I16 no move rests on a check without its
-//! evidence, I18 only what was bought and is nobody's is deleted, I19 ports of firewalls.
+//! The judge sees the operator's calls and their answers, every change of the cluster and of the account, and the
+//! truth of both. It sees nothing inside the operator. Names of rules: I1 no needless move, I2 one writer, I5 no
+//! leaks, I7 no act on ignorance, I8 bounded load, I9 honest status, I10 no secrets, I12 the spec is the user's,
+//! I13 no act within grace, I14 a pause holds, I15 a requested move is made once, I16 no move rests on a check
+//! without its evidence, I18 only a bought address that nobody wants is deleted, I19 ports of firewalls.
 
 pub(super) mod blindness;
 mod calm;
@@ -79,16 +79,17 @@ use flipop_cloud::{ChangeKind, Cloud, RecordVerb, RecordView};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// Life of a permit, from the sending of a renewal.
+/// The lifetime of a permit, from the sending of a renewal.
 const PERMIT_MS: u64 = 10_000;
 
 /// Clocks of processes start at fractions of a millisecond.
 const ROUNDING_MS: u64 = 2;
 
-/// How long the operator may rest on its own last round at a name whose records were edited by hand: one look.
+/// How long the operator may rely on its own last round at a name whose records were edited by hand: until its next
+/// look.
 pub(super) const EDITED_MS: u64 = 630_000;
 
-/// Without it an address that stands on a droplet looks as if it stood on none.
+/// Without this scope, an address on a droplet looks as if it were on none.
 const DROPLETS: &str = "droplet:read";
 
 /// The operator's field manager.
@@ -107,7 +108,7 @@ impl std::fmt::Display for Process {
     }
 }
 
-/// Something that must not be.
+/// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// When.
@@ -125,10 +126,10 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// How a call ended, as the process saw it.
+/// The end of a call, as the process saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ending {
-    /// Status of the answer; absent when there was none.
+    /// The status of the answer. `None`: there was no answer.
     pub(super) status: Option<u16>,
     /// `Retry-After` of the answer.
     pub(super) retry_after_s: Option<u64>,
@@ -141,11 +142,11 @@ struct Open {
     sent_ms: u64,
 }
 
-/// What a process knows and may do, as far as its calls tell.
+/// The knowledge and the rights of a process, as far as its calls show them.
 #[derive(Debug, Clone, Default)]
 struct Known {
     permit_ends_ms: Option<u64>,
-    /// When the last list of the account was sent that was answered.
+    /// When it sent the last list of the account that was answered.
     listed_ms: Option<u64>,
     /// When it sent its first call, and when its permit began.
     born_ms: Option<u64>,
@@ -162,9 +163,9 @@ pub(super) struct Judge {
     truth: Truth,
     pub(super) violations: Vec<Violation>,
     pub(super) tally: Tally,
-    /// When the operator last changed anything but the lease, or asked for that.
+    /// When the operator last changed anything except the lease, or sent such a change.
     pub(super) last_write_ms: u64,
-    /// How many changes of the truth and of the account were heard of.
+    /// The number of changes of the truth and of the account.
     changes: u64,
     open: BTreeMap<u64, Open>,
     known: BTreeMap<Process, Known>,
@@ -173,14 +174,14 @@ pub(super) struct Judge {
     /// For each pool, the most addresses that it ever lacked.
     lacked: BTreeMap<String, usize>,
     deleted: usize,
-    /// Created addresses that nobody has to name: their pool was deleted.
+    /// Created addresses that no object has to name, since their pool was deleted.
     pub(super) nobodys: BTreeSet<Ipv4Addr>,
     pool_deleted_ms: Option<u64>,
-    /// Names that an object asked for at any time.
+    /// Names that an object ever asked for.
     pub(super) sites: BTreeSet<Site>,
     /// Names at which others wrote addresses.
     pub(super) touched: BTreeMap<Site, u64>,
-    /// The records that are nobody's but theirs.
+    /// Records that belong only to others.
     pub(super) others: BTreeMap<flipop_cloud::Provider, Vec<RecordView>>,
     wishes: Wishes,
     written: Written,
@@ -192,11 +193,11 @@ pub(super) struct Judge {
     walls: Walls,
     removals: Removals,
     evidence: Evidence,
-    /// Objects as they were, and until when.
+    /// Former specs of objects, each with the time of its end.
     former: Vec<(u64, Pool)>,
     /// Processes that were told to end.
     ending: BTreeSet<Process>,
-    /// When work that waits was looked for, and whether anything changed since.
+    /// When the judge last looked for waiting work, and whether anything has changed since.
     pub(super) looked: (u64, bool),
 }
 
@@ -242,7 +243,7 @@ impl Judge {
         self.violations.push(Violation { at_ms, rule, text });
     }
 
-    /// A process sends a call: the last code of ours has let it pass.
+    /// A process sends a call: the gate has let it pass.
     pub(super) fn sent(&mut self, now_ms: u64, seq: u64, process: Process, facts: &Facts, body: &[u8]) {
         self.check_secrets(now_ms, process, facts, body);
         self.look_for_work(now_ms);
@@ -258,7 +259,7 @@ impl Judge {
             self.blame(now_ms, "I8", format!("{process}: {wrong}"));
         }
         if facts.mutates() || facts.kind == Kind::Event {
-            // Also one that is refused, or that changes nothing: at rest none is sent.
+            // A refused call counts too, and one without an effect: at rest none is sent.
             self.last_write_ms = now_ms;
         }
         self.removals.sent(now_ms, seq, process, facts);
@@ -275,7 +276,7 @@ impl Judge {
         self.known.values().any(|known| known.loads.is_refused())
     }
 
-    /// A call ended for its process; `None`: it gave up, or died.
+    /// A call ended for its process. `None`: the process gave up, or died.
     pub(super) fn ended(&mut self, now_ms: u64, seq: u64, ending: Option<Ending>) {
         self.removals.ended(seq);
         let Some(open) = self.open.remove(&seq) else { return };
@@ -295,7 +296,7 @@ impl Judge {
             Kind::Lease { write: Some(Hold::Taken) } => {
                 let ends = open.sent_ms.saturating_add(PERMIT_MS);
                 if known.permit_ends_ms.is_none_or(|end| end <= now_ms) {
-                    // A new leadership reads everything again, and the first renewal after a trouble resets retries.
+                    // A new leadership reads everything again. The first renewal after trouble resets retries.
                     known.reads.forget();
                     known.loads.renewed();
                     known.loads.begun_anew(now_ms);
@@ -329,12 +330,12 @@ impl Judge {
         self.ending.insert(process);
     }
 
-    /// A process is gone: nothing of it waits for an answer any more.
+    /// A process is gone. It waits for no answer any more.
     pub(super) fn died(&mut self, process: Process) {
         self.open.retain(|_, open| open.process != process);
     }
 
-    /// What the operator's field manager did to the cluster, and what others did.
+    /// Takes in a change of the cluster, by the operator's field manager or by others.
     pub(super) fn changed(&mut self, now_ms: u64, change: &Change) {
         let ours = change.manager == MANAGER;
         let kind = change.storage.plural.as_str();
@@ -369,7 +370,7 @@ impl Judge {
             "nodednsrecordsets" => self.truth.record_sets.get(&change.key.name),
             _ => None,
         };
-        // Addresses that the operator writes into a spec make another spec of it too.
+        // An address that the operator writes into a spec changes the spec's generation too.
         let respecified = before.is_some_and(|before| Some(before.generation) != generation(change));
         let before = before.cloned();
         self.former.extend(before.clone().filter(|_| !ours).map(|object| (now_ms, object)));
@@ -391,16 +392,16 @@ impl Judge {
         }
     }
 
-    /// Something happened in the account.
+    /// Takes in a change of the account.
     pub(super) fn cloud_changed(&mut self, now_ms: u64, change: &flipop_cloud::Change, by_operator: bool) {
         self.changes += 1;
-        // The place of an address, or a record, is an input of requests.
+        // Requests depend on the places of addresses and on records.
         self.known.values_mut().for_each(|known| known.loads.renewed());
         match &change.kind {
             ChangeKind::IpReserved(ip) if by_operator => {
                 self.created.insert(*ip);
                 self.tally.creates += 1;
-                // For whom it was bought is not known: for a pool that was there when the request was sent.
+                // The buyer is unknown. It is a pool that existed when the request was sent.
                 let sent_ms = self.blindness.since(now_ms).saturating_sub(PERMIT_MS);
                 if self.pool_deleted_ms.is_some_and(|deleted_ms| deleted_ms >= sent_ms) {
                     self.nobodys.insert(*ip);
@@ -412,13 +413,13 @@ impl Judge {
                 }
             }
             ChangeKind::IpReleased(ip) if by_operator => {
-                // It does not count against what may be bought any more.
+                // It no longer counts against the purchases that are allowed.
                 self.created.remove(ip);
                 self.tally.deletes += 1;
             }
             ChangeKind::IpReleased(ip) => {
                 self.deleted += 1;
-                // It is held for what it was until the account is read again.
+                // The operator holds its former place for true until the next read of the account.
                 self.by_hand.insert(*ip, now_ms);
             }
             ChangeKind::Record { provider, fqdn, rtype, verb, data, replaced, .. } => {
@@ -455,7 +456,7 @@ impl Judge {
         self.look_at_failures(now_ms, by_operator);
     }
 
-    /// A mutating call of the operator took effect at the provider.
+    /// A change by the operator took effect at the provider.
     pub(super) fn took_effect(&mut self, now_ms: u64, facts: &Facts) {
         self.last_write_ms = now_ms;
         match facts.kind {
@@ -480,19 +481,19 @@ impl Judge {
         }
     }
 
-    /// Somebody writes records by hand; `site`: a name whose addresses these are.
+    /// Somebody writes records by hand. `site`: the name, if the records are its addresses.
     pub(super) fn others_wrote(&mut self, now_ms: u64, site: Option<Site>) {
         self.others = dns::records(&self.cloud);
         self.touched.extend(site.map(|site| (site, now_ms)));
     }
 
-    /// Somebody moves an address, or the droplet under it.
+    /// Somebody moves an address, or its droplet.
     pub(super) fn moved_by_hand(&mut self, now_ms: u64, ip: Ipv4Addr) {
         self.by_hand.insert(ip, now_ms);
     }
 }
 
-/// How many specs an object has had after a change.
+/// The generation of an object after a change.
 fn generation(change: &Change) -> Option<i64> {
     change.after.as_deref()?.pointer("/metadata/generation")?.as_i64()
 }

@@ -1,4 +1,4 @@
-//! I1: addresses move only to where they are needed, and only from where they are not.
+//! I1: an address moves only to a node that needs it, and only from one that does not.
 
 use super::truth::Pool;
 use super::{Judge, Process};
@@ -54,8 +54,8 @@ impl Judge {
         named.map(move |(_, pool)| self.truth.candidates(pool).any(|node| node.droplet == Some(droplet)))
     }
 
-    /// An address is taken off a droplet only before it is given back, or to make room: it is not used any more, and its
-    /// droplet is a candidate for another.
+    /// An address is taken off a droplet in two cases only. One: it is given back. Two: it is no longer used, and
+    /// its droplet is a candidate for another address.
     fn check_unassignment(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr) {
         let from_ms = self.blindness.since(now_ms);
         let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);

@@ -21,7 +21,7 @@ impl Judge {
         self.looked.1 = true;
     }
 
-    /// I6: work that can be done is not left undone.
+    /// I6: possible work is done.
     pub(super) fn look_for_work(&mut self, now_ms: u64) {
         let (looked_ms, changed) = self.looked;
         let due = changed || !self.calm.is_idle();
@@ -65,8 +65,8 @@ impl Judge {
         }
     }
 
-    /// I4: only address records of names that objects want are changed, they hold only addresses that belong there, and
-    /// no name is emptied that has nodes or is to be kept. `withdrawn`: the address is about to be deleted.
+    /// I4: only address records of names that objects want are changed, and only to addresses that belong there. A
+    /// name is not emptied while it has nodes or is to be kept. `withdrawn`: the address is about to be deleted.
     pub(super) fn check_record(
         &mut self,
         now_ms: u64,
@@ -92,7 +92,7 @@ impl Judge {
             let at = address.parse().ok().and_then(|ip| self.by_hand.get(&ip));
             at.is_some_and(|at| self.blindness.is_unnoticed(*at, now_ms))
         };
-        // A node, an address and a spec, each as it is now or once was.
+        // A node, an address and a spec, each in its present or a former state.
         let once = |address: &str| {
             let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms);
             let mut objects = former.map(|(_, object)| object).chain(dns::objects(&self.truth));

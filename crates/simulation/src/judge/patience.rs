@@ -21,13 +21,13 @@ const BY_HAND_MS: u64 = 65_000;
 /// An unreleased lease expires (15 s, noticed within two tries), and the successor reads everything.
 const TAKEOVER_MS: u64 = 25_000;
 
-/// A creation of unknown outcome is settled by two lists at least 30 s apart, one every 50 s.
+/// Two lists at least 30 s apart settle a creation of unknown outcome. There is one every 50 s.
 const PURCHASE_MS: u64 = 110_000;
 
-/// A created address that is gone is forgotten after two 404s at least 60 s apart, the first within 60 s.
+/// A deleted address that was created is forgotten after two 404s at least 60 s apart. The first comes within 60 s.
 const FORGET_MS: u64 = 130_000;
 
-/// For this long a list of past state is not believed.
+/// A list of a past state is not believed for this long.
 const OLDER_MS: u64 = 60_000;
 
 /// A refused token is retried once a minute.
@@ -36,8 +36,8 @@ const UNAUTHORISED_MS: u64 = 66_000;
 /// After a pause the account is listed. The records are read, twice if some are to be deleted.
 const RESUMED_MS: u64 = 35_000;
 
-/// A node leaves firewalls after a minute. What people did to firewalls is seen within 50 s and again 5 s later, a lost
-/// creation is settled by two lists 30 s apart, and each change is followed by a look.
+/// A node leaves firewalls after a minute. Changes by hand are seen within 50 s and again 5 s later. Two lists 30 s
+/// apart settle a lost creation. A look follows each change.
 const FIREWALLS_MS: u64 = 180_000;
 
 /// Ten checks in a row, one every 10 s, end a doubt of checks. The first one may have begun just before.
@@ -84,19 +84,19 @@ pub(crate) struct Patience {
     cool_off_ms: u64,
     /// The longest graces and recovery times.
     grace_ms: u64,
-    /// What clients may remember of an address that is given back.
+    /// The time for which clients may remember an address that is given back.
     forget_ms: u64,
-    /// Firewalls, where a pool asks for some.
+    /// The time for firewalls, if a pool asks for some.
     firewalls_ms: u64,
-    /// Doubts of checks, where machines or the ways to them ail.
+    /// The time for doubts of checks, if machines or the ways to them fail.
     checks_ms: u64,
 }
 
-/// For how long clients may remember an address: an hour where nobody saw the TTL of its record, and the last looks take
-/// a while.
+/// How long clients may remember an address: an hour if nobody saw the TTL of its record. The last reads take a
+/// while more.
 const FORGET_RECORDS_MS: u64 = 3_600_000 + 120_000;
 
-/// The same for a plan.
+/// The time for clients to forget, if a pool of the plan gives addresses back.
 fn forget_ms(plan: &Plan) -> u64 {
     let gives_back =
         specs(plan).any(|spec| spec.get("reclaimPolicy").and_then(Value::as_str) == Some("Delete"));
@@ -115,7 +115,7 @@ impl Patience {
             all.weather(weather, plan.end_ms, buyers);
         }
         for trigger in &plan.triggers {
-            // Nobody knows when it fires, so it counts as if at the end.
+            // Its time is unknown, so it counts as if it fired at the end.
             all.trigger(&trigger.then, buyers);
         }
         if reads_names_of_the_past(plan) {
@@ -332,7 +332,7 @@ fn specs(plan: &Plan) -> impl Iterator<Item = &Value> {
     })
 }
 
-/// How many pools buy. They buy one after another, since an account has at most one open creation.
+/// The number of pools that buy. They buy one after another, since an account has at most one open creation.
 fn buyers(plan: &Plan) -> u64 {
     let names = plan.steps.iter().filter_map(|step| {
         let (Act::Create { name, spec, .. } | Act::Edit { name, spec, .. }) = &step.act else { return None };

@@ -1,4 +1,4 @@
-//! I14: a paused object begins nothing, and after the pause the account is listed before the first move.
+//! I14: a paused object begins nothing. After the pause the account is listed before the first move.
 //!
 //! Work sent before the pause is finished: an address moved by an earlier assignment gets its annotation and its
 //! record. The judge sees the annotation in the API server's log and trusts nothing that the operator says.
@@ -94,7 +94,7 @@ impl Pauses {
 }
 
 impl Judge {
-    /// The API server's log goes on.
+    /// Takes in a change from the API server's log.
     pub(super) fn note_pauses(&mut self, now_ms: u64, change: &Change) {
         self.pauses.changed(change, now_ms);
         if change.manager == MANAGER && change.storage.plural == "nodes" {

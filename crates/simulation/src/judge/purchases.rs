@@ -1,10 +1,10 @@
-//! What may have been bought, and for which pool.
+//! The purchases that are allowed, and the pools that they serve.
 
 use super::Judge;
 use super::truth::Pool;
 
 impl Judge {
-    /// An address bought for a pool that goes, and that no other pool mentions, is nobody's.
+    /// A bought address belongs to nobody once its pool is deleted and no other pool mentions it.
     pub(super) fn pool_deleted(&mut self, now_ms: u64, name: &str) {
         let others: Vec<&Pool> =
             self.truth.pools.iter().filter(|(other, _)| *other != name).map(|(_, pool)| pool).collect();

@@ -1,4 +1,4 @@
-//! Tests on purchases: who has to name them, and until when.
+//! Tests on purchases: which pools have to name them, and until when.
 
 use super::settled;
 use super::tests::{Court, IP, POOL};

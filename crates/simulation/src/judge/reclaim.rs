@@ -1,4 +1,4 @@
-//! I18: only an address that was bought, that no object names and that serves nowhere is deleted.
+//! I18: FLIPOP deletes an address only if it was bought, no object names it, and it serves nowhere.
 
 use super::truth::Pool;
 use super::validity::text;
@@ -8,18 +8,18 @@ use flipop_cloud::Provider;
 use serde_json::Value;
 use std::net::Ipv4Addr;
 
-/// Everything is looked at again so short a time before a deletion.
+/// All last reads are at most this old at a deletion.
 const FRESH_MS: u64 = 31_000;
 
 impl Pool {
-    /// What the status says of an address that was bought for this very object.
+    /// The status entry of an address that was bought for this very object.
     pub(super) fn bought(&self, ip: Ipv4Addr) -> Option<&Value> {
         let bought = self.status.get("purchasedIPs").and_then(Value::as_array).into_iter().flatten();
         let mut bought = bought.filter(|entry| text(entry, "/uid") == self.uid);
         bought.find(|entry| text(entry, "/ip").parse() == Ok(ip))
     }
 
-    /// Whether the spec asks for an address to be deleted that was bought for the pool.
+    /// Whether the spec asks for the deletion of an address that was bought for the pool.
     pub(super) fn gives_back(&self, ip: Ipv4Addr) -> bool {
         let deletes = text(&self.spec, "/reclaimPolicy") == "Delete";
         deletes && (self.deleting || self.lets_go(ip)) && self.bought(ip).is_some()
@@ -35,7 +35,7 @@ impl Judge {
         self.truth.pools.values().chain(former).any(|pool| pool.gives_back(ip))
     }
 
-    /// A call is sent.
+    /// Judges a call that is sent.
     pub(super) fn check_deletion(&mut self, now_ms: u64, process: Process, facts: &Facts) {
         let busy = |wanted: fn(&Kind) -> bool| {
             self.open.values().any(|open| open.process == process && wanted(&open.facts.kind))
@@ -55,7 +55,7 @@ impl Judge {
         }
     }
 
-    /// Why an address must not be deleted.
+    /// Why an address must not be deleted, if so.
     fn keeps_address(&self, now_ms: u64, ip: Ipv4Addr) -> Option<String> {
         let view = self.cloud.ip(ip)?;
         if !self.created.contains(&ip) {

@@ -1,4 +1,4 @@
-//! I15: a move by hand was requested, is pending in the status before it is made, and is made at most once, by a
+//! I15: a move by hand was requested, and is pending in the status before it is made. It is made at most once, by a
 //! process that can have seen the pool without the request.
 
 use super::truth::Pool;
@@ -10,16 +10,16 @@ use std::net::Ipv4Addr;
 /// A request: the uid of its pool, and its text.
 type Request = (String, String);
 
-/// The requests, and what came of them.
+/// The requests and their results.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     /// When each request appeared.
     asked: BTreeMap<Request, u64>,
     /// When each process sent its first call.
     began: BTreeMap<Process, u64>,
-    /// On their way to the provider.
+    /// Requests whose assignment is on its way to the provider.
     sent: BTreeMap<(Ipv4Addr, u64), Request>,
-    /// How often the provider accepted each.
+    /// How often the provider accepted each request.
     made: BTreeMap<Request, usize>,
 }
 
@@ -70,7 +70,7 @@ impl Judge {
         pending.then(|| (pool.uid.clone(), of("request").to_owned()))
     }
 
-    /// The provider accepted an assignment.
+    /// Takes in an assignment that the provider accepted.
     pub(super) fn check_request(&mut self, now_ms: u64, to: (Ipv4Addr, u64)) {
         let Some(request) = self.requests.sent.remove(&to) else { return };
         let made = self.requests.made.entry(request.clone()).or_default();
@@ -82,7 +82,7 @@ impl Judge {
     }
 }
 
-/// The request that a pool which can be followed still has to answer.
+/// The request that a pool still has to answer.
 pub(super) fn unanswered(pool: &Pool) -> Option<String> {
     let of = |field: &str| text(&pool.status, &format!("/lastMove/{field}"));
     let answered = pool.asks.is_empty() || of("request") == pool.asks && of("outcome") != "Pending";

@@ -1,4 +1,4 @@
-//! Label selectors, in a second and naive reading: what they select, and which texts are invalid.
+//! Label selectors in a second, naive reading: their selection, and invalid texts.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Liveness: once the faults are over, what is desired comes true, stays true, and nothing is written any more.
+//! Liveness: once the faults are over, the desired state comes true and stays true, and the writes end.
 //!
 //! Names of rules: I3 convergence and rest, I5 no address forgotten, I9 honest status.
 
@@ -15,33 +15,33 @@ use flipop_cloud::{Cloud, IpView, Provider, RecordView};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// How long it has to stay so, without one write.
+/// How long the right state has to last without a write.
 const REST_MS: u64 = 600_000;
 
-/// How often one looks.
+/// The time between two looks of the judge.
 pub(crate) const LOOK_MS: u64 = 2_000;
 
-/// How long after all is right the last word of it may be written: Events, one after the other.
+/// How long after everything is right the last Events may follow, one after another.
 const LAST_WORDS_MS: u64 = 5_000;
 
-/// The same where a status says why nodes do not match, which is told anew once a minute at most.
+/// The same if a status says why nodes do not match. Such a reason is updated once a minute at most.
 const LAST_REASONS_MS: u64 = 65_000;
 
-/// How far the end of a run has come.
+/// The progress of a run's end.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settling {
     right_since: Option<u64>,
-    /// Some status says why nodes do not match.
+    /// Whether some status says why nodes do not match.
     pub(crate) tells_reasons: bool,
 }
 
-/// All that complaints are made from: while it stays the same, so do they.
+/// The basis of all complaints. While it is unchanged, so are they.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Sight {
     ips: BTreeMap<Ipv4Addr, IpView>,
     records: BTreeMap<Provider, Vec<RecordView>>,
     refused: bool,
-    /// So many changes of the cluster's truth and of the account were heard of.
+    /// The number of changes of the cluster's truth and of the account.
     changes: u64,
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn views(cloud: &Cloud) -> BTreeMap<Ipv4Addr, IpView> {
     cloud.ips().into_iter().map(|view| (view.ip, view)).collect()
 }
 
-/// What is to be done next.
+/// The next thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
     Look,
@@ -73,8 +73,8 @@ impl Settling {
         if self.tells_reasons { LAST_REASONS_MS } else { LAST_WORDS_MS }
     }
 
-    /// Judges one look. All times are absolute: `seen_ms` when nothing old can come up any more, `right_ms` when all has
-    /// to be right.
+    /// Judges one look. All times are absolute. From `seen_ms` on, no old state can come up. From `right_ms` on,
+    /// everything has to be right.
     pub(crate) fn look(
         &mut self,
         now_ms: u64,
@@ -120,7 +120,7 @@ impl Judge {
         })
     }
 
-    /// I9: where nothing can have kept an Event away, each trouble has had one.
+    /// I9: each trouble has had an Event, if no fault can have kept one away.
     pub(crate) fn check_events(&mut self, now_ms: u64) {
         if self.blindness.hides_nothing() {
             for untold in self.tellings.untold() {
@@ -130,7 +130,7 @@ impl Judge {
     }
 }
 
-/// What is not as it should be. `foreign`: the records of others.
+/// Everything that is wrong. `foreign`: the records of others.
 pub(crate) fn complaints(
     judge: &Judge,
     sight: &Sight,
@@ -162,7 +162,7 @@ pub(crate) fn complaints(
     all
 }
 
-/// A pool has what it asks for, and what it has stands on nodes that match.
+/// A pool has the addresses that it asks for, and they are on matching nodes.
 fn check_pool(judge: &Judge, scene: &Scene<'_>, pool: &Pool, all: &mut Vec<String>) {
     let name = &pool.name;
     let uncertain = pool.condition("CreationUncertain").is_some_and(is_trouble);
@@ -191,7 +191,7 @@ fn check_annotations(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut 
             }
         }
     }
-    // Of a frozen pool what was confirmed stays.
+    // A frozen pool keeps its confirmed annotations.
     let frozen = |node: &Node| {
         let stands = ips.values().find(|view| view.droplet.is_some() && view.droplet == node.droplet);
         let view = stands.filter(|view| Some(view.ip.to_string()) == node.annotation);
@@ -205,7 +205,7 @@ fn check_annotations(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut 
     }
 }
 
-/// I5: every address that was bought is named by a pool, or said to be uncertain, unless its pool was deleted.
+/// I5: a pool names each bought address or calls it uncertain, unless the address's own pool was deleted.
 pub(super) fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
     for ip in judge.created.difference(&judge.nobodys).filter(|ip| ips.contains_key(*ip)) {
         if !judge.truth.pools.values().any(|pool| pool.mentions(*ip)) {
@@ -214,7 +214,7 @@ pub(super) fn check_created(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all
     }
 }
 
-/// What a pool gives back is gone and forgotten, or a condition says why not.
+/// An address that a pool gives back is gone and forgotten, or a condition says why not.
 pub(super) fn check_given_back(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
     for pool in judge.truth.pools.values().filter(|pool| pool.deleting || !pool.is_frozen()) {
         if pool.condition("ReclaimBlocked").is_some() {
@@ -232,8 +232,8 @@ pub(super) fn check_given_back(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, 
     }
 }
 
-/// A created address that the account has no more is forgotten, as soon as another that pools name is there: where none
-/// is, its absence says nothing.
+/// A created address that is missing in the account is forgotten, if the account has another address that pools
+/// name. If it has none, the absence proves nothing.
 pub(super) fn check_gone(truth: &Truth, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
     let live = || truth.pools.values().filter(|pool| !pool.deleting);
     if !live().flat_map(Pool::effective).any(|ip| ips.contains_key(&ip)) {
@@ -246,7 +246,7 @@ pub(super) fn check_gone(truth: &Truth, ips: &BTreeMap<Ipv4Addr, IpView>, all: &
     }
 }
 
-/// I4: the records of others are as they were.
+/// I4: the records of others are unchanged.
 fn check_foreign(
     judge: &Judge,
     foreign: &BTreeMap<Provider, Vec<RecordView>>,
@@ -265,8 +265,8 @@ fn check_foreign(
     }
 }
 
-/// The end state, without what differs between equally good runs: which address stands on which of the
-/// nodes that match.
+/// The end state, without the differences between equally good runs: which address is on which of the matching
+/// nodes.
 pub(crate) fn summary(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>) -> Vec<String> {
     let mut lines = Vec::new();
     for pool in judge.truth.pools.values() {
@@ -293,8 +293,8 @@ pub(crate) fn summary(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>) -> Vec<St
             firewall.inbound
         ));
     }
-    // How many, not which: those that are bought are others in each run. Names that are asked for no more stay as
-    // they are, complete or not.
+    // The number of records, and not the records themselves, since each run buys other addresses. Names that are no
+    // longer asked for stay as they are, complete or not.
     let records = dns::records(&judge.cloud);
     for (provider, name) in BTreeSet::from_iter(dns::sites(&judge.truth)) {
         let of_name = records.get(&provider).into_iter().flatten().filter(|record| record.fqdn == name);

@@ -31,7 +31,7 @@ impl Since {
         self.now && self.changed_ms <= from_ms
     }
 
-    /// Whether it ended at some time since `from_ms`; what only began then has not.
+    /// Whether it was false at some time since `from_ms`. A fact that only began since then has not lapsed.
     pub(super) fn lapsed(self, from_ms: u64) -> bool {
         !self.now || (self.again && self.changed_ms >= from_ms)
     }

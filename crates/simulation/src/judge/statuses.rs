@@ -1,5 +1,5 @@
-//! I9 and I1 at every step: a status describes the spec that it says it describes, and no two statuses put one address
-//! in two places. Its conditions are documented.
+//! I9 and I1 at every step: a status describes the spec that it claims to describe, and no two statuses put one
+//! address in two places. Its conditions are documented.
 
 use super::truth::{Pool, Truth};
 use super::validity::{self, Reach, text};
@@ -42,7 +42,7 @@ fn documented(kind: &str, object: &Pool, wrong: &mut Vec<String>) {
     }
 }
 
-/// What is wrong with a pool's status that was just written.
+/// The mistakes in a pool's new status.
 fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: &Cloud) -> Vec<String> {
     let mut wrong = Vec::new();
     documented("FloatingIPPool", pool, &mut wrong);
@@ -60,13 +60,14 @@ fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: &Cloud) -> 
         .chain(pool.effective().iter().map(ToString::to_string))
         .collect();
     let told: BTreeSet<String> = pool.states().into_keys().collect();
-    // Addresses that were not looked up yet are not named; at rest all are. A frozen pool's status stays as it was.
+    // Addresses that were not looked up yet are missing in the status. At rest all are there. A frozen pool's
+    // status stays unchanged.
     if !mistakes.contains(&Reach::Pool) && !told.is_subset(&expected) {
         wrong.push(format!("status.ips names {told:?}, and the pool has {expected:?}"));
     }
     let here = active(pool);
-    // A new leader keeps what was said of an address that the list shows elsewhere, until it has also read that address
-    // alone.
+    // A new leader keeps an address's former entry although the list shows the address elsewhere, until it has also
+    // read that address alone.
     let (told, there) = (before.map(active).unwrap_or_default(), cloud.ips());
     let stands = |view: &IpView, place: &str| {
         view.droplet.is_some_and(|droplet| place == format!("digitalocean://{droplet}"))
@@ -91,7 +92,7 @@ fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: &Cloud) -> 
     wrong
 }
 
-/// What is wrong with a record set's status that was just written.
+/// The mistakes in a record set's new status.
 fn of_record_set(set: &Pool) -> Vec<String> {
     let mut wrong = Vec::new();
     documented("NodeDNSRecordSet", set, &mut wrong);

@@ -96,7 +96,7 @@ async fn a_condition_that_no_user_can_look_up_is_seen() {
         ("RecordSetReady", "False", "InProgress", vec![]),
         ("AddressMissing", "True", "NodeWithoutAddress", vec!["I9"]),
     ] {
-        // Whichever spec the status is about.
+        // The generation of the status does not matter.
         for generation in [0, 1] {
             let mut court = Court::new(&json!({}));
             let conditions = json!([

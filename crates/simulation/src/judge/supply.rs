@@ -1,4 +1,4 @@
-//! Which addresses and nodes wait for each other.
+//! Addresses and nodes that wait for each other.
 
 use super::truth::{Pool, Truth};
 use flipop_cloud::IpView;
@@ -33,8 +33,8 @@ pub(super) fn pair<'a>(
     Some((idle.ip, node))
 }
 
-/// Assignments that nothing holds up: neither their pool nor another pool of its nodes cools off or has an operation
-/// under way. `rests` are pools from which nothing is expected now.
+/// Assignments that nothing holds up: neither their pool nor another pool of its nodes cools off or has an
+/// operation under way. `rests`: whether nothing is expected from a pool now.
 pub(super) fn waits(
     truth: &Truth,
     ips: &BTreeMap<Ipv4Addr, IpView>,

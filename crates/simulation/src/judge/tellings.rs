@@ -14,7 +14,7 @@ const MOST_PER_HOUR: usize = 41;
 
 const HOUR_MS: u64 = 3_600_000;
 
-/// Conditions that warn of something that is no error.
+/// Conditions that warn without an error.
 const REMARKS: [&str; 7] = [
     "AddressMissing",
     "TTLRaised",
@@ -27,7 +27,7 @@ const REMARKS: [&str; 7] = [
     "ChecksDoubted",
 ];
 
-/// What statuses and Events said.
+/// The contents of statuses and Events.
 #[derive(Debug, Default)]
 pub(super) struct Tellings {
     /// By object and the reason of the expected Event: when the status said so.
@@ -73,7 +73,7 @@ impl Tellings {
         }
     }
 
-    /// An Event was stored or counted again. Returns what is wrong with that.
+    /// An Event was stored or counted again. Returns the mistake in it, if any.
     pub(super) fn event(&mut self, event: &Value, now_ms: u64) -> Option<String> {
         let of = |pointer: &str| text(event, pointer).to_owned();
         let [kind, object, why] =

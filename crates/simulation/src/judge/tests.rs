@@ -23,7 +23,7 @@ pub(super) const SET: (&str, &str) = (API_VERSION, "NodeDNSRecordSet");
 pub(super) const A: Process = Process { replica: 0, incarnation: 1 };
 const B: Process = Process { replica: 1, incarnation: 1 };
 
-/// A world without an operator, and a judge that is told what one did.
+/// A world without an operator, and a judge that is told of an operator's acts.
 pub(super) struct Court {
     pub(super) judge: Judge,
     pub(super) api: ApiServer,

@@ -1,7 +1,7 @@
-//! What is true of the cluster, read off the API server's own log: which node is a candidate of which pool, now and
+//! The truth about the cluster, from the API server's own log: which node is a candidate of which pool, now and
 //! lately.
 //!
-//! It is a second, naive opinion on matching: nothing of the operator's code is used.
+//! A second, naive opinion on matching. It uses no code of the operator.
 
 use super::selector::selects;
 use super::since::Since;
@@ -26,7 +26,7 @@ pub(super) struct Node {
     taints: Vec<Value>,
 }
 
-/// A pool, or a record set: what they share is what is needed.
+/// A pool or a record set, with the fields that the rules need.
 #[derive(Debug, Clone)]
 pub(super) struct Pool {
     pub(super) namespace: String,
@@ -35,17 +35,17 @@ pub(super) struct Pool {
     pub(super) created: String,
     pub(super) deleting: bool,
     pub(super) generation: i64,
-    /// The move that is asked for.
+    /// The requested move.
     pub(super) asks: String,
     pub(super) spec: Value,
     pub(super) status: Value,
 }
 
-/// Things as they were, and until when; the oldest first.
+/// Former states, each with the time of its end. The oldest comes first.
 #[derive(Debug)]
 struct Former<T>(VecDeque<(u64, T)>);
 
-/// Nobody holds what is so old for true.
+/// Nobody relies on a state that ended this long ago.
 const FORMER_MS: u64 = 3_600_000;
 
 impl<T> Default for Former<T> {
@@ -67,7 +67,7 @@ impl<T> Former<T> {
     }
 }
 
-/// The cluster as it is.
+/// The present cluster.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     pub(super) nodes: BTreeMap<String, Node>,
@@ -123,7 +123,7 @@ fn node(object: &Value) -> Node {
 }
 
 impl Node {
-    /// Whether it is Ready and stays.
+    /// Whether it is Ready and is not being deleted.
     pub(super) fn is_well(&self) -> bool {
         self.ready && !self.deleting
     }
@@ -159,22 +159,22 @@ fn is_candidate<'a>(pool: &Pool, node: &Node, pods: impl Iterator<Item = &'a Val
     failure(pool, node, pods).is_none()
 }
 
-/// What a node fails for. What is over by itself may be waited for, and what somebody decided may not.
+/// Why a node does not match. A failure that can end by itself may be waited for. A decision by a person may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fails {
     /// No pod serves.
     Pods,
-    /// The node itself does not.
+    /// The node itself fails.
     Node,
-    /// For good, until somebody changes it.
+    /// It fails for good, until somebody changes it.
     ForGood,
 }
 
-/// Taints that Kubernetes sets and takes away by itself.
+/// Taints that Kubernetes sets and removes by itself.
 const OF_NODES: [&str; 6] =
     ["not-ready", "unreachable", "network-unavailable", "memory-pressure", "disk-pressure", "pid-pressure"];
 
-/// The worst for which a node does not match.
+/// The most lasting reason why a node does not match.
 fn failure<'a>(pool: &Pool, node: &Node, pods: impl Iterator<Item = &'a Value>) -> Option<Fails> {
     let untolerated = |taint: &&Value| !items(&pool.spec, "/match/tolerations").any(|t| tolerates(t, taint));
     let passes = |taint: &Value| {
@@ -203,7 +203,7 @@ fn is_served<'a>(pool: &Pool, node: &Node, mut pods: impl Iterator<Item = &'a Va
 }
 
 impl Pool {
-    /// `spec.ips` as far as they are addresses that the pool does not let go.
+    /// The valid addresses of `spec.ips`, without those that the pool gives up.
     pub(super) fn spec_ips(&self) -> Vec<Ipv4Addr> {
         let ips = items(&self.spec, "/ips").filter_map(Value::as_str).filter_map(|ip| ip.parse().ok());
         ips.filter(|ip| !self.lets_go(*ip)).collect()
@@ -215,13 +215,13 @@ impl Pool {
         usize::try_from(desired).unwrap_or(usize::MAX)
     }
 
-    /// Created addresses that the status remembers.
+    /// Created addresses in the status, without those that the pool gives up.
     pub(super) fn remembered(&self) -> Vec<Ipv4Addr> {
         let ips = items(&self.status, "/createdIPs").filter_map(|created| text(created, "/ip").parse().ok());
         ips.filter(|ip| !self.lets_go(*ip)).collect()
     }
 
-    /// How many addresses the pool lets go.
+    /// The number of addresses that the pool gives up.
     pub(super) fn let_go(&self) -> usize {
         items(&self.spec, "/releasedIPs").count()
     }
@@ -237,7 +237,8 @@ impl Pool {
         self.effective().contains(&ip) || self.lets_go(ip) || self.states().contains_key(&ip.to_string())
     }
 
-    /// Every address that counts, in order: `spec.ips`, then what was created; not what is let go.
+    /// Every address that counts, in order: `spec.ips`, then the created ones. Addresses that the pool gives up do
+    /// not count.
     pub(super) fn effective(&self) -> Vec<Ipv4Addr> {
         let released: Vec<Ipv4Addr> =
             items(&self.spec, "/releasedIPs").filter_map(|ip| ip.as_str()?.parse().ok()).collect();
@@ -250,7 +251,7 @@ impl Pool {
         effective
     }
 
-    /// Whether an address stands anywhere in the spec or in the status, messages included.
+    /// Whether an address occurs anywhere in the spec or the status, messages included.
     pub(super) fn mentions(&self, ip: Ipv4Addr) -> bool {
         let address = ip.to_string();
         let stands = |text: String| {
@@ -269,12 +270,12 @@ impl Pool {
         effective
     }
 
-    /// Whether the spec of a pool stops it altogether.
+    /// Whether a mistake in the spec stops the whole pool.
     pub(super) fn is_frozen(&self) -> bool {
         validity::of_pool(&self.spec).contains(&Reach::Pool)
     }
 
-    /// Who is older.
+    /// The key for the order by age.
     pub(super) fn age(&self) -> (&str, &str, &str) {
         (&self.created, &self.namespace, &self.name)
     }
@@ -286,12 +287,12 @@ impl Pool {
             && selects(label, &strings(pod, "/metadata/labels"))
     }
 
-    /// Whether some pod has to run on a node that matches.
+    /// Whether a matching node needs a pod.
     pub(super) fn asks_for_pods(&self) -> bool {
         !self.match_of("podNamespace").is_empty() || !self.match_of("podLabel").is_empty()
     }
 
-    /// The names that stand in `status.ips`, and their states.
+    /// The addresses in `status.ips`, and their states.
     pub(super) fn states(&self) -> BTreeMap<String, String> {
         let ips = self.status.get("ips").and_then(Value::as_object).into_iter().flatten();
         ips.map(|(ip, entry)| (ip.clone(), text(entry, "/state").to_owned())).collect()
@@ -302,7 +303,7 @@ impl Pool {
         self.conditions().find(|condition| text(condition, "/type") == kind)
     }
 
-    /// All of them.
+    /// All conditions.
     pub(super) fn conditions(&self) -> impl Iterator<Item = &Value> {
         items(&self.status, "/conditions")
     }
@@ -322,7 +323,7 @@ impl Pool {
 }
 
 impl Truth {
-    /// Takes in a change of the API server. True when it concerns candidates or pools.
+    /// Takes in a change of the API server. Returns whether it concerns candidates or pools.
     pub(super) fn apply(&mut self, change: &Change, now_ms: u64) -> bool {
         let key = change.key.name.clone();
         let after = change.after.as_deref();
@@ -383,12 +384,12 @@ impl Truth {
         }
     }
 
-    /// For what a node does not match.
+    /// Why a node does not match.
     pub(super) fn failure(&self, object: &Pool, node: &Node) -> Option<Fails> {
         failure(object, node, self.pods.values())
     }
 
-    /// When a pod of the node stopped being Ready, by its own word: the latest time there is.
+    /// The latest time at which a pod of the node stopped being Ready, as its condition says.
     pub(super) fn pods_fail_since(&self, object: &Pool, node: &Node) -> Option<String> {
         let pods = self.pods.values().filter(|pod| object.asks_for(pod, node) && !condition(pod, "Ready"));
         let since = pods.flat_map(|pod| items(pod, "/status/conditions"));
@@ -401,7 +402,7 @@ impl Truth {
         self.nodes.values().filter(|node| is_candidate(pool, node, self.pods.values()))
     }
 
-    /// Those that they select now, or did at some time since `from_ms`.
+    /// The nodes that they select now, or selected at some time since `from_ms`.
     pub(super) fn candidates_since<'a>(
         &'a self,
         pool: &'a Pool,
@@ -412,7 +413,7 @@ impl Truth {
         nodes.filter(move |node| is_candidate(pool, node, pods()))
     }
 
-    /// The nodes, and what they were at any time since `from_ms`.
+    /// The nodes, and their states at any time since `from_ms`.
     pub(super) fn nodes_since(&self, from_ms: u64) -> impl Iterator<Item = &Node> {
         self.nodes.values().chain(self.former_nodes.since(from_ms))
     }
@@ -437,7 +438,7 @@ impl Truth {
     /// Whether a droplet was a candidate at some time since `from_ms`.
     pub(super) fn matched(&self, pool: &str, droplet: u64, from_ms: u64) -> bool {
         let since = self.matched.get(&(pool.to_owned(), droplet));
-        // A pool that is new may be served by what is known of nodes.
+        // A new pool may be served from older knowledge of nodes.
         let known = |pool| self.candidates_since(pool, from_ms).any(|node| node.droplet == Some(droplet));
         since.is_some_and(|since| since.held(from_ms)) || self.pools.get(pool).is_some_and(known)
     }
@@ -452,7 +453,7 @@ impl Truth {
         since.is_none_or(|since| since.lapsed(from_ms)) || self.pools.get(pool).is_some_and(known)
     }
 
-    /// How many objects of a kind there are with such labels.
+    /// The number of objects of a kind with these labels.
     pub(super) fn count(&self, resource: &str, selector: &str) -> u64 {
         let count = match resource {
             "nodes" => self.nodes.values().filter(|node| selects(selector, &node.labels)).count(),

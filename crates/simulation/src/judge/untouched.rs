@@ -1,5 +1,5 @@
-//! I12: what the operator writes of an object is its status, our own elements of a pool's `spec.ips`, and our annotation
-//! and labels of a node. All else is the user's.
+//! I12: the operator writes only the status of an object, our own elements of a pool's `spec.ips`, and our
+//! annotation and labels of a node. Everything else is the user's.
 
 use super::validity::text;
 use serde_json::Value;
@@ -21,7 +21,7 @@ pub(super) const LABELS: [&str; 4] = [
 /// Fields of the metadata that the API server writes.
 const SERVERS_OWN: [&str; 3] = ["resourceVersion", "managedFields", "generation"];
 
-/// Every address is written into the spec of its pool once.
+/// The addresses that were written into the spec of their pool. Each is written once.
 #[derive(Debug, Default)]
 pub(super) struct Written(BTreeSet<(String, Ipv4Addr)>);
 
@@ -35,7 +35,7 @@ fn is_deleted(pool: &Value, ip: &Value) -> bool {
         && marked.any(|entry| entry.get("ip") == Some(ip))
 }
 
-/// The object but for its status, what the server writes, and these fields.
+/// The object without its status, the server's own fields, and these fields.
 fn rest(object: &Value, ours: &[&str]) -> Value {
     let mut object = object.clone();
     let mut take = |pointer: &str| {
@@ -64,7 +64,8 @@ fn ips(object: &Value) -> Vec<&Value> {
     object.pointer("/spec/ips").and_then(Value::as_array).into_iter().flatten().collect()
 }
 
-/// The status says that the address is still to be written: who died in between could not say otherwise.
+/// Whether the status says that the address is still to be written. A process that died in between could say
+/// nothing else.
 fn is_unwritten(pool: &Value, ip: Ipv4Addr) -> bool {
     let created = pool.pointer("/status/createdIPs").and_then(Value::as_array);
     let about = |entry: &&Value| text(entry, "/ip") == ip.to_string();
@@ -73,7 +74,8 @@ fn is_unwritten(pool: &Value, ip: Ipv4Addr) -> bool {
 }
 
 impl Written {
-    /// A write of the operator; `created`: what it bought. Answers what it should not have changed.
+    /// Judges a write of the operator. `created`: the addresses that it bought. Returns the change that it should
+    /// not have made.
     pub(super) fn check(
         &mut self,
         kind: &str,
