@@ -21,7 +21,7 @@ impl Problem {
         Self { status, code, message: message.to_owned(), chain: None }
     }
 
-    /// A record that breaks a rule.
+    /// The refusal of a record that breaks a rule.
     pub(super) fn validation(code: u32, message: &str) -> Self {
         let chain = Some((code, message.to_owned()));
         Self { status: 400, code: 1004, message: "DNS Validation Error".to_owned(), chain }

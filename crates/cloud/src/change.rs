@@ -1,4 +1,4 @@
-//! What changed in the simulated accounts, for whoever tells the story.
+//! Changes in the simulated accounts, for those who tell the story.
 
 use std::net::Ipv4Addr;
 
@@ -7,18 +7,18 @@ use super::wire::Provider;
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// When, in milliseconds since the world began.
+    /// When it happened, in milliseconds since the world began.
     pub at_ms: u64,
-    /// What.
+    /// Its kind.
     pub kind: ChangeKind,
 }
 
-/// What a change was.
+/// The kind of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// A droplet came.
+    /// A droplet was added.
     DropletAdded(u64),
-    /// A droplet went.
+    /// A droplet was destroyed.
     DropletDestroyed(u64),
     /// An address was reserved.
     IpReserved(Ipv4Addr),
@@ -28,34 +28,34 @@ pub enum ChangeKind {
     AssignStarted {
         /// The address.
         ip: Ipv4Addr,
-        /// Where it is to go.
+        /// Its destination.
         droplet: u64,
     },
-    /// An address stands on a droplet.
+    /// An address is on a droplet.
     Assigned {
         /// The address.
         ip: Ipv4Addr,
-        /// Where it stands.
+        /// Its droplet.
         droplet: u64,
-        /// Where it stood before.
+        /// Its former droplet.
         from: Option<u64>,
     },
-    /// An address stands on no droplet any more.
+    /// An address is no longer on a droplet.
     Unassigned {
         /// The address.
         ip: Ipv4Addr,
-        /// Where it stood before.
+        /// Its former droplet.
         from: u64,
     },
     /// An action failed.
     ActionErrored(Ipv4Addr),
-    /// A firewall was made, altered or deleted: its id.
+    /// A firewall was made, altered or deleted. The value is its id.
     Firewall(String),
     /// A DNS record was made, altered or deleted.
     Record {
-        /// At which provider.
+        /// The provider.
         provider: Provider,
-        /// What happened to it.
+        /// The change to it.
         verb: RecordVerb,
         /// Its id, as text.
         id: String,
@@ -63,14 +63,14 @@ pub enum ChangeKind {
         fqdn: String,
         /// Its type.
         rtype: String,
-        /// Its content, as it is now, or as it was.
+        /// Its present content, or its last content.
         data: String,
-        /// The content that an update replaced; the same as `data` when something else about it was altered.
+        /// The content that an update replaced. Equal to `data` if something else was altered.
         replaced: Option<String>,
     },
 }
 
-/// What happened to a record.
+/// The change to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordVerb {
     /// It is new.

@@ -1,7 +1,7 @@
 //! The v2 API of `DigitalOcean`: authentication, limits, scopes, and the small resources.
 //!
-//! Reserved IPs are in `reserved_ips`, DNS in `domains`. Invariants: authentication comes before limits,
-//! limits before scopes, scopes before the resource; every answer carries the `ratelimit-*` headers.
+//! Reserved IPs are in `reserved_ips`, DNS in `domains`. Invariants: authentication comes before limits, limits
+//! before scopes, and scopes before the resource. Every answer carries the `ratelimit-*` headers.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use super::token::Token;
 use super::wire::{Op, Reply};
 use super::world::{Context, World};
 
-/// The scope that an operation needs; `None`: any token will do.
+/// The scope that an operation needs. `None`: any token is enough.
 fn scope(op: Op) -> Option<&'static str> {
     match op {
         Op::GetAccount => Some("account:read"),
@@ -24,7 +24,7 @@ fn scope(op: Op) -> Option<&'static str> {
         Op::ListDomains | Op::GetDomain | Op::ListRecords | Op::GetRecord => Some("domain:read"),
         Op::CreateDomain => Some("domain:create"),
         Op::DeleteDomain => Some("domain:delete"),
-        // Either of two scopes is enough for these; `domain:update` is the one that covers all.
+        // Either of two scopes is enough for these. `domain:update` is the one that covers all.
         Op::CreateRecord | Op::PutRecord | Op::PatchRecord | Op::DeleteRecord => Some("domain:update"),
         Op::ListFirewalls | Op::ListDropletFirewalls | Op::GetFirewall => Some("firewall:read"),
         Op::CreateFirewall => Some("firewall:create"),

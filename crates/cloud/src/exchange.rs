@@ -21,7 +21,7 @@ pub(super) struct Ticket {
     pub(super) after_ms: u64,
 }
 
-/// What the client receives.
+/// The result that the client receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fate {
     Answer(Reply),

@@ -1,7 +1,7 @@
 //! The endpoints of firewalls and tags at the simulated `DigitalOcean`.
 //!
-//! Invariant: what a token may not read is left out of an answer without a word: droplets without `droplet:read`, tags
-//! without `tag:read`.
+//! Invariant: parts that a token may not read are left out of an answer silently. These are droplets without
+//! `droplet:read`, and tags without `tag:read`.
 
 use serde_json::{Map, Value, json};
 
@@ -95,7 +95,7 @@ impl World {
         })
     }
 
-    /// What the body leaves out is reset. Whoever may not read all that is attached may not do this.
+    /// Resets all parts that the body leaves out. A token that may not read everything attached may not do this.
     fn put_firewall(&mut self, token: &Token, call: &Context<'_>) -> Result<Reply, Problem> {
         let id = call.route.arg(0).to_owned();
         let found = self.firewalls.now().get(&id).ok_or_else(Problem::not_found)?;
@@ -148,7 +148,7 @@ impl World {
         json!({"name": name, "resources": {"count": count, "droplets": {"count": count}}})
     }
 
-    /// A token needs the right to change droplets for this, beside that to create tags.
+    /// A token needs the right to change droplets for this, besides the right to create tags.
     fn tag_resources(&mut self, token: &Token, call: &Context<'_>) -> Result<Reply, Problem> {
         let name = call.route.arg(0).to_owned();
         if !self.tags.contains(&name) {

@@ -1,7 +1,7 @@
-//! How the simulated firewalls come, change and go.
+//! How simulated firewalls are made, changed and deleted.
 //!
-//! Invariants: no two have one name; they name droplets and tags that exist; what a change does to a droplet is pending
-//! for as long as the knob says.
+//! Invariants: no two firewalls have the same name. They name only droplets and tags that exist. The effect of a
+//! change on a droplet is pending for as long as the knob says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::firewalls::{DROPLETS_MAX, Firewall, Parts, Pending, RULES_MAX, TAGS_M
 use super::world::World;
 
 impl Parts {
-    /// What the API refuses.
+    /// Refuses what the API refuses.
     pub(super) fn check(&self) -> Result<(), Problem> {
         let refuse = |message: &str| Err(Problem::new(400, message));
         let letters = |text: &str| {
@@ -68,7 +68,7 @@ impl World {
         Ok(id)
     }
 
-    /// Gives a firewall other parts: every droplet that it governs, or no longer does, is told.
+    /// Changes the parts of a firewall. The change is pending on each droplet that it affects.
     pub(super) fn remake_firewall(&mut self, id: &str, parts: Parts) -> Result<(), Problem> {
         self.check_parts(&parts)?;
         let taken = |other: &Firewall| other.id != id && other.parts.name == parts.name;
@@ -98,7 +98,7 @@ impl World {
         Ok(())
     }
 
-    /// Takes a firewall away; false when there was none.
+    /// Deletes a firewall. Returns false if there was none.
     pub(super) fn drop_firewall(&mut self, id: &str) -> bool {
         let gone = self.firewalls_mut().remove(id).is_some();
         if gone {
@@ -107,7 +107,7 @@ impl World {
         gone
     }
 
-    /// A droplet that is destroyed leaves its firewalls.
+    /// A destroyed droplet leaves its firewalls.
     pub(super) fn leave_firewalls(&mut self, droplet: u64) {
         for firewall in self.firewalls_mut().values_mut() {
             firewall.parts.droplets.retain(|id| *id != droplet);

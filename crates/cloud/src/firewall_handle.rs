@@ -1,4 +1,4 @@
-//! The part of the handle that is about firewalls and tags, changed from outside the API.
+//! The firewalls and tags of the handle, changed from outside the API.
 
 use std::collections::BTreeSet;
 
@@ -22,11 +22,11 @@ pub struct FirewallView {
     pub droplets: BTreeSet<u64>,
     /// The tags that it names.
     pub tags: BTreeSet<String>,
-    /// What it lets in, as `protocol/ports/source`, one for each source.
+    /// The rules for incoming traffic, as `protocol/ports/source`, with one entry per source.
     pub inbound: BTreeSet<String>,
     /// Droplets that a change has not reached yet.
     pub pending: BTreeSet<u64>,
-    /// The whole of it, for comparisons.
+    /// The whole firewall, for comparisons.
     pub whole: Value,
 }
 
@@ -64,8 +64,8 @@ fn view(world: &World, firewall: &Firewall) -> FirewallView {
 }
 
 impl Cloud {
-    /// Makes a firewall out of band that lets in SSH and lets out everything, for these droplets and tags. Gives its id;
-    /// `None` where the API would refuse it.
+    /// Makes a firewall from outside the API, for these droplets and tags. It lets in SSH and lets out everything.
+    /// Returns its id, or `None` if the API would refuse it.
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn add_firewall(&self, name: &str, droplets: &[u64], tags: &[&str]) -> Option<String> {
         let rule = |protocol: &str, ports: &str| Rule {
@@ -87,13 +87,13 @@ impl Cloud {
         })
     }
 
-    /// Puts droplets into a firewall, or takes them out, as if by hand. False where the API would refuse it.
+    /// Puts droplets into a firewall, or takes them out, as if by hand. Returns false if the API would refuse it.
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn set_firewall_droplets(&self, id: &str, droplets: &[u64]) -> bool {
         self.alter(id, |parts| parts.droplets = droplets.to_vec())
     }
 
-    /// Lets one more port in through a firewall, as if by hand. False where the API would refuse it.
+    /// Opens one more port of a firewall, as if by hand. Returns false if the API would refuse it.
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn open_port(&self, id: &str, protocol: &str, ports: &str, source: &str) -> bool {
         let rule = Rule {
@@ -105,7 +105,7 @@ impl Cloud {
         self.alter(id, |parts| parts.inbound.push(rule))
     }
 
-    /// Closes a port of a firewall for everybody, as if by hand. False where the API would refuse it.
+    /// Closes a port of a firewall for all sources, as if by hand. Returns false if the API would refuse it.
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn close_port(&self, id: &str, protocol: &str, ports: &str) -> bool {
         self.alter(id, |parts| parts.inbound.retain(|rule| rule.protocol != protocol || rule.ports != ports))
@@ -121,7 +121,7 @@ impl Cloud {
         })
     }
 
-    /// Deletes a firewall out of band; false when there was none.
+    /// Deletes a firewall from outside the API. Returns false if there was none.
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn delete_firewall(&self, id: &str) -> bool {
         self.with(|world| world.drop_firewall(id))
@@ -137,7 +137,7 @@ impl Cloud {
         })
     }
 
-    /// The tags of a droplet.
+    /// Sets the tags of a droplet.
     pub fn tag(&self, id: u64, tags: &[&str]) {
         self.with(|world| {
             world.tags.extend(tags.iter().map(ToString::to_string));
@@ -157,8 +157,9 @@ impl Cloud {
         })
     }
 
-    /// What may reach a droplet from outside, as `protocol/ports/source`: `None` for everything, because no firewall
-    /// governs it. What is pending counts as done where it closes something, and as not done where it opens something.
+    /// The traffic that may reach a droplet from outside, as `protocol/ports/source`. `None`: everything, since no
+    /// firewall governs it. A pending change counts as done if it closes something, and as not done if it opens
+    /// something.
     #[must_use]
     pub fn lets_in(&self, id: u64) -> Option<BTreeSet<String>> {
         self.with(|world| {
@@ -181,7 +182,7 @@ impl Cloud {
 }
 
 impl World {
-    /// Gives a droplet a tag, or takes it away.
+    /// Gives a droplet a tag, or removes it.
     pub(super) fn tag_droplet(&mut self, id: u64, name: &str, on: bool) {
         if let Some(droplet) = self.droplets.get_mut(&id) {
             droplet.tags.retain(|tag| tag != name);

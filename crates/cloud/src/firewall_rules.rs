@@ -1,4 +1,4 @@
-//! Rules of the simulated firewalls: how they are written and read.
+//! Rules of the simulated firewalls: how to write and read them.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::do_answers::Problem;
 use super::firewalls::{Direction, Rule};
 use super::token::Token;
 
-/// Addresses of one rule, at most.
+/// Most addresses of one rule.
 const ADDRESSES_MAX: usize = 1_000;
 
 fn refuse<T>(message: &str) -> Result<T, Problem> {
@@ -24,7 +24,7 @@ fn is_network(text: &str) -> bool {
     };
     let Some(prefix) = prefix else { return true };
     let Some(prefix) = prefix.parse::<u32>().ok().filter(|prefix| *prefix <= width) else { return false };
-    // Bits beyond the prefix name a host in the network, which is none.
+    // Bits beyond the prefix name a host in the network, and a host is not a network.
     let host = width.saturating_sub(prefix);
     bits.checked_shr(host).and_then(|net| net.checked_shl(host)).unwrap_or(0) == bits
 }
@@ -128,7 +128,7 @@ fn rule(value: &Value, direction: Direction) -> Result<Rule, Problem> {
     }
 }
 
-/// The rules of one direction in a body, each once.
+/// The rules of one direction in a body, without duplicates.
 pub(super) fn rules(body: &Map<String, Value>, direction: Direction) -> Result<Vec<Rule>, Problem> {
     let list = match body.get(direction.list()) {
         None | Some(Value::Null) => return Ok(Vec::new()),
@@ -145,7 +145,7 @@ pub(super) fn rules(body: &Map<String, Value>, direction: Direction) -> Result<V
     Ok(rules)
 }
 
-/// A rule as a token sees it: what it may not read is left out without a word.
+/// A rule as a token sees it. Parts that the token may not read are left out silently.
 pub(super) fn render(rule: &Rule, direction: Direction, token: &Token) -> Value {
     let mut targets = Map::new();
     let mut put = |key: &str, values: Vec<Value>| {

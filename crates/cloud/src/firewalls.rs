@@ -1,16 +1,16 @@
-//! Cloud firewalls at the simulated `DigitalOcean`: what they are.
+//! The parts and limits of cloud firewalls at the simulated `DigitalOcean`.
 //!
-//! Owns their parts and limits; changes are in `firewall_changes`, endpoints in `firewall_calls`, rules in
-//! `firewall_rules`. Invariant: a firewall has at least one rule, at most 10 droplets and at most 50 rules.
+//! Changes are in `firewall_changes`, endpoints in `firewall_calls`, rules in `firewall_rules`. Invariant: a
+//! firewall has at least one rule, at most 10 droplets and at most 50 rules.
 
-/// Droplets that a firewall names by their ids, at most.
+/// Most droplets that a firewall names by id.
 pub(super) const DROPLETS_MAX: usize = 10;
-/// Rules of both directions, at most.
+/// Most rules of both directions together.
 pub(super) const RULES_MAX: usize = 50;
-/// Tags of a firewall, at most.
+/// Most tags of a firewall.
 pub(super) const TAGS_MAX: usize = 5;
 
-/// Which way traffic goes.
+/// The direction of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Inbound,
@@ -26,7 +26,7 @@ impl Direction {
         }
     }
 
-    /// The key of what a rule is about.
+    /// The key of the other side of a rule.
     pub(super) fn targets(self) -> &'static str {
         match self {
             Self::Inbound => "sources",
@@ -35,7 +35,7 @@ impl Direction {
     }
 }
 
-/// A rule. What it is about is kept in order, so that two ways to write one rule are equal.
+/// A rule. The other side is kept in order, so that two spellings of one rule are equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) protocol: String,
@@ -48,7 +48,7 @@ pub(super) struct Rule {
     pub(super) tags: Vec<String>,
 }
 
-/// What a firewall is made of.
+/// The parts of a firewall.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) name: String,

@@ -1,8 +1,7 @@
-//! The handle on the simulated providers: what tests and demonstrations do to them, and the in-process way
-//! to call them.
+//! The handle on the simulated providers: controls for tests and demonstrations, and calls in process.
 //!
-//! Owns: the clock (tokio's, so that a paused clock pauses the providers too) and the lock, which is never
-//! held across an await. Invariant: a call whose client has gone takes effect all the same.
+//! Owns the clock (tokio's, so that a paused clock pauses the providers too) and the lock, which is never held
+//! across an await. Invariant: a call takes effect even if its client has gone.
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,16 +21,16 @@ use super::token::Token;
 use super::wire::{Op, Provider, Reply, Request};
 use super::world::{CLUSTER_TAGS, Droplet, Knobs, World};
 
-/// Changes that a slow listener may be behind before it loses the oldest.
+/// The most changes that a slow listener may be behind before it loses the oldest.
 const CHANGES_BACKLOG: usize = 4_096;
 
-/// How a simulated pair of accounts begins.
+/// The start of a simulated pair of accounts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Decides every invented value.
+    /// Determines every invented value.
     pub seed: u64,
-    /// Wall-clock time of the beginning, in milliseconds since 1970; absent: this machine's clock, because
-    /// clients compare `ratelimit-reset` with theirs.
+    /// Wall-clock time of the start, in milliseconds since 1970. `None`: this machine's clock, since clients
+    /// compare `ratelimit-reset` with theirs.
     pub epoch_ms: Option<u64>,
 }
 
@@ -40,7 +39,7 @@ pub struct Options {
 #[error("failed to receive an answer: the connection was cut")]
 pub struct ConnectionLost;
 
-/// What an out-of-band change can run into.
+/// Why a change from outside the API failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CloudError {
     /// There is no such address.
@@ -61,9 +60,9 @@ pub struct IpView {
     pub ip: Ipv4Addr,
     /// Its region.
     pub region: String,
-    /// The droplet on which it stands.
+    /// Its droplet.
     pub droplet: Option<u64>,
-    /// True while something is pending.
+    /// Whether something is pending.
     pub locked: bool,
 }
 
@@ -76,7 +75,7 @@ struct Inner {
     cancel: CancellationToken,
 }
 
-/// The simulated providers. Clones are handles on the same ones.
+/// The simulated providers. Clones are handles on the same providers.
 #[derive(Clone)]
 pub struct Cloud {
     inner: Arc<Inner>,
@@ -111,7 +110,7 @@ impl Cloud {
         u64::try_from(self.inner.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Microseconds since the beginning: what [`Call::at_us`] counts in.
+    /// Microseconds since the beginning, the unit of [`Call::at_us`].
     #[must_use]
     pub fn now_us(&self) -> u64 {
         u64::try_from(self.inner.started.elapsed().as_micros()).unwrap_or(u64::MAX)
@@ -129,7 +128,7 @@ impl Cloud {
         self.inner.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at or changes the world as it is now, and tells the listeners what came of it.
+    /// Reads or changes the present world, and tells the listeners about the changes.
     pub(super) fn with<T>(&self, f: impl FnOnce(&mut World) -> T) -> T {
         let now_ms = self.now_ms();
         let mut world = self.lock();
@@ -137,7 +136,7 @@ impl Cloud {
         world.advance(now_ms);
         let result = f(&mut world);
         for change in world.changes.drain(..) {
-            // Nobody listening is no error.
+            // It is no error if nobody listens.
             let _ = self.inner.changes.send(change);
         }
         if world.next_due() != due_before {
@@ -146,8 +145,8 @@ impl Cloud {
         result
     }
 
-    /// Ends actions at their due times even while nobody calls or looks, so that listeners hear of it in
-    /// time. Runs until [`Cloud::stop`]; a server runs it by itself.
+    /// Ends actions at their due times even without calls, so that listeners learn of it in time. Runs until
+    /// [`Cloud::stop`]. A server runs it by itself.
     pub async fn run(self) {
         loop {
             let due = self.with(|world| world.next_due());
@@ -167,17 +166,17 @@ impl Cloud {
         }
     }
 
-    /// Ends what runs in the background and waits for it.
+    /// Ends all background work, and waits for its end.
     pub async fn stop(&self) {
         self.inner.cancel.cancel();
         self.inner.tracker.close();
         self.inner.tracker.wait().await;
     }
 
-    /// Calls a provider in process. A call that hangs never returns: give it a timeout.
+    /// Calls a provider in process. A call that hangs never returns, so give it a timeout.
     ///
     /// # Errors
-    /// When a fault cuts the connection.
+    /// If a fault cuts the connection.
     pub async fn call(&self, request: Request) -> Result<Reply, ConnectionLost> {
         match self.deliver(request).await {
             Fate::Answer(reply) => Ok(reply),
@@ -186,7 +185,7 @@ impl Cloud {
         }
     }
 
-    /// Takes a request through its delays and its effect to its fate.
+    /// Takes a request through its delays and its effect to its result.
     pub(super) async fn deliver(&self, request: Request) -> Fate {
         let arrival = self.now_us();
         let ticket = self.with(|world| world.admit(arrival, request));
@@ -211,7 +210,7 @@ impl Cloud {
         self.with(|world| world.serve(now_ms, ticket))
     }
 
-    /// In a task of its own, so that the effect comes even when the client has given up.
+    /// Runs as a task of its own, so that the effect comes even if the client has given up.
     async fn serve_later(&self, ticket: Ticket, before_ms: u64) -> Fate {
         let (sender, receiver) = oneshot::channel();
         let cloud = self.clone();
@@ -220,7 +219,7 @@ impl Cloud {
                 biased;
                 () = cloud.inner.cancel.cancelled() => {}
                 () = tokio::time::sleep(Duration::from_millis(before_ms)) => {
-                    // The client may have gone; the effect has taken place.
+                    // The client may have gone, but the effect has taken place.
                     let _ = sender.send(cloud.serve(&ticket));
                 }
             }
@@ -228,21 +227,21 @@ impl Cloud {
         receiver.await.unwrap_or(Fate::Reset)
     }
 
-    /// Lets a token in. `*` is every scope, `domain:*` every scope of a family.
+    /// Adds a token. `*` stands for every scope, `domain:*` for every scope of a family.
     pub fn add_token(&self, provider: Provider, name: &str, secret: &str, scopes: &[&str]) {
         let scopes = scopes.iter().map(ToString::to_string).collect();
         let token = Token { name: name.to_owned(), provider, scopes, revoked: false };
         self.with(|world| world.tokens.insert(secret.to_owned(), token));
     }
 
-    /// Whether some token of a provider may do what a scope stands for.
+    /// Whether some token of a provider has a scope.
     #[must_use]
     pub fn allows(&self, provider: Provider, scope: &str) -> bool {
         let may = |token: &Token| token.provider == provider && !token.revoked && token.allows(scope);
         self.with(|world| world.tokens.values().any(may))
     }
 
-    /// Revokes a token (true) or lets it in again.
+    /// Revokes a token (`true`), or accepts it again.
     pub fn revoke_token(&self, name: &str, revoked: bool) {
         self.revoke(revoked, |token| token.name == name);
     }
@@ -258,7 +257,7 @@ impl Cloud {
         });
     }
 
-    /// Changes how the providers behave.
+    /// Changes the providers' behaviour.
     pub fn tune(&self, change: impl FnOnce(&mut Knobs)) {
         self.with(|world| change(&mut world.knobs));
     }
@@ -269,7 +268,7 @@ impl Cloud {
         self.with(|world| world.faults.push(injection))
     }
 
-    /// Withdraws an injection; false when it was used up.
+    /// Withdraws an injection. Returns false if it was used up.
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn withdraw(&self, id: InjectionId) -> bool {
         self.with(|world| world.faults.withdraw(id))
@@ -280,7 +279,7 @@ impl Cloud {
         self.with(|world| world.faults.clear());
     }
 
-    /// True while the injection is still to come, or lasts.
+    /// Whether the injection is still in force.
     #[must_use]
     pub fn injected(&self, id: InjectionId) -> bool {
         self.with(|world| world.faults.holds(id))
@@ -298,13 +297,13 @@ impl Cloud {
         self.with(|world| world.calls.next())
     }
 
-    /// How many calls of an operation there were.
+    /// The number of calls of an operation.
     #[must_use]
     pub fn count(&self, provider: Provider, op: Op) -> u64 {
         self.with(|world| world.count(provider, op))
     }
 
-    /// How many calls changed something.
+    /// The number of calls that changed something.
     #[must_use]
     pub fn mutations(&self) -> u64 {
         self.with(|world| world.calls.effects())
@@ -316,7 +315,7 @@ impl Cloud {
         self.inner.changes.subscribe()
     }
 
-    /// Leaves a token only so many requests of its hour.
+    /// Leaves a token only this many requests of its window: an hour at `DigitalOcean`, five minutes at Cloudflare.
     pub fn exhaust(&self, provider: Provider, token: &str, remaining: usize) {
         self.with(|world| {
             let now_ms = world.now_ms;
@@ -327,7 +326,7 @@ impl Cloud {
         });
     }
 
-    /// True when one of the tokens occurs in this text.
+    /// Whether one of the tokens occurs in this text.
     pub(super) fn leaks(&self, text: &str) -> bool {
         self.with(|world| world.tokens.keys().any(|secret| text.contains(secret.as_str())))
     }
@@ -335,7 +334,7 @@ impl Cloud {
 
 /// Droplets and addresses, changed from outside the API.
 impl Cloud {
-    /// Adds a droplet and gives its id.
+    /// Adds a droplet and returns its id.
     #[must_use]
     pub fn add_droplet(&self, name: &str, region: &str) -> u64 {
         self.with(|world| {
@@ -359,7 +358,7 @@ impl Cloud {
         })
     }
 
-    /// Destroys a droplet; its address stays, unassigned.
+    /// Destroys a droplet. Its address stays, unassigned.
     pub fn destroy_droplet(&self, id: u64) {
         self.with(|world| {
             if world.droplets.remove(&id).is_none() {
@@ -393,7 +392,7 @@ impl Cloud {
         });
     }
 
-    /// Reserves an address out of band: this one, or an invented one.
+    /// Reserves an address from outside the API: this one, or an invented one.
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn add_ip(&self, ip: Option<Ipv4Addr>, region: &str) -> Ipv4Addr {
         self.with(|world| world.reserve_ip(ip, region))
@@ -402,7 +401,7 @@ impl Cloud {
     /// Moves or (with `None`) unassigns an address at once, as if by hand.
     ///
     /// # Errors
-    /// When there is no such address or droplet, or the droplet cannot hold it.
+    /// If there is no such address or droplet, or the droplet cannot hold it.
     pub fn move_ip(&self, ip: Ipv4Addr, droplet: Option<u64>) -> Result<(), CloudError> {
         self.with(|world| {
             let region = world.ips.now().get(&ip).ok_or(CloudError::NoSuchIp(ip))?.region.clone();
@@ -418,7 +417,7 @@ impl Cloud {
         })
     }
 
-    /// Releases an address out of band; false when there was none.
+    /// Releases an address from outside the API. Returns false if there was none.
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn delete_ip(&self, ip: Ipv4Addr) -> bool {
         self.with(|world| world.release_ip(ip))
@@ -434,7 +433,8 @@ impl Cloud {
         });
     }
 
-    /// Shows an address in lists or hides it there (as bring-your-own addresses may be); a GET finds it.
+    /// Shows an address in lists or hides it there (as bring-your-own addresses may be). A GET finds it in any
+    /// case.
     pub fn list_ip(&self, ip: Ipv4Addr, listed: bool) {
         self.with(|world| {
             if let Some(ip) = world.ips_mut().get_mut(&ip) {

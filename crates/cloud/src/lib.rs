@@ -1,9 +1,9 @@
 //! Simulated cloud providers: a `DigitalOcean` (v2 API) and a Cloudflare (v4 API), on loopback or in process.
 //!
-//! `world` holds the accounts, `exchange` answers calls; both are pure, seeded and get the time handed in. The
-//! [`Cloud`] handle gives them tokio's clock, a lock, and the levers for tests; [`CloudServer`] puts it on
-//! three loopback ports. What it deliberately is not: a model of resources that the operator never touches.
-//! Invariants: the same seed and the same calls give the same answers; no token in any log entry.
+//! `world` holds the accounts, and `exchange` answers calls. Both are pure and seeded, and get the time handed in.
+//! The [`Cloud`] handle adds tokio's clock, a lock, and the controls for tests. [`CloudServer`] serves it on three
+//! loopback ports. Resources that the operator never touches are left out on purpose. Invariants: the same seed and
+//! the same calls give the same answers; no log entry holds a token.
 
 mod actions;
 mod addresses;

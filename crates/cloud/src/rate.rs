@@ -1,6 +1,6 @@
 //! Sliding windows of requests, as the providers count them.
 //!
-//! A window never refills at once: each request leaves it at the age of the window's length.
+//! A window never refills at once: each request leaves it when it is as old as the window is long.
 
 use std::collections::VecDeque;
 

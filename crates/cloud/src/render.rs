@@ -1,5 +1,5 @@
-//! How `DigitalOcean` writes droplets, regions, addresses and actions. Whole objects, as the real lists
-//! carry them: what a client spends on reading them is part of what it costs.
+//! How `DigitalOcean` writes droplets, regions, addresses and actions. They are whole objects, as in real lists,
+//! since reading them is part of a client's cost.
 
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
-//! Which operation a request asks for, by method and path.
+//! The operation that a request asks for, by method and path.
 
 use serde_json::json;
 
 use super::wire::{Op, Provider, Request, Route};
 
 impl Request {
-    /// Which operation it asks for.
+    /// The operation that it asks for.
     #[must_use]
     pub fn op(&self) -> Op {
         self.route().op
@@ -84,7 +84,7 @@ fn tags(method: &str, path: &[&str]) -> Route {
     }
 }
 
-/// Assigning and unassigning share a path; the body tells them apart.
+/// Assigning and unassigning share a path. The body tells them apart.
 fn action_op(request: &Request) -> Op {
     let unassign = request.object().is_ok_and(|body| body.get("type") == Some(&json!("unassign")));
     if unassign { Op::UnassignIp } else { Op::AssignIp }

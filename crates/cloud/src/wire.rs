@@ -1,7 +1,7 @@
-//! What travels between a client and the simulated providers, and what both providers share of it.
+//! Requests and replies of the simulated providers, in the form that both share.
 //!
-//! Owns: requests and replies as plain data, the names of operations, queries, pages. Does not own: any
-//! rule of a provider. Invariant: no `Debug` output and no log entry holds an `authorization` header.
+//! Owns requests and replies as plain data, the names of operations, queries and pages. Does not own any rule of a
+//! provider. Invariant: no `Debug` output and no log entry holds an `authorization` header.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Which of the two simulated providers a request is for.
+/// One of the two simulated providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
@@ -20,7 +20,7 @@ pub enum Provider {
     Cloudflare,
 }
 
-/// What a call does, by the provider's own name of the operation.
+/// The operation of a call, by the provider's own name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "each name says what the operation is; a sentence would repeat it")]
 pub enum Op {
@@ -70,7 +70,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// True when a call of this kind can change the provider's state.
+    /// Whether a call of this kind can change the provider's state.
     #[must_use]
     pub fn mutates(self) -> bool {
         match self {
@@ -136,7 +136,7 @@ pub struct Request {
     pub authorization: Option<String>,
     /// The whole `content-type` header.
     pub content_type: Option<String>,
-    /// Scheme and host under which the client reached the provider, for absolute links.
+    /// Scheme and host that the client used for the provider, for absolute links.
     pub base: String,
     /// The body.
     pub body: Bytes,
@@ -149,7 +149,7 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
-    /// Takes apart an HTTP request; `base` is the scheme and host for absolute links.
+    /// Takes an HTTP request apart. `base` is the scheme and host for absolute links.
     #[must_use]
     pub fn from_http(provider: Provider, base: &str, parts: &http::request::Parts, body: Bytes) -> Self {
         let header =
@@ -190,7 +190,7 @@ impl Request {
             .collect()
     }
 
-    /// The body as a JSON object; a body that is not declared as JSON counts as absent, as it does there.
+    /// The body as a JSON object. A body that is not declared as JSON counts as absent, as at the real providers.
     pub(super) fn object(&self) -> Result<Map<String, Value>, MalformedBody> {
         let json = self.content_type.as_deref().is_some_and(|kind| kind.starts_with("application/json"));
         if !json || self.body.is_empty() {
@@ -203,7 +203,7 @@ impl Request {
     }
 }
 
-/// A body that is no JSON object.
+/// A body that is not a JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MalformedBody;
 
@@ -239,7 +239,7 @@ impl Reply {
         self
     }
 
-    /// The body as JSON; null when it is none.
+    /// The body as JSON. Null if it is not JSON.
     #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
@@ -260,13 +260,13 @@ impl Route {
         Self { op, args: args.iter().map(|&arg| arg.to_owned()).collect() }
     }
 
-    /// A variable segment; empty when there is none, which names nothing.
+    /// A variable segment of the path. Empty if there is none.
     pub(super) fn arg(&self, index: usize) -> &str {
         self.args.get(index).map_or("", String::as_str)
     }
 }
 
-/// Which part of a list was asked for.
+/// The requested part of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Page {
     /// Number of the page, from 1.
@@ -276,7 +276,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Reads `page` and `per_page`; the error says which of them is out of range.
+    /// Reads `page` and `per_page`. The error is the name of the one that is out of range.
     pub(super) fn read(request: &Request, default: usize, max: usize) -> Result<Self, &'static str> {
         let number = |name| match request.param(name) {
             None => Ok(None),
@@ -291,7 +291,7 @@ impl Page {
         Ok(Self { page, per_page })
     }
 
-    /// Number of pages for so many entries, at least 1.
+    /// The number of pages for this many entries, at least 1.
     pub(super) fn count(self, total: usize) -> usize {
         total.div_ceil(self.per_page).max(1)
     }
@@ -303,7 +303,7 @@ impl Page {
     }
 }
 
-/// Undoes percent-encoding; what is no valid escape stays as it is.
+/// Undoes percent-encoding. An invalid escape stays unchanged.
 fn decode(text: &str, plus_is_space: bool) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,8 +1,8 @@
-//! The simulated accounts: everything that the two providers know, in one value with one owner.
+//! The simulated accounts: the whole state of the two providers, in one value with one owner.
 //!
-//! Owns: the state. Does not own: a clock, a socket, a lock (`handle`, `server`), the rules of addresses (`addresses`),
-//! the way of a call (`exchange`), nor what each endpoint does (`digitalocean`, `cloudflare`). Invariants: the same
-//! seed and the same calls at the same times give the same answers; time never runs backwards.
+//! Owns the state. Does not own a clock, a socket, a lock (`handle`, `server`), the rules of addresses
+//! (`addresses`), the path of a call (`exchange`), or the endpoints (`digitalocean`, `cloudflare`). Invariants: the
+//! same seed and the same calls at the same times give the same answers; time never runs backwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -19,10 +19,10 @@ use super::token::Token;
 use super::wire::{Op, Provider, Request, Route};
 use super::zones::{Domain, Zone};
 
-/// What the droplets of a cluster are tagged with.
+/// The tags of the droplets of a cluster.
 pub(super) const CLUSTER_TAGS: [&str; 2] = ["k8s", "k8s:worker"];
 
-/// How the providers behave while nothing is injected.
+/// The providers' behaviour while no fault is injected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Knobs {
     /// Milliseconds between the effect of a call and its answer.
@@ -33,13 +33,13 @@ pub struct Knobs {
     pub firewall_ms: u64,
     /// How actions end.
     pub action_outcome: ActionOutcome,
-    /// Lists show what was true so many milliseconds ago.
+    /// Lists show the state of this many milliseconds ago.
     pub list_lag_ms: u64,
-    /// Reserved IPs that the account may have; out-of-band additions ignore it.
+    /// Reserved IPs that the account may have. Additions from outside the API ignore it.
     pub reserved_ip_quota: usize,
-    /// Whether requests are limited in number (creations included).
+    /// Whether the number of requests is limited, creations included.
     pub rate_limits: bool,
-    /// Whether a 429 says when to come back.
+    /// Whether a 429 carries `retry-after`.
     pub retry_after: bool,
 }
 
@@ -51,7 +51,7 @@ impl Default for Knobs {
             firewall_ms: 0,
             action_outcome: ActionOutcome::Completed,
             list_lag_ms: 0,
-            // The real default is 3; most tests are about something else.
+            // The real default is 3, but most tests are about something else.
             reserved_ip_quota: 50,
             rate_limits: true,
             retry_after: true,
@@ -70,7 +70,7 @@ pub(super) struct Droplet {
     pub(super) private: Ipv4Addr,
     pub(super) tags: Vec<String>,
     pub(super) created_ms: u64,
-    /// An event that is no action of ours is pending until then.
+    /// Until this time an event is pending that is no action of ours.
     pub(super) busy_until_ms: u64,
 }
 
@@ -82,15 +82,15 @@ pub(super) struct ReservedIp {
     pub(super) droplet: Option<u64>,
     /// The action that is in progress.
     pub(super) pending: Option<u64>,
-    /// Something else keeps the address locked until then.
+    /// Until this time something else keeps the address locked.
     pub(super) busy_until_ms: u64,
-    /// False: a GET finds it, a list does not show it.
+    /// Whether a list shows it. A GET finds it in any case.
     pub(super) listed: bool,
     /// Position in lists.
     pub(super) order: u64,
 }
 
-/// A call together with the moment at which it takes effect.
+/// A call, and the moment at which it takes effect.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) now_ms: u64,
@@ -106,14 +106,14 @@ impl Context<'_> {
     }
 }
 
-/// Everything that the simulated providers know.
+/// The whole state of the simulated providers.
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) epoch_ms: u64,
     pub(super) now_ms: u64,
     pub(super) seed: Seed,
     pub(super) knobs: Knobs,
-    /// By the token itself.
+    /// By the secret itself.
     pub(super) tokens: BTreeMap<String, Token>,
     pub(super) limits: Limits,
     pub(super) droplets: BTreeMap<u64, Droplet>,
@@ -156,19 +156,19 @@ impl World {
         }
     }
 
-    /// A number that no object had yet.
+    /// A number that no object has had yet.
     pub(super) fn fresh_id(&mut self) -> u64 {
         let id = self.next_id;
         self.next_id = self.next_id.saturating_add(1);
         id
     }
 
-    /// Notes a change for those who follow the story.
+    /// Notes a change for those who tell the story.
     pub(super) fn note(&mut self, kind: ChangeKind) {
         self.changes.push(Change { at_ms: self.now_ms, kind });
     }
 
-    /// When something will happen by itself.
+    /// When the next event happens by itself.
     pub(super) fn next_due(&self) -> Option<u64> {
         self.due.first().map(|&(due_ms, _)| due_ms)
     }
@@ -184,7 +184,7 @@ impl World {
         self.epoch_ms.saturating_add(at_ms).div_ceil(1_000)
     }
 
-    /// How many calls of this kind there were.
+    /// The number of calls of this kind.
     pub(super) fn count(&self, provider: Provider, op: Op) -> u64 {
         self.calls.count(provider, op)
     }
