@@ -221,7 +221,7 @@ fn response(reply: &Reply, only: Option<Bytes>) -> http::Response<Payload> {
     response
 }
 
-/// What follows the data of a body.
+/// The end of a body after its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// The regular end.

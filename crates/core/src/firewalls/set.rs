@@ -75,7 +75,7 @@ impl Set {
         self.trouble.as_ref()
     }
 
-    /// What keeps its firewalls from being known, in a few words.
+    /// Why the state of its firewalls is unknown, in a few words.
     #[must_use]
     pub fn doubt(&self) -> Option<String> {
         let named = |what: &str, name: &String| format!("{name} {what}");

@@ -5,7 +5,7 @@ use crate::model::ids::ObjectRef;
 use crate::model::machine::MachineId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What may be done for a pool.
+/// The changes that FLIPOP may make for a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
     /// Only keep machines from being isolated: the pool is paused, frozen or not known well enough.
@@ -23,7 +23,7 @@ pub struct Wish {
     pub rules: Option<BTreeSet<Rule>>,
     /// The machines, with the names of their nodes.
     pub machines: BTreeMap<MachineId, String>,
-    /// What may be done.
+    /// The changes that FLIPOP may make.
     pub leave: Leave,
     /// An address is being moved. Meanwhile nothing is taken away.
     pub moving: bool,

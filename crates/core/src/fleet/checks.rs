@@ -135,7 +135,7 @@ impl Fleet {
             let mut again = pool.checked.differ(&found);
             self.dirty |= !again.is_empty() || pool.checked.doubted != found.doubted;
             pool.checked = found;
-            // Another node may have begun or ceased to be the last one.
+            // Whether a dead node counts as dead also depends on whether another node lives, which may have changed.
             again.extend(pool.checked.dead.keys().cloned());
             if !again.is_empty() {
                 self.dirty |= pool.rematch(Some(&again), stores, clocks);

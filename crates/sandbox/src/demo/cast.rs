@@ -41,7 +41,7 @@ const MAX_GRACE_S: u64 = 5;
 /// Failovers in a story.
 const FAILOVERS: usize = 2;
 
-/// What has to exist before the YAML is applied.
+/// The objects that have to exist before the YAML is applied.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Cast {
     pub(super) nodes: Vec<Node>,

@@ -27,7 +27,7 @@ const STANDARD_INPUT: &str = "-";
 /// How many objects are named if none is one of FLIPOP's.
 const FOUND_MAX: usize = 5;
 
-/// What is wrong with the files.
+/// A fault of the files.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ManifestError {
     /// A file cannot be opened.
@@ -65,7 +65,7 @@ pub(crate) enum ManifestError {
     Nothing {
         /// The files.
         sources: String,
-        /// What they contain.
+        /// Their contents.
         found: String,
     },
 }
@@ -137,7 +137,7 @@ pub(super) fn load(paths: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
     }
 }
 
-/// What was found instead.
+/// The objects that were found instead.
 fn found(documents: &[Document]) -> String {
     if documents.is_empty() {
         return "holds no object".to_owned();

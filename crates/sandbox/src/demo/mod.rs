@@ -6,8 +6,8 @@
 //! the web page that has buttons for some of them ([`web`]). The operator is linked in unchanged. The simulated API server and the simulated accounts are in
 //! other crates.
 //!
-//! Invariants: nothing leaves this machine. Every wait ends. What the operator is said to have done is read from the
-//! simulated account and the API server, never assumed.
+//! Invariants: nothing leaves this machine. Every wait ends. The acts of the operator are read from the simulated
+//! account and the API server, and never assumed.
 
 mod access;
 mod acts;

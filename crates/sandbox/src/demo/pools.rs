@@ -118,7 +118,7 @@ impl Pool {
         self.spec.ips.contains(&ip.into()) || self.status.ips.contains_key(&ip.to_string())
     }
 
-    /// What is wrong with an unexpected pool, one line each: the troubles in its status, or the fact that the status
+    /// The faults of an unexpected pool, one line each: the troubles in its status, or the fact that the status
     /// claims all is well.
     pub(super) fn complaints(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -241,7 +241,7 @@ pub(super) fn annotation(node: &Value) -> Option<&str> {
     node.get("metadata")?.get("annotations")?.get(RESERVED_IP_ANNOTATION)?.as_str()
 }
 
-/// The labels of a node that tell of its reserved IP, as `key=value`.
+/// The labels of a node about its reserved IP, as `key=value`.
 pub(super) fn ip_labels(node: &Value) -> Vec<String> {
     let keys = LabelKey::ALL.map(LabelKey::as_str);
     let ours = labels(node).into_iter().filter(|(key, _)| keys.contains(&key.as_str()));

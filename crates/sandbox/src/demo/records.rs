@@ -221,7 +221,7 @@ pub(super) fn record_sets(api: &ApiServer) -> Vec<RecordSet> {
     of_pools.iter().filter_map(RecordSet::of_pool).chain(own.iter().filter_map(RecordSet::read)).collect()
 }
 
-/// What is wrong, one line per record set.
+/// The faults, one line per record set.
 pub(super) fn trouble(stage: &Stage) -> Vec<String> {
     let cluster = Cluster::now(&stage.api);
     let check = |set: &RecordSet| set.check(&cluster, stage.cloud.cloud(), &stage.zones).err();

@@ -175,7 +175,7 @@ async fn converge(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoErr
     examine(story, order)
 }
 
-/// What a pool waits for, in its own words, and how long its cool-off still lasts.
+/// The first complaint of a pool, and how long its cool-off still lasts.
 fn waiting(story: &Story, pool: &Pool) -> String {
     let complaint = pool.complaints().into_iter().next().unwrap_or_default();
     let left = cool_off_left(story, &pool.name);
@@ -187,7 +187,7 @@ fn waiting(story: &Story, pool: &Pool) -> String {
     format!("{} {complaint}{cool_off}", pool.name)
 }
 
-/// Checks that every pool and every record set is healthy. Otherwise returns what is wrong.
+/// Checks that every pool and every record set is healthy. Otherwise returns the faults.
 fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
     let pools = pools::pools(&story.stage.api);
     let mut unhealthy = Vec::new();

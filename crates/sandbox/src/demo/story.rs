@@ -71,7 +71,7 @@ pub(super) struct Story {
     feed: Feed,
 }
 
-/// What comes next.
+/// The next input.
 enum Next {
     News(Vec<News>),
     /// An operator has ended.

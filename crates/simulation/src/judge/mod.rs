@@ -115,7 +115,7 @@ pub struct Violation {
     pub at_ms: u64,
     /// Which rule.
     pub rule: &'static str,
-    /// What happened.
+    /// The violation in words.
     pub text: String,
 }
 

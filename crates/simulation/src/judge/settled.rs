@@ -175,7 +175,7 @@ fn check_pool(judge: &Judge, scene: &Scene<'_>, pool: &Pool, all: &mut Vec<Strin
     }
 }
 
-/// A node is annotated exactly while a used address stands on it and it is a candidate.
+/// A node is annotated exactly while it is a candidate and a used address is on it.
 fn check_annotations(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
     let mut wanted: BTreeMap<String, String> = BTreeMap::new();
     for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {

@@ -1,4 +1,4 @@
-//! What is enough for a verdict, and what is not.
+//! The evidence that is enough for a verdict, and the evidence that is not.
 
 use super::*;
 use crate::model::ids::{Address, Uid};
@@ -97,7 +97,7 @@ fn one_answer_in_twelve_seconds_is_enough_to_live() {
 
 #[test]
 fn the_worse_the_way_was_before_the_more_failures_it_takes() {
-    // Of twelve checks: how many fail before the machine dies, and how long its death takes to be believed.
+    // Of twelve checks: how many fail before the machine dies. Then the seconds until its death is believed.
     for (lost, seconds) in [(0, 12), (1, 12), (2, 15), (3, 21), (5, 28), (8, 45)] {
         let mut evidence = evidence(40);
         play(&mut evidence, 0..96, |second| second % 12 >= lost);

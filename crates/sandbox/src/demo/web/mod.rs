@@ -1,11 +1,11 @@
 //! The operator's web page with buttons that cause faults.
 //!
-//! Owns what the sandbox serves: the page, what an operator says of itself, the nodes, and the buttons' requests. Does not
-//! own what a button does (`super::acts`). Nothing of this is part of the operator.
+//! Owns the pages that the sandbox serves, an operator's state, the nodes, and the buttons' requests. Does not own
+//! the effect of a button (`super::acts`). The operator contains nothing of this.
 //!
-//! Invariants: only a request with the token of the printed URL in its header changes anything. A web site that is open in
-//! the same browser does not know the token, and may not send the header: no answer allows other origins. Requests under
-//! another host get nothing, as at the operator.
+//! Invariants: only a request with the token of the printed URL in its header changes anything. A web site that is
+//! open in the same browser does not know the token, and may not send the header: no answer allows other origins.
+//! Requests under another host get nothing, as at the operator.
 
 use super::commands::Command;
 use axum::body::Body;
@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 /// The header with the token. Browsers send a header of this kind to their own origin only, unless a server allows more.
 const HEADER: &str = "x-flipop-sandbox";
 
-/// What the page loads besides its own files.
+/// Files that the page loads besides its own.
 const MORE: &str =
     "<link rel=\"stylesheet\" href=\"levers.css\">\n<script src=\"levers.js\" defer></script>\n";
 
@@ -49,20 +49,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer of an operator.
 const MAX_DEBUG: u64 = 32 << 20;
 
-/// A command of a button, and where the page waits for what became of it.
+/// A command of a button, and the channel on which the page waits for the result.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) command: Command,
-    /// What was told of it: an error if it was not carried out.
+    /// The result: an error if the command was not carried out.
     pub(super) answer: oneshot::Sender<Result<String, String>>,
 }
 
-/// What the page shows besides what the operator says.
+/// The facts that the page shows besides the operator's state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Scene {
-    /// Where the operators serve their endpoints.
+    /// The addresses of the operators' endpoints.
     pub(super) operators: Vec<SocketAddr>,
-    /// The providers answer.
+    /// Whether the providers answer.
     pub(super) providers_up: bool,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Web {
     asked: mpsc::Receiver<Asked>,
 }
 
-/// What the routes share.
+/// The part that the routes share.
 #[derive(Clone)]
 struct Served {
     token: Arc<str>,
@@ -85,7 +85,7 @@ struct Served {
 impl Web {
     /// The page and what it asks for.
     pub(super) fn new(api: ApiServer) -> (Self, Router) {
-        // Random bits of the system: whoever guesses them may break a simulation on this machine.
+        // Random bits of the system. Guessing them would only allow somebody to break a simulation on this machine.
         let token = uuid::Uuid::new_v4().simple().to_string();
         let (ask, asked) = mpsc::channel(WAITING);
         let scene = Arc::new(Mutex::new(Scene::default()));
@@ -110,7 +110,7 @@ impl Web {
         *self.scene.lock().unwrap_or_else(PoisonError::into_inner) = scene;
     }
 
-    /// The next command; waits for ever if none comes.
+    /// The next command. Waits for ever if none comes.
     pub(super) async fn next(&mut self) -> Asked {
         match self.asked.recv().await {
             Some(asked) => asked,
@@ -125,7 +125,7 @@ impl Served {
     }
 }
 
-/// What the operator that leads says; without one, what any other says.
+/// The state of the leading operator. If none leads, the state of any other.
 async fn debug(State(served): State<Served>, request: Request<Body>) -> Response {
     if let Err(refusal) = page::admit(&request) {
         return refusal.into_response();
@@ -158,7 +158,7 @@ async fn ask(address: SocketAddr) -> Option<Value> {
     head.starts_with(b"HTTP/1.1 200").then(|| serde_json::from_slice(body).ok())?
 }
 
-/// The nodes, those of which more can be added, and whether the providers answer.
+/// The nodes, the nodes of which more can be added, and whether the providers answer.
 async fn nodes(State(served): State<Served>, request: Request<Body>) -> Response {
     if let Err(refusal) = page::admit(&request) {
         return refusal.into_response();
