@@ -227,7 +227,7 @@ pub async fn run_on(
     let bound = shutdown.run_until_cancelled(listen(config.metrics.as_ref())).await;
     let Some(listener) = bound.transpose()? else { return Ok(()) };
     let metrics = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-    let mut election = elect(identity, namespace, lease, &base)?;
+    let mut election = elect(identity, namespace.clone(), lease, &base)?;
     if let Some(listener) = listener {
         serve_admin(listener, &base, &election.leader, &election.identity);
     }
@@ -236,7 +236,7 @@ pub async fn run_on(
     if config.keep_last_record {
         tracing::info!("--keep-last-record: NodeDNSRecordSets without whenEmpty keep their records");
     }
-    let settings = settings(&providers, (config.keep_last_record, node), &base.clock);
+    let settings = settings(&providers, config.keep_last_record, (node, namespace), &base.clock);
     let reconciler = reconciler(providers, settings, probe, (&base, &election));
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
@@ -419,14 +419,15 @@ fn api_config(config: ProviderConfig, base: &Base) -> ApiConfig {
 
 fn settings(
     providers: &Providers,
-    (keep_last_record, own_node): (bool, Option<String>),
+    keep_last_record: bool,
+    (own_node, namespace): (Option<String>, String),
     clock: &Clock,
 ) -> Settings {
     let has_token =
         |of: &Descriptor| providers.accounts().any(|(account_id, _)| account_id.provider == of.name);
     let known = DESCRIPTORS.map(|descriptor| (descriptor, has_token(&descriptor)));
     let providers = KnownProviders::new(known, keep_last_record);
-    Settings { providers, epoch_ms: clock.epoch_ms(), own_node }
+    Settings { providers, epoch_ms: clock.epoch_ms(), own_node, own_namespace: Some(namespace) }
 }
 
 fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle, identity: &str) {

@@ -70,7 +70,13 @@ pub(super) async fn run(
     let limit = MARGIN_MS.saturating_add(longest_wait_ms(world, providers));
     let mut rehearsal = Rehearsal {
         world,
-        fleet: Fleet::new(Settings { providers: providers.clone(), epoch_ms, own_node: Some(String::new()) }),
+        fleet: Fleet::new(Settings {
+            providers: providers.clone(),
+            epoch_ms,
+            own_node: Some(String::new()),
+            // It decides about a condition alone, and a plan shows none.
+            own_namespace: None,
+        }),
         now: START,
         queue: BTreeMap::new(),
         serial: 0,

@@ -65,6 +65,8 @@ pub struct Settings {
     pub epoch_ms: u64,
     /// The node that the process runs on, which it does not check; `None` where that is unknown.
     pub own_node: Option<String>,
+    /// The namespace that the process runs in; `None` where that is unknown.
+    pub own_namespace: Option<String>,
 }
 
 /// A fact.
@@ -355,6 +357,7 @@ impl Fleet {
         let Some(pool) = self.pools.get_mut(&uid) else {
             let mut pool = Pool::new(seen, &self.settings.providers);
             pool.pause.observe(paused.as_deref(), now);
+            pool.note_namespace(self.settings.own_namespace.as_deref());
             self.pools.insert(uid.clone(), pool);
             self.rematch(&uid, now);
             return;

@@ -191,5 +191,10 @@ pub(crate) const OF_DNS: Descriptor = Descriptor {
 };
 
 pub(crate) fn fleet() -> Fleet {
-    Fleet::new(Settings { providers: providers(), epoch_ms: 0, own_node: Some("node-of-flipop".into()) })
+    Fleet::new(Settings {
+        providers: providers(),
+        epoch_ms: 0,
+        own_node: Some("node-of-flipop".into()),
+        own_namespace: Some("flipop".into()),
+    })
 }

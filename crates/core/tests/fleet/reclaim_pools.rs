@@ -6,6 +6,7 @@ use crate::world::{Trick, World, ip};
 use crate::zones::record_set;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::fault::{FaultKind, WriteFailure};
+use flipop_core::model::ids::{ObjectName, ObjectRef, Uid};
 use flipop_core::model::moment::Moment;
 
 const WWW: &str = "www.example.com";
@@ -183,4 +184,24 @@ fn a_refused_deletion_keeps_the_pool_and_says_how_to_let_it_go() {
     assert!(message(&world, "ReclaimBlocked").is_some_and(|told| told.contains("reclaimPolicy")));
     world.run(200);
     assert!(!world.pools.contains_key("pool"));
+}
+
+#[test]
+fn a_pool_beside_the_operator_is_at_risk_while_it_deletes() {
+    let mut world = World::with(1, 1);
+    let mut pool = world.pools["pool"].clone();
+    world.edit("pool", |spec| spec.reclaim_policy = "Delete".into());
+    world.run(10);
+    assert_eq!(message(&world, "ReclaimAtRisk"), None, "it is in another namespace");
+    world.delete_pool("pool");
+    pool.object = ObjectRef { uid: Uid("beside".into()), name: ObjectName::new("flipop", "pool") };
+    world.put_pool(pool);
+    world.run(10);
+    assert_eq!(message(&world, "ReclaimAtRisk"), None, "it deletes nothing");
+    world.edit("pool", |spec| spec.reclaim_policy = "Delete".into());
+    world.run(10);
+    assert!(message(&world, "ReclaimAtRisk").is_some_and(|told| told.contains("FLIPOP runs in flipop too")));
+    world.edit("pool", |spec| spec.reclaim_policy = "Retain".into());
+    world.run(10);
+    assert_eq!(message(&world, "ReclaimAtRisk"), None);
 }

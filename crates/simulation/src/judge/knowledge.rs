@@ -103,7 +103,10 @@ impl Reads {
 impl Judge {
     /// I7: nothing is changed before the data that it depends on is read.
     pub(super) fn check_knowledge(&mut self, now_ms: u64, process: Process, facts: &Facts) {
-        let pools = self.truth.pools.values().chain(self.truth.record_sets.values());
+        // Records are changed one after another: the later ones may still follow the spec of the first.
+        let from_ms = self.blindness.since_of_records(now_ms);
+        let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, object)| object);
+        let pools = self.truth.pools.values().chain(self.truth.record_sets.values()).chain(former);
         let pods = match facts.kind {
             Kind::Assign { ip, .. } | Kind::Unassign { ip } => {
                 let owners = self.truth.owners(ip, self.blindness.since(now_ms));

@@ -443,6 +443,7 @@ fn trouble_of(condition: &Condition) -> Option<EventReason> {
         | ConditionType::FirewallWouldIsolate
         | ConditionType::Reclaiming
         | ConditionType::ReclaimKept
+        | ConditionType::ReclaimAtRisk
         | ConditionType::Suspect
         | ConditionType::ChecksUnavailable
         | ConditionType::ChecksDoubted

@@ -66,4 +66,15 @@ sections! {
                 "Remove it from `releasedIPs`. Delete it in the account if nobody needs it.";
         }
     }
+
+    ReclaimAtRisk: "`ReclaimAtRisk` is present, with status True, while a pool with `reclaimPolicy: Delete` is in FLIPOP's \
+                    own namespace. A deletion of that namespace stops FLIPOP, which alone removes the finalizer of the pool." {
+        /// Reasons of `ReclaimAtRisk`.
+        enum ReclaimAtRisk {
+            OwnNamespace => True,
+                "The pool is in the namespace in which FLIPOP runs.",
+                "Move the pool to another namespace. Before you delete the namespace, set `reclaimPolicy: Retain`: see \
+                 [Uninstall](../operations/install.md#uninstall).";
+        }
+    }
 }

@@ -40,6 +40,7 @@ types! {
     Reclaiming
     ReclaimBlocked
     ReclaimKept
+    ReclaimAtRisk
     Suspect
     ChecksUnavailable
     ChecksDoubted
@@ -94,6 +95,7 @@ impl ConditionType {
             | Self::Reclaiming
             | Self::ReclaimBlocked
             | Self::ReclaimKept
+            | Self::ReclaimAtRisk
             | Self::Suspect
             | Self::ChecksUnavailable
             | Self::ChecksDoubted

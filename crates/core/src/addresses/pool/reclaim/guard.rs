@@ -19,16 +19,32 @@ pub(super) struct Guard {
     retry: Retry,
     /// Why the last write was refused.
     pub(super) denied: Option<String>,
+    /// The pool is in the operator's own namespace.
+    beside_us: bool,
 }
 
 /// The conditions about reclaiming.
-const OURS: [ConditionType; 3] =
-    [ConditionType::Reclaiming, ConditionType::ReclaimBlocked, ConditionType::ReclaimKept];
+const OURS: [ConditionType; 4] = [
+    ConditionType::Reclaiming,
+    ConditionType::ReclaimBlocked,
+    ConditionType::ReclaimKept,
+    ConditionType::ReclaimAtRisk,
+];
 
 impl Pool {
     /// Whether the spec asks for deletions, even if the rest of the spec is invalid.
     fn asks_for_deletions(&self) -> bool {
         self.spec.reclaim == ReclaimPolicy::Delete && !self.has_outdated_crds()
+    }
+
+    /// Notes the namespace in which the operator runs.
+    pub(crate) fn note_namespace(&mut self, ours: Option<&str>) {
+        self.reclaim.guard.beside_us = ours == Some(self.object.name.namespace.as_str());
+    }
+
+    /// Whether a deletion of the pool's namespace would end the operator before it has given anything back.
+    pub(super) fn is_at_risk(&self) -> bool {
+        self.reclaim.guard.beside_us && self.asks_for_deletions()
     }
 
     /// Whether the deletion of the object has to wait. `firewalls`: firewalls of the pool exist, or may exist.

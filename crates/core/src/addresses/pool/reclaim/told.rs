@@ -3,7 +3,7 @@
 use super::super::Pool;
 use super::steps::Step;
 use super::{Blocked, Giving};
-use crate::model::catalog::reclaim::{ReclaimBlocked, ReclaimKept, Reclaiming};
+use crate::model::catalog::reclaim::{ReclaimAtRisk, ReclaimBlocked, ReclaimKept, Reclaiming};
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::ids::Address;
 use crate::model::moment::Moment;
@@ -61,6 +61,7 @@ impl Pool {
             conditions.push(Condition::new(*reason, format!("{what}; {}", self.way_out())));
         }
         conditions.extend(self.kept_condition());
+        conditions.extend(self.is_at_risk().then(|| self.risk_condition()));
         if let Some(message) = &self.reclaim.guard.denied {
             let name = crate::addresses::pool::object::FINALIZER;
             let message = format!("the finalizer {name} cannot be written: {message}");
@@ -68,6 +69,15 @@ impl Pool {
             conditions.push(Condition::new(ReclaimBlocked::NotGuarded, message));
         }
         conditions
+    }
+
+    fn risk_condition(&self) -> Condition {
+        let namespace = &self.object.name.namespace;
+        let message = format!(
+            "FLIPOP runs in {namespace} too: before you delete that namespace or uninstall FLIPOP, set reclaimPolicy to \
+             Retain, or the pool can never be deleted"
+        );
+        Condition::new(ReclaimAtRisk::OwnNamespace, message)
     }
 
     /// How to keep an address that would be deleted.
