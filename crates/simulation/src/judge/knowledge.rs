@@ -105,7 +105,8 @@ impl Judge {
     pub(super) fn check_knowledge(&mut self, now_ms: u64, process: Process, facts: &Facts) {
         // Records are changed one after another: the later ones may still follow the spec of the first.
         let from_ms = self.blindness.since_of_records(now_ms);
-        let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, object)| object);
+        let former =
+            self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, object)| object);
         let pools = self.truth.pools.values().chain(self.truth.record_sets.values()).chain(former);
         let pods = match facts.kind {
             Kind::Assign { ip, .. } | Kind::Unassign { ip } => {
