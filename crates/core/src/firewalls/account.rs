@@ -3,7 +3,7 @@
 //! Invariants: firewalls use the budget that addresses and records leave. Each firewall has at most one change
 //! under way. While the token is refused, one change a minute finds out whether it still is.
 
-use super::action::{Action, Change, Outcome};
+use super::action::{Action, Outcome};
 use super::cover::Covers;
 use super::looks::Looks;
 use super::report;
@@ -203,24 +203,16 @@ impl FirewallAccount {
                     out.act(Action::Find { epoch, pool: pool.clone(), id: entry.id });
                 }
                 Step::Create(name, rules, machines) => {
-                    set.sent(&name, Some(machines.clone()));
+                    set.creates(&name, &machines);
                     out.act(Action::Create { epoch, pool: pool.clone(), name, rules, machines });
                 }
                 Step::Change(Entry { id, name, .. }, change) => {
-                    let adds = match &change {
-                        Change::AddMembers(machines) => Some(machines.iter().cloned().collect()),
-                        Change::AddRules(_)
-                        | Change::RemoveRules(_)
-                        | Change::RemoveTags(_)
-                        | Change::RemoveMembers(_)
-                        | Change::Delete => None,
-                    };
                     let told = due.isolated.iter().filter(|(of, _)| *of == name);
                     let told: BTreeSet<MachineId> = told.map(|(_, machine)| machine.clone()).collect();
                     let fresh: Vec<&MachineId> = told.difference(&set.told).collect();
                     out.tell((!fresh.is_empty()).then(|| isolation(wish, &name, &fresh)));
                     set.told.extend(told);
-                    set.sent(&name, adds);
+                    set.changes(&name, &change);
                     out.act(Action::Change { epoch, pool: pool.clone(), name, id, change });
                 }
             }

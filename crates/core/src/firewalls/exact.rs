@@ -1,6 +1,7 @@
-//! The changes that give one of our firewalls exactly the wanted rules.
+//! The changes that give one of our firewalls exactly the wanted rules, and what they leave on a list.
 
-use super::facts::Rule;
+use super::action::Change;
+use super::facts::{Firewall, Rule};
 use std::collections::BTreeSet;
 
 /// The wanted rules that the firewall lacks.
@@ -15,6 +16,19 @@ pub fn lacking(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
 pub fn foreign(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
     let wished: BTreeSet<Rule> = wished.iter().map(Rule::canonical).collect();
     there.iter().filter(|rule| !wished.contains(&rule.canonical())).cloned().collect()
+}
+
+/// Whether a list shows what a change does.
+#[must_use]
+pub fn shows(change: &Change, found: &Firewall) -> bool {
+    match change {
+        Change::AddRules(rules) => lacking(&rules.iter().cloned().collect(), &found.rules).is_empty(),
+        Change::RemoveRules(rules) => !rules.iter().any(|rule| found.rules.contains(rule)),
+        Change::AddMembers(machines) => machines.iter().all(|machine| found.machines.contains(machine)),
+        Change::RemoveMembers(machines) => !machines.iter().any(|machine| found.machines.contains(machine)),
+        Change::RemoveTags(tags) => !tags.iter().any(|tag| found.tags.contains(tag)),
+        Change::Delete => false,
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! The firewalls of one pool: the knowledge of each, and how calls and looks change it.
 //!
-//! Invariants: a look that began before our last change of a firewall ended says nothing about that firewall. A
-//! firewall that is missing on a list is gone only if a read by its id does not find it. A firewall whose creation
+//! Invariants: a look that began before our last change of a firewall ended says nothing about that firewall, nor
+//! does a look of the next 30 s that does not show the change. A firewall that is missing on a list is gone only if a
+//! read by its id does not find it. A firewall whose creation
 //! may have succeeded is created again only after two lists, begun 30 s apart, do not name it.
 
+use super::action::Change;
 use super::cover::{Cover, Covers};
+use super::exact;
 use super::facts::Firewall;
 use super::looks::Trouble;
 use super::status::{Entry, number_of};
@@ -14,7 +17,7 @@ use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Lists may lag behind a creation of ours for this long.
+/// Lists may lag behind a creation or a change of ours for this long.
 const LAG_MS: u64 = 30_000;
 
 /// A second look has to agree, at least this much later, that a machine has lost its last other firewall, or that
@@ -32,6 +35,8 @@ pub struct Set {
     pub(super) busy: BTreeSet<String>,
     /// When the last call about each ended.
     settled: BTreeMap<String, Moment>,
+    /// The last change of each that was sent and did not fail, until a look shows it.
+    changes: BTreeMap<String, Change>,
     /// Machines that a call puts in, until a look shows the result.
     pub(super) adding: BTreeMap<String, BTreeSet<MachineId>>,
     /// Firewalls that certainly do not exist yet.
@@ -122,6 +127,12 @@ impl Set {
                 continue;
             };
             self.lost.remove(&name);
+            // Our change would be repeated because of a list that is late.
+            let lags = self.settled.get(&name).is_some_and(|at| begun < at.plus_millis(LAG_MS));
+            if lags && self.changes.get(&name).is_some_and(|change| !exact::shows(change, found)) {
+                continue;
+            }
+            self.changes.remove(&name);
             // Members whose machines are gone have left with them.
             let exists =
                 |machine: &&MachineId| machines.is_none_or(|all| all.machines.contains_key(*machine));
@@ -217,12 +228,19 @@ impl Set {
         self.entries.iter().filter_map(|entry| number_of(&entry.name)).collect()
     }
 
-    /// Notes that a call about a firewall was sent.
-    pub(super) fn sent(&mut self, name: &str, adds: Option<BTreeSet<MachineId>>) {
+    /// Notes that a creation was sent.
+    pub(super) fn creates(&mut self, name: &str, machines: &BTreeSet<MachineId>) {
         self.busy.insert(name.to_owned());
         self.unsent.remove(name);
-        if let Some(machines) = adds {
-            self.adding.insert(name.to_owned(), machines);
+        self.adding.insert(name.to_owned(), machines.clone());
+    }
+
+    /// Notes that a change was sent.
+    pub(super) fn changes(&mut self, name: &str, change: &Change) {
+        self.busy.insert(name.to_owned());
+        self.changes.insert(name.to_owned(), change.clone());
+        if let Change::AddMembers(machines) = change {
+            self.adding.insert(name.to_owned(), machines.iter().cloned().collect());
         }
     }
 
@@ -269,9 +287,12 @@ impl Set {
             }
             Err(CallFailure::NotSent) => {
                 self.adding.remove(name);
+                self.changes.remove(name);
                 self.retry.not_before(at.now.plus_millis(1_000));
             }
             Err(CallFailure::Fault(fault)) => {
+                // Whether it took effect anyway is for the next look to say.
+                self.changes.remove(name);
                 self.settled.insert(name.to_owned(), at.now);
                 self.adding.insert(name.to_owned(), BTreeSet::new());
                 self.failed(fault, at);
@@ -307,6 +328,7 @@ impl Set {
         self.lost.remove(name);
         self.doubted.remove(name);
         self.settled.remove(name);
+        self.changes.remove(name);
     }
 
     /// Forgets an intent that was never sent.

@@ -202,3 +202,24 @@ fn a_spec_of_which_nothing_can_be_followed_closes_nothing() {
     assert_eq!(world.condition("FirewallReady"), ("False".into(), "InvalidSpec".into()));
     assert_eq!(world.condition("Ready").0, "True");
 }
+
+#[test]
+fn a_list_that_is_late_repeats_no_change() {
+    let mut world = World::walled(1, 2);
+    world.run(30);
+    let from = world.now;
+    world.walls.stale = Some(world.walls.all.clone());
+    world.edit("pool", |spec| spec.firewall = opens(&["80"]));
+    world.run(20);
+    assert_eq!((world.count(from, "add"), world.count(from, "remove")), (1, 0));
+    world.walls.stale = None;
+    world.run(20);
+    assert_eq!((world.count(from, "add"), world.count(from, "remove")), (1, 1));
+    assert_eq!(world.walls.open(1), ["80".to_owned()].into());
+    // After 30 s a list is believed.
+    let from = world.now;
+    world.walls.stale = Some(world.walls.all.clone());
+    world.edit("pool", |spec| spec.firewall = opens(&["80", "81"]));
+    world.run(50);
+    assert_eq!(world.count(from, "add"), 2);
+}
