@@ -225,7 +225,8 @@ impl Fleet {
             .filter(|ip| matches!(account.place(*ip), Place::Present { .. }))
             .collect();
         if visible.is_empty() {
-            account.excuse_absences(now);
+            let going = self.pools.values().flat_map(Pool::due_back).collect();
+            account.excuse_absences(&going, now);
         }
         for uid in members {
             let elsewhere = owners.iter().filter(|(_, owner)| owner.uid != *uid).map(|(ip, _)| *ip).collect();

@@ -205,3 +205,16 @@ fn a_pool_beside_the_operator_is_at_risk_while_it_deletes() {
     world.run(10);
     assert_eq!(message(&world, "ReclaimAtRisk"), None);
 }
+
+#[test]
+fn a_pool_whose_only_address_somebody_deleted_goes_as_well() {
+    let mut world = bought(1, |_| {});
+    world.cloud.remove(&ip(FIRST));
+    world.run(20);
+    world.begin_deletion("pool");
+    world.run(200);
+    assert!(!world.pools.contains_key("pool"), "nothing is left to wait for");
+    assert_eq!(deletions(&world), 0);
+    assert!(world.annotations.is_empty());
+    assert!(world.notices.contains(&"MovedByOthers"));
+}

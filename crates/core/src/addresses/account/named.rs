@@ -49,9 +49,11 @@ impl Account {
         }
     }
 
-    /// None of the addresses that pools name is visible, so their absence proves nothing.
-    pub fn excuse_absences(&mut self, now: Moment) {
-        self.beliefs.values_mut().for_each(|belief| belief.excuse_absence(now));
+    /// None of the addresses that pools name is visible, so their absence proves nothing. `going`: addresses that are
+    /// given back. An object that waits for them would wait for ever.
+    pub fn excuse_absences(&mut self, going: &BTreeSet<Address>, now: Moment) {
+        let excused = self.beliefs.iter_mut().filter(|(ip, _)| !going.contains(*ip));
+        excused.for_each(|(_, belief)| belief.excuse_absence(now));
     }
 
     /// The address is gone for good.
