@@ -15,13 +15,28 @@ fn undisturbed(plans: Vec<Plan>) -> Vec<(Plan, Outcome)> {
 
 /// Plays the plans that come of each reference; all of them are at least `least`.
 fn sweep(references: Vec<Plan>, plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>, spare: Spare, least: usize) {
+    sweep_some(1, references, plans_of, spare, least);
+}
+
+/// The same; of the plans, `SIMULATION_SWEEP=1` plays one in `share`, and `SIMULATION_SWEEP=2` plays all.
+fn sweep_some(
+    share: usize,
+    references: Vec<Plan>,
+    plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>,
+    spare: Spare,
+    least: usize,
+) {
     let references = undisturbed(references);
     let plans: Vec<(&Outcome, Plan)> = references
         .iter()
         .flat_map(|(plan, outcome)| plans_of(plan, outcome).into_iter().map(move |plan| (outcome, plan)))
         .collect();
     assert!(plans.len() >= least, "{} plans, not {least}", plans.len());
-    let every = if setting("SIMULATION_SWEEP", 0) > 0 { 1 } else { SAMPLE };
+    let every = match setting("SIMULATION_SWEEP", 0) {
+        0 => SAMPLE,
+        1 => share,
+        _ => 1,
+    };
     let plans: Vec<&(&Outcome, Plan)> = plans.iter().step_by(every).collect();
     let played = with_all(&plans, |(reference, plan)| {
         let outcome = play(plan);
@@ -133,13 +148,13 @@ fn an_address_is_given_back_whatever_happens_at_any_step_of_it() {
     };
     // A purchase whose answer is lost brings an address that is never deleted, so the end may differ.
     let spare = Spare { assigns: 2, records: 3, writes: 60, annotations: 4, same_end: false };
-    sweep(workloads::given_back(), plans_of, spare, 1_000);
+    sweep_some(8, workloads::given_back(), plans_of, spare, 1_000);
 }
 
 #[test]
 fn an_address_that_is_given_back_and_moved_by_hand_harms_nobody() {
     let spare = Spare { assigns: 2, records: 4, writes: 60, annotations: 4, same_end: false };
-    sweep(workloads::given_back(), sweep::by_hand, spare, 300);
+    sweep_some(4, workloads::given_back(), sweep::by_hand, spare, 300);
 }
 
 #[test]
@@ -149,7 +164,7 @@ fn another_leader_while_an_address_is_given_back_deletes_it_once() {
         let handovers = sweep::handovers(plan, undisturbed);
         handovers.into_iter().chain(sweep::crashes(plan, undisturbed)).collect()
     };
-    sweep(workloads::given_back().into_iter().map(watched).collect(), plans_of, spare, 300);
+    sweep_some(8, workloads::given_back().into_iter().map(watched).collect(), plans_of, spare, 300);
 }
 
 #[test]
@@ -217,38 +232,38 @@ fn at_any_call(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
 #[test]
 fn labels_go_before_the_address_whatever_happens_at_any_call() {
     let spare = Spare { assigns: 1, records: 0, writes: 12, annotations: 4, same_end: true };
-    sweep(workloads::labels(), at_any_call, spare, 500);
+    sweep_some(3, workloads::labels(), at_any_call, spare, 500);
 }
 
 #[test]
 fn labels_go_before_the_address_whatever_a_watch_or_a_list_hides() {
     let spare = Spare { assigns: 1, records: 0, writes: 12, annotations: 4, same_end: true };
-    sweep(workloads::labels(), sweep::blindness, spare, 200);
+    sweep_some(3, workloads::labels(), sweep::blindness, spare, 200);
     let rereads = workloads::labels().iter().flat_map(sweep::rereads).collect();
-    sweep(rereads, sweep::stale_lists, spare, 50);
+    sweep_some(3, rereads, sweep::stale_lists, spare, 50);
 }
 
 #[test]
 fn labels_go_before_the_address_though_another_leads_at_any_call() {
     let spare = Spare { assigns: 1, records: 0, writes: 12, annotations: 4, same_end: true };
-    sweep(workloads::labels().into_iter().map(watched).collect(), sweep::handovers, spare, 100);
+    sweep_some(2, workloads::labels().into_iter().map(watched).collect(), sweep::handovers, spare, 100);
 }
 
 #[test]
 fn a_port_that_is_asked_for_stays_open_whatever_happens_at_any_call() {
     let spare = Spare { assigns: 1, records: 6, writes: 12, annotations: 0, same_end: true };
-    sweep(workloads::firewalls(), at_any_call, spare, 500);
+    sweep_some(3, workloads::firewalls(), at_any_call, spare, 500);
 }
 
 #[test]
 fn a_port_that_is_asked_for_stays_open_whatever_a_watch_or_a_list_hides() {
     let spare = Spare { assigns: 1, records: 6, writes: 12, annotations: 0, same_end: true };
-    sweep(workloads::firewalls(), sweep::lags, spare, 40);
-    sweep(workloads::firewalls(), sweep::blindness, spare, 200);
+    sweep_some(2, workloads::firewalls(), sweep::lags, spare, 40);
+    sweep_some(2, workloads::firewalls(), sweep::blindness, spare, 200);
 }
 
 #[test]
 fn a_port_that_is_asked_for_stays_open_though_another_leads_at_any_call() {
     let spare = Spare { assigns: 1, records: 6, writes: 12, annotations: 0, same_end: true };
-    sweep(workloads::firewalls().into_iter().map(watched).collect(), sweep::handovers, spare, 100);
+    sweep_some(2, workloads::firewalls().into_iter().map(watched).collect(), sweep::handovers, spare, 100);
 }
