@@ -132,12 +132,16 @@ impl Set {
             if lags && self.changes.get(&name).is_some_and(|change| !exact::shows(change, found)) {
                 continue;
             }
-            self.changes.remove(&name);
+            let removed = match self.changes.remove(&name) {
+                Some(Change::RemoveMembers(machines)) => machines,
+                Some(_) | None => Vec::new(),
+            };
             // Members whose machines are gone have left with them.
             let exists =
                 |machine: &&MachineId| machines.is_none_or(|all| all.machines.contains_key(*machine));
             let before = self.shown.get(&name).map(|before| &before.machines);
-            let had: Vec<&MachineId> = before.into_iter().flatten().filter(exists).collect();
+            let had = before.into_iter().flatten().filter(exists);
+            let had: Vec<&MachineId> = had.filter(|machine| !removed.contains(*machine)).collect();
             if !had.is_empty() && had.iter().all(|machine| !found.machines.contains(*machine)) {
                 let first = *self.doubted.entry(name.clone()).or_insert(begun);
                 if begun < first.plus_millis(AGREE_MS) {

@@ -223,3 +223,17 @@ fn a_list_that_is_late_repeats_no_change() {
     world.run(50);
     assert_eq!(world.count(from, "add"), 2);
 }
+
+#[test]
+fn a_firewall_whose_members_were_all_taken_out_is_in_no_doubt() {
+    let mut world = World::walled(1, 2);
+    world.run(30);
+    world.walls.by_hand(|all| all.retain(|wall| wall.name != "base"));
+    let mut told = BTreeSet::new();
+    for _ in 0..120 {
+        world.run(1);
+        told.insert(world.condition("FirewallReady").0);
+    }
+    assert_eq!(world.walls.members(), BTreeSet::new(), "nothing is isolated");
+    assert_eq!(told, ["True".to_owned()].into());
+}

@@ -403,7 +403,7 @@ fn what_people_do_to_firewalls_is_seen_and_put_right_and_isolates_nobody() {
             "drop_firewall",
             "> RemoveFirewallDroplets",
             "add_firewall",
-            "> AddFirewallDroplets",
+            "> CreateFirewall flipop-",
         ],
     );
     assert_eq!(outcome.tally.assigns.values().sum::<usize>(), 2, "no address moves for any of it");
