@@ -148,6 +148,13 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
     // Another annotation makes another request.
     let scope = match resource {
         "nodes" if !reads => String::from_utf8_lossy(body).into_owned(),
+        // The finalizer and the addresses have writes of their own.
+        "floatingippools" if !reads && subresource.is_empty() => {
+            let object: Value = serde_json::from_slice(body).unwrap_or_default();
+            let [finalizers, ips] =
+                ["/metadata/finalizers", "/spec/ips"].map(|field| object.pointer(field).cloned());
+            format!("{path} {finalizers:?} {ips:?}")
+        }
         _ => scope(path, query),
     };
     Facts { side: Side::Kube, account: None, what, scope, kind }

@@ -1,16 +1,18 @@
-//! Complete lists that are read once, by commands that do not watch.
+//! Complete lists that are read once.
 
 use super::page;
 use super::resource::{Seen, seen};
 use crate::kube::objects::protobuf::DecodeList;
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::kube::trouble::{Trouble, TroubleKind};
+use crate::kube::writes::CALL_TIMEOUT_MS;
 use flipop_core::model::facts::{NodeFacts, PodFacts};
 use kube::api::ListParams;
 use kube::core::{DeserializeGuard, NamespaceResourceScope, Resource};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
+use std::time::Duration;
 
 /// Objects per page, as for watches.
 const PAGE_SIZE: u32 = 500;
@@ -67,7 +69,9 @@ where
     params.label_selector.take_if(|selector| selector.is_empty());
     let mut all = Vec::new();
     for _ in 0..MAX_PAGES {
-        let page = page::read(api, &params, decode).await.map_err(Trouble::from)?;
+        let read = page::read(api, &params, decode);
+        let page = tokio::time::timeout(Duration::from_millis(CALL_TIMEOUT_MS), read).await;
+        let page = page.map_err(|_elapsed| Trouble::timed_out(CALL_TIMEOUT_MS))?.map_err(Trouble::from)?;
         all.extend(page.items);
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params.continue_token = Some(token),
