@@ -36,7 +36,16 @@ for file in k8s/*.yaml; do
   sed "/# No registry has this name/d; s#registry.invalid/flipop:#$image:#" "$file"
 done > "$out/flipop-$version.yaml"
 
-if grep -e registry.invalid -e "No registry has" target/release-chart/flipop/values.yaml "$out/flipop-$version.yaml"; then
+# What is applied by a command of its own: the agent, and the rights of node checks.
+for part in agent nodecheck; do
+  for file in k8s/"$part"/*.yaml; do
+    printf -- '---\n'
+    sed "/# No registry has this name/d; s#registry.invalid/flipop:#$image:#" "$file"
+  done > "$out/flipop-$part-$version.yaml"
+done
+grep -qF "image: $image:$version" "$out/flipop-agent-$version.yaml"
+
+if grep -e registry.invalid -e "No registry has" target/release-chart/flipop/values.yaml "$out"/*.yaml; then
   echo "the files speak of the image of the repository, not of the release" >&2
   exit 1
 fi

@@ -130,6 +130,13 @@ fn doubtful_pools() -> Vec<Doubtful> {
         ),
         (json!({ "ips": ["203.0.113.10", "203.0.113.10"] }), "spec.ips: listed more than once"),
         (json!({ "match": null }), "spec.match is missing"),
+        (
+            json!({
+                "match": { "podNamespace": "flipop-agent", "podLabel": "app=flipop-agent" },
+                "grace": { "podSeconds": 59 },
+            }),
+            "spec.grace.podSeconds is below 60, so a rollout of flipop-agent moves addresses",
+        ),
         (json!({ "match": { "nodeLabel": "a in b" } }), "spec.match.nodeLabel is not a label selector"),
         (json!({ "match": { "podLabel": "a=b,," } }), "spec.match.podLabel is not a label selector"),
         (

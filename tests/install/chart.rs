@@ -96,9 +96,12 @@ fn switched_on(helm: &str) {
     let values = json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on, "agent": on,
             "nodeCheck": on });
     let found = render(helm, &values);
-    for file in
-        ["monitoring/podmonitor.yaml", "monitoring/prometheusrule.yaml", "network-policy/networkpolicy.yaml"]
-    {
+    for file in [
+        "monitoring/podmonitor.yaml",
+        "monitoring/prometheusrule.yaml",
+        "network-policy/networkpolicy.yaml",
+        "agent-monitoring/podmonitor.yaml",
+    ] {
         for ((kind, name), wanted) in parse(&read(&format!("kustomize/{file}"))) {
             assert_eq!(object(&found, &kind, &name), &wanted, "{file}");
         }
@@ -118,7 +121,7 @@ fn everything() -> Value {
     let on = json!({ "enabled": true });
     json!({
         "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on,
-        "userRoles": { "view": true, "edit": true }, "nodeCheck": on,
+        "userRoles": { "view": true, "edit": true }, "nodeCheck": on, "agent": on,
     })
 }
 
@@ -127,11 +130,15 @@ fn labels(helm: &str) {
     values["labels"] = json!({ "team": "edge", "tier": "1" });
     values["podMonitor"]["labels"] = json!({ "release": "prometheus" });
     let objects = render(helm, &values);
-    assert_eq!(objects.len(), folder("k8s").len() + 8);
+    assert_eq!(objects.len(), folder("k8s").len() + folder("k8s/agent").len() + 9);
     for ((kind, name), object) in &objects {
         let labels = &object["metadata"]["labels"];
         assert_eq!((&labels["team"], &labels["tier"]), (&json!("edge"), &json!("1")), "{kind} {name}");
-        let own = if kind == "CustomResourceDefinition" { Value::Null } else { json!("flipop") };
+        let own = match (kind.as_str(), name.as_str()) {
+            ("CustomResourceDefinition", _) => Value::Null,
+            (_, "flipop-agent") => json!("flipop-agent"),
+            _ => json!("flipop"),
+        };
         assert_eq!(labels["app"], own, "{kind} {name}");
     }
     let pods = &object(&objects, "Deployment", "flipop")["spec"]["template"]["metadata"]["labels"];

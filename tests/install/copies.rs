@@ -62,6 +62,7 @@ fn files() -> Vec<(String, String)> {
     files.push(("monitoring/dashboard.json".to_owned(), dashboard::text()));
     files.push((format!("{CHART_FILES}/dashboard.json"), dashboard::text()));
     files.push(copy("kustomize/monitoring/podmonitor.yaml", "podmonitor.yaml"));
+    files.push(copy("kustomize/agent-monitoring/podmonitor.yaml", "agent-podmonitor.yaml"));
     files.push(("argocd/health.yaml".to_owned(), health::patch()));
     files.push(("kustomize/monitoring/prometheusrule.yaml".to_owned(), rule()));
     files

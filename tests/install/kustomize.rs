@@ -83,6 +83,8 @@ fn agent() {
     let mut wanted = folder("k8s");
     wanted.extend(folder("k8s/agent"));
     assert_same(&overlay(&["agent"], &json!({})), &wanted);
+    wanted.extend(parse(&read("kustomize/agent-monitoring/podmonitor.yaml")));
+    assert_same(&overlay(&["agent", "agent-monitoring"], &json!({})), &wanted);
 }
 
 /// Its namespace stays as it is where the overlay has one; that of the account does not.

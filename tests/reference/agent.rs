@@ -25,9 +25,9 @@ pub(crate) fn render() -> String {
     page.heading(2, "When it is ready");
     page.paragraph(
         "`/readyz` answers with status 200 while the agent is able to do its work. Otherwise it answers with status 503 and \
-         with one of these reasons, which the log and the metric `flipop_agent_able` give too. Nothing is set then. Once \
-         the agent was able, it stays ready while the API server or the metadata service is away: only the kernel makes it \
-         unready.",
+         with one of these reasons, which the log and the metric `flipop_agent_able` give too. An agent that was never able \
+         sets nothing then. One that was able sets nothing new, and keeps what it set. Once the agent was able, it stays \
+         ready while the API server or the metadata service is away: only the kernel makes it unready.",
     );
     page.table(
         ["reason", "meaning"],

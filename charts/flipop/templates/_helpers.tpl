@@ -21,8 +21,11 @@ and "labels" for more of them. It stays text, because numbers beyond a million w
 {{- $text = replace "namespace: flipop\n" (printf "namespace: %s\n" ($namespace | quote)) $text -}}
 {{- $text = replace "system:serviceaccount:flipop:" (printf "system:serviceaccount:%s:" $namespace) $text -}}
 {{- with merge (dict) (.labels | default dict) (.root.Values.labels | default dict) -}}
-{{- $labels := printf "  labels:\n    app: flipop\n%s\n" (toYaml . | indent 4) -}}
-{{- $text = replace "  labels:\n    app: flipop\n" $labels $text -}}
+{{- $more := toYaml . | indent 4 -}}
+{{- range list "flipop" "flipop-agent" -}}
+{{- $own := printf "  labels:\n    app: %s\n" . -}}
+{{- $text = replace $own (printf "%s%s\n" $own $more) $text -}}
+{{- end -}}
 {{- end -}}
 {{- $text -}}
 {{- end }}

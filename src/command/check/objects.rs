@@ -2,8 +2,8 @@
 
 use super::Finding;
 use crate::command::copy::{self, Objects};
-use flipop_core::addresses::pool::spec::PoolSpec;
-use flipop_core::model::condition::Condition;
+use flipop_core::addresses::pool::spec::{PoolSpec, ReclaimPolicy};
+use flipop_core::model::condition::{Condition, ConditionType};
 use flipop_core::model::ids::ObjectName;
 use flipop_core::records::spec::{AddressSource, NodeSetSpec};
 
@@ -22,6 +22,15 @@ pub(super) fn check(objects: &Objects) -> Vec<Finding> {
             (_, Some(spec)) => {
                 let problems = spec.problems.iter().map(ToString::to_string);
                 findings.extend(problems.map(|problem| mistake("FloatingIPPool", name, &problem)));
+                if spec.reclaim == ReclaimPolicy::Delete {
+                    let what = format!(
+                        "FloatingIPPool {name} deletes addresses: the token needs reserved_ip:delete"
+                    );
+                    findings.push(Finding::doubtful(
+                        what,
+                        "no read proves that scope; its lack shows in ReclaimBlocked",
+                    ));
+                }
                 of_pools.push((name.clone(), spec));
             }
             (Err(problem), None) => findings.push(mistake("FloatingIPPool", name, problem)),
@@ -55,13 +64,18 @@ fn mistake(kind: &str, name: &ObjectName, problem: &str) -> Finding {
     Finding::bad(format!("{kind} {name} is invalid"), problem)
 }
 
-/// Findings from an object's conditions: others that write its names, and limits that are reached.
+/// Findings from an object's conditions: others that write its names, addresses that cannot be given back, and limits
+/// that are reached.
 fn told(kind: &str, name: &ObjectName, conditions: &[Condition]) -> Vec<Finding> {
     let finding = |condition: &Condition| {
         let message = condition.message.clone();
         if condition.kind.ends_with("ExternalDNS") {
             let what = format!("external-dns writes at a name of {kind} {name}");
             return Some(Finding::doubtful(what, message));
+        }
+        if condition.kind == ConditionType::ReclaimBlocked.as_str() {
+            let what = format!("{kind} {name} cannot give an address back");
+            return Some(Finding::bad(what, message));
         }
         (condition.reason == QUOTA)
             .then(|| Finding::bad(format!("{kind} {name} has reached a limit of its account"), message))

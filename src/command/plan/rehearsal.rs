@@ -303,6 +303,7 @@ impl Rehearsal<'_> {
     }
 
     fn write_finalizer(&mut self, pool: ObjectRef, present: bool) {
+        self.changes();
         let resource_version = self.world.next_version();
         if let Some(object) = self.world.pools.get_mut(&pool.uid) {
             object.guarded = present;

@@ -8,11 +8,11 @@ use crate::command::copy;
 use crate::command::matched::{LeftOut, Matched};
 use crate::command::output::{Output, Tone, shown};
 use crate::exit::Exit;
-use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::object::{FINALIZER, PoolObject};
 use flipop_core::firewalls::facts::{Direction, Firewall, Rule, Targets};
 use flipop_core::model::condition::Condition;
 use flipop_core::model::facts::ReservedIp;
-use flipop_core::model::ids::{Address, ObjectName};
+use flipop_core::model::ids::{Address, ObjectName, Uid};
 use flipop_core::model::matching::Criteria;
 use flipop_core::model::provider::Providers;
 use flipop_core::records::dns::Record;
@@ -95,6 +95,7 @@ pub(super) fn make(
 ) -> Report {
     let mut changes = addresses(world);
     changes.extend(spec_ips(world));
+    changes.extend(finalizers(world));
     changes.extend(records(world));
     changes.extend(marks(world));
     changes.extend(firewalls(world));
@@ -247,16 +248,34 @@ fn spec_ips(world: &World) -> Vec<Change> {
         let before = world.first_pools.get(uid).and_then(|pool| pool.spec.as_ref().ok());
         let known = before.map(|spec| spec.ips.as_slice()).unwrap_or_default();
         let ips = pool.spec.as_ref().map(|spec| spec.ips.as_slice()).unwrap_or_default();
-        let added = ips.iter().filter(|ip| !known.contains(ip));
-        let added = added.filter_map(|ip| Address::v4(ip)).map(named);
         let object = format!("FloatingIPPool {}", pool.object.name);
-        changes.extend(added.map(|ip| Change {
-            sign: Sign::Add,
-            text: format!("spec.ips: {ip}"),
-            object: object.clone(),
-        }));
+        let mut differ = |sign, of: &[String], without: &[String]| {
+            let differing = of.iter().filter(|ip| !without.contains(ip));
+            let differing = differing.filter_map(|ip| Address::v4(ip)).map(named);
+            changes.extend(differing.map(|ip| Change {
+                sign,
+                text: format!("spec.ips: {ip}"),
+                object: object.clone(),
+            }));
+        };
+        differ(Sign::Add, ips, known);
+        differ(Sign::Remove, known, ips);
     }
     changes
+}
+
+/// The finalizer of pools that give back what was bought for them.
+fn finalizers(world: &World) -> Vec<Change> {
+    let change = |(uid, pool): (&Uid, &PoolObject)| {
+        let before = world.first_pools.get(uid).is_some_and(|pool| pool.guarded);
+        let sign = if pool.guarded { Sign::Add } else { Sign::Remove };
+        (pool.guarded != before).then(|| Change {
+            sign,
+            text: format!("finalizer {FINALIZER}"),
+            object: format!("FloatingIPPool {}", pool.object.name),
+        })
+    };
+    world.pools.iter().filter_map(change).collect()
 }
 
 fn records(world: &World) -> Vec<Change> {

@@ -151,6 +151,17 @@ async fn a_file_counts_in_place_of_what_is_installed_and_a_purchase_is_told_with
 }
 
 #[tokio::test]
+async fn a_purchase_that_will_be_given_back_sets_the_finalizer() {
+    let more = "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: FloatingIPPool\nmetadata: {name: web}\n\
+                spec: {provider: digitalocean, region: nyc3, desiredIPs: 3, ips: [192.0.2.1, 192.0.2.2], \
+                reclaimPolicy: Delete}\n";
+    let objects = installed(vec![settled_pool(&json!({}))]);
+    let report = planned(&objects, more, vec![node(1, true), node(2, true), node(3, true)]).await;
+    let finalizer = "+ finalizer flipop.digitalocean.com/reclaim   (FloatingIPPool ns/web)".to_owned();
+    assert!(changes(&report).contains(&finalizer), "{}", report.text(PLAIN));
+}
+
+#[tokio::test]
 async fn a_new_record_set_publishes_what_it_matches() {
     let more = "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: NodeDNSRecordSet\nmetadata: {name: nodes}\n\
                 spec: {addressType: flipop.digitalocean.com/ipv4-reserved-ip, \
