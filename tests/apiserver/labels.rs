@@ -120,8 +120,17 @@ async fn what_the_documents_show_for_others_is_accepted(world: &mut World) -> Ou
             "nodeSelector": selector, "interface": { "type": "string" }, "egressIP": { "type": "string" },
         } },
     } });
+    // A core/v1 NodeSelector, as DigitalOcean documents it.
+    let requirement = json!({ "type": "object", "required": ["key", "operator"], "properties": {
+        "key": { "type": "string" }, "operator": { "type": "string" }, "values": strings,
+    } });
+    let node_selector = json!({ "type": "object", "required": ["nodeSelectorTerms"], "properties": {
+        "nodeSelectorTerms": { "type": "array", "items": { "type": "object", "properties": {
+            "matchExpressions": { "type": "array", "items": requirement },
+        } } },
+    } });
     let route = json!({ "type": "object", "required": ["destinations", "gateways"], "properties": {
-        "destinations": strings, "gateways": strings, "nodeSelector": selector,
+        "destinations": strings, "gateways": strings, "nodeSelector": node_selector,
     } });
     for ((group, version, kind, plural, namespaced), spec) in DEFINITIONS.into_iter().zip([policy, route]) {
         let schema = json!({ "type": "object", "properties": { "spec": spec } });
@@ -146,7 +155,7 @@ async fn what_the_documents_show_for_others_is_accepted(world: &mut World) -> Ou
         .collect();
     assert_eq!(blocks.len(), DEFINITIONS.len());
     for block in blocks {
-        assert!(block.contains("flipop.digitalocean.com/reserved-ip-active: \"true\""), "{block}");
+        assert!(block.contains("flipop.digitalocean.com/reserved-ip-active"), "{block}");
         world.kubectl.apply("default", block).await?;
     }
     Ok(())

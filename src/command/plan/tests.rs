@@ -318,7 +318,12 @@ async fn a_firewall_that_stands_gets_the_members_and_ports_that_it_lacks() {
         format!("+ annotation flipop.digitalocean.com/ipv4-reserved-ip=192.0.2.1 on {}", nodes[0].name),
         format!("+ member {} {place}", nodes[1].name),
         format!("+ rule tcp/80 from 0.0.0.0/0 {place}"),
+        // Nothing stays open that the pool does not ask for, in either direction.
+        format!("- rule icmp to 0.0.0.0/0, ::/0 {place}"),
+        format!("- rule tcp to 0.0.0.0/0, ::/0 {place}"),
+        format!("- rule tcp/22 from 0.0.0.0/0, ::/0 {place}"),
         format!("- rule tcp/443 from 0.0.0.0/0 {place}"),
+        format!("- rule udp to 0.0.0.0/0, ::/0 {place}"),
     ];
     assert_eq!(changes(&report), expected, "{}", report.text(PLAIN));
     assert_eq!(cloud.mutations(), 0, "nothing was changed in the account");
