@@ -81,3 +81,59 @@ impl Known {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Invocation;
+
+    fn config(arguments: &[&str]) -> AgentConfig {
+        let words = ["flipop", "agent", "--node-name=n"].into_iter().chain(arguments.iter().copied());
+        match Invocation::from_parts(words, &|_| None).unwrap() {
+            Invocation::Agent(config) => *config,
+            Invocation::Run(_) | Invocation::Command(_) => panic!("not the agent"),
+        }
+    }
+
+    #[test]
+    fn each_lack_has_its_own_reason() {
+        let address = Ipv4Addr::new(203, 0, 113, 10);
+        let anchor = Anchor { address: Ipv4Addr::new(10, 10, 0, 5), gateway: Ipv4Addr::new(10, 10, 0, 1) };
+        let pods = vec![Network::parse("10.244.1.0/24").unwrap()];
+        let known = Known { anchor: Some(anchor), pods };
+        let found = Found { addresses: vec![(anchor.address, 2)], ..Found::default() };
+        let plain = config(&[]);
+        let layout = known.layout(address, &found, &plain).unwrap();
+        assert_eq!((layout.interface, layout.mark), (2, plain.mark));
+        let why = |known: &Known, found: &Found| known.layout(address, found, &plain).err();
+        assert_eq!(why(&Known { anchor: None, ..known.clone() }, &found), Some(NotAble::AnchorUnknown));
+        assert_eq!(why(&known, &Found::default()), Some(NotAble::AnchorMissing));
+        assert_eq!(why(&Known { pods: Vec::new(), ..known.clone() }, &found), Some(NotAble::PodsUnknown));
+        assert_eq!(why(&known, &Found { nat: Nat::Foreign, ..found.clone() }), Some(NotAble::Foreign));
+        assert_eq!(why(&known, &Found { foreign_routes: 1, ..found.clone() }), Some(NotAble::Foreign));
+        let bypassed = Found { bypass: Some("bpfin.cali"), ..found.clone() };
+        assert_eq!(why(&known, &bypassed), Some(NotAble::Datapath));
+        assert!(known.layout(address, &bypassed, &config(&["--cni-uses-netfilter"])).is_ok());
+    }
+
+    #[test]
+    fn another_anchor_another_mark_and_another_exception_make_other_settings() {
+        let address = Ipv4Addr::new(203, 0, 113, 10);
+        let at = |last: u8| Anchor {
+            address: Ipv4Addr::new(10, 10, 0, last),
+            gateway: Ipv4Addr::new(10, 10, 0, 1),
+        };
+        let pods = vec![Network::parse("10.244.1.0/24").unwrap()];
+        let found = Found { addresses: vec![(at(5).address, 2), (at(6).address, 3)], ..Found::default() };
+        let layout = |anchor: Anchor, arguments: &[&str]| {
+            let known = Known { anchor: Some(anchor), pods: pods.clone() };
+            known.layout(address, &found, &config(arguments)).unwrap()
+        };
+        let before = layout(at(5), &[]);
+        let moved = layout(at(6), &[]);
+        assert_eq!((moved.anchor, moved.interface), (at(6).address, 3));
+        for arguments in [["--mark=0x1000"], ["--except=198.51.100.0/24"]] {
+            assert_ne!(layout(at(5), &arguments), before, "{arguments:?}");
+        }
+    }
+}

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 /// The hosts that documents may link to: official pages of their subjects.
-const SOURCES: [&str; 21] = [
+const SOURCES: [&str; 22] = [
     "api.cloudflare.com",
     "api.digitalocean.com",
     "buildah.io",
     "developers.cloudflare.com",
+    "docs.cilium.io",
     "docs.digitalocean.com",
     "github.com",
     "just.systems",

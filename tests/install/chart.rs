@@ -109,6 +109,14 @@ fn switched_on(helm: &str) {
     for ((kind, name), wanted) in folder("k8s/agent").into_iter().chain(folder("k8s/nodecheck")) {
         assert_eq!(object(&found, &kind, &name), &wanted, "{kind} {name}");
     }
+    let agent = json!({ "enabled": true, "egress": "Off", "nodeSelector": { "pool": "edge" }, "args": ["--mark=0x1000"] });
+    let changed = render(helm, &json!({ "agent": agent }));
+    let pod = &object(&changed, "DaemonSet", "flipop-agent")["spec"]["template"]["spec"];
+    assert_eq!(pod["nodeSelector"], json!({ "pool": "edge" }));
+    let arguments = pod["containers"][0]["args"].as_array().unwrap();
+    for wanted in ["--egress=Off", "--mark=0x1000"] {
+        assert!(arguments.contains(&json!(wanted)), "{arguments:?}");
+    }
     let dashboard = object(&found, "ConfigMap", "flipop-dashboard");
     assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
     let text = dashboard["data"]["flipop.json"].as_str().unwrap();
@@ -203,8 +211,14 @@ fn in_namespace(helm: &str, wanted: &str) {
     let objects = parse(&ran.stdout);
     assert_eq!(object(&objects, "Deployment", "flipop")["metadata"]["namespace"], wanted);
     for ((kind, name), object) in &objects {
+        // The agent has a namespace of its own.
+        if name == "flipop-agent" {
+            continue;
+        }
         let namespace = &object["metadata"]["namespace"];
-        assert!(namespace.is_null() || namespace == wanted, "{kind} {name} is in {namespace}");
+        // The Leases of nodes are in one namespace, whatever that of the operator is.
+        let there = if name == "flipop-nodecheck" { "kube-node-lease" } else { wanted };
+        assert!(namespace.is_null() || namespace == there, "{kind} {name} is in {namespace}");
         if let Some(subjects) = object["subjects"].as_array() {
             assert_eq!(subjects[0]["namespace"], wanted, "{kind} {name}");
         }
@@ -288,6 +302,9 @@ fn notes(helm: &str) {
     let second = notes(&json!({ "image": image, "secretName": "tokens", "podMonitor": { "enabled": true } }));
     assert!(second.contains("create secret generic tokens -n infra"), "{second}");
     assert!(!second.contains("No registry") && !second.contains("Monitoring is off"), "{second}");
+    let off = "set\nagent.egress to Off, upgrade, and wait";
+    assert!(!first.contains(off), "{first}");
+    assert!(notes(&json!({ "agent": { "enabled": true } })).contains(off));
     for name in ["DIGITALOCEAN_ACCESS_TOKEN_FILE", "CLOUDFLARE_TOKEN_FILE"] {
         let third = notes(&json!({ "env": [{ "name": name, "value": "/token/it" }] }));
         assert!(!third.contains("create secret"), "{name}: {third}");

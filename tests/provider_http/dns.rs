@@ -289,7 +289,7 @@ async fn a_bad_zone_or_name_is_told_without_any_call() {
         let long = format!("aa.{}example.com", "a.".repeat(120));
         assert_eq!(long.len(), 254, "one more than a name in DNS can have");
         let fault = world.client.find_zone(&account(), &long).await.unwrap_err();
-        assert!(fault.message.contains("is no zone"), "{fault}");
+        assert!(fault.message.contains("is not a zone"), "{fault}");
         for fqdn in ["www.example.org", "badexample.com", "com"] {
             let fault = world.client.read_records(&account(), &world.zone, fqdn).await.unwrap_err();
             assert!(fault.message.contains("dnsRecordSet.recordName"), "{fault}");

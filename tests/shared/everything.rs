@@ -27,6 +27,7 @@ pub(crate) fn scrape() -> String {
         duration: Duration::from_secs(1),
     });
     metrics.publish(snapshot(), &[1], &[(FailoverPhase::Confirmed, 1)]);
+    metrics.checks().observe_detections(&[12_500]);
     String::from_utf8(metrics.encode().unwrap()).unwrap()
 }
 

@@ -319,7 +319,17 @@ impl Cluster {
     async fn wipe_kind(&self, kind: Kind) -> Outcome {
         for object in self.list(kind).await? {
             let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            self.delete(kind, text("/metadata/namespace"), text("/metadata/name")).await?;
+            let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+            if object.pointer("/metadata/finalizers").is_some() {
+                // Its operator is gone.
+                let patch = json!({ "metadata": { "finalizers": null } });
+                let objects = self.objects(kind, namespace);
+                let freed = objects.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await?;
+                if freed.metadata.deletion_timestamp.is_some() {
+                    continue;
+                }
+            }
+            self.delete(kind, namespace, name).await?;
         }
         Ok(())
     }

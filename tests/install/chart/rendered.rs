@@ -111,34 +111,35 @@ fn tokens() -> Rows {
             json!({}),
             vec![
                 container("/env/0/valueFrom/fieldRef/fieldPath", json!("metadata.namespace")),
-                container("/env/1/valueFrom", secret("flipop", "DIGITALOCEAN_ACCESS_TOKEN")),
-                container("/env/7", Value::Null),
+                container("/env/1/valueFrom/fieldRef/fieldPath", json!("spec.nodeName")),
+                container("/env/2/valueFrom", secret("flipop", "DIGITALOCEAN_ACCESS_TOKEN")),
+                container("/env/8", Value::Null),
             ],
         ),
         (
             json!({ "secretName": "tokens" }),
             vec![
-                container("/env/1/valueFrom", secret("tokens", "DIGITALOCEAN_ACCESS_TOKEN")),
-                container("/env/4/valueFrom", secret("tokens", "CLOUDFLARE_TOKEN")),
+                container("/env/2/valueFrom", secret("tokens", "DIGITALOCEAN_ACCESS_TOKEN")),
+                container("/env/5/valueFrom", secret("tokens", "CLOUDFLARE_TOKEN")),
             ],
         ),
         (
             json!({ "env": [{ "name": "NO_PROXY", "value": "10.0.0.0/8" }] }),
-            vec![container("/env/7", json!({ "name": "NO_PROXY", "value": "10.0.0.0/8" }))],
+            vec![container("/env/8", json!({ "name": "NO_PROXY", "value": "10.0.0.0/8" }))],
         ),
         // A named variable replaces the one from the Secret, so no name appears twice.
         (
             json!({ "env": [url] }),
             vec![
-                env(2, "DIGITALOCEAN_USER_AGENT"),
-                container("/env/6", url),
-                container("/env/7", Value::Null),
+                env(3, "DIGITALOCEAN_USER_AGENT"),
+                container("/env/7", url),
+                container("/env/8", Value::Null),
             ],
         ),
         // For the operator, a token together with a token file is an error.
         (
             json!({ "env": [file] }),
-            vec![env(1, "DIGITALOCEAN_API_URL"), container("/env/6", file), container("/env/7", Value::Null)],
+            vec![env(2, "DIGITALOCEAN_API_URL"), container("/env/7", file), container("/env/8", Value::Null)],
         ),
     ]
 }
@@ -176,7 +177,7 @@ fn scheduling() -> Rows {
             json!({ "priorityClass": { "create": false, "existing": "1" }, "secretName": "007" }),
             vec![
                 pod("/priorityClassName", json!("1")),
-                container("/env/1/valueFrom/secretKeyRef/name", json!("007")),
+                container("/env/2/valueFrom/secretKeyRef/name", json!("007")),
             ],
         ),
         (json!({ "priorityClass": { "create": false } }), vec![pod("/priorityClassName", Value::Null)]),

@@ -15,7 +15,7 @@ pub(super) fn answers_every_query() {
     let prometheus = Prometheus::start(scraped).unwrap();
     runtime.block_on(prometheus.scrapes()).unwrap();
     // There is only one replica.
-    runtime.block_on(prometheus.answers_the_dashboard("FlipopNoStandby")).unwrap();
+    runtime.block_on(prometheus.answers_the_dashboard("FlipopNoStandby", &[])).unwrap();
 }
 
 /// Answers each request with a scrape. In the n-th, counters are n times as high.
