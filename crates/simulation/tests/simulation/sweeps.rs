@@ -18,9 +18,9 @@ fn sweep(references: Vec<Plan>, plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>,
     sweep_some(1, references, plans_of, spare, least);
 }
 
-/// The same; of the plans, `SIMULATION_SWEEP=1` plays one in `share`, and `SIMULATION_SWEEP=2` plays all.
+/// The same; of the plans, `SIMULATION_SWEEP=1` plays one in `one_in`, and `SIMULATION_SWEEP=2` plays all.
 fn sweep_some(
-    share: usize,
+    one_in: usize,
     references: Vec<Plan>,
     plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>,
     spare: Spare,
@@ -34,7 +34,7 @@ fn sweep_some(
     assert!(plans.len() >= least, "{} plans, not {least}", plans.len());
     let every = match setting("SIMULATION_SWEEP", 0) {
         0 => SAMPLE,
-        1 => share,
+        1 => one_in,
         _ => 1,
     };
     let plans: Vec<&(&Outcome, Plan)> = plans.iter().step_by(every).collect();
@@ -102,14 +102,14 @@ fn undisturbed_workloads_break_no_invariant() {
 #[test]
 fn a_crash_at_any_call_loses_nothing_and_does_nothing_twice() {
     let spare = Spare { assigns: 1, records: 1, writes: 8, annotations: 0, same_end: true };
-    sweep([workloads::all(), workloads::pauses()].concat(), sweep::crashes, spare, 1_000);
+    sweep_some(2, [workloads::all(), workloads::pauses()].concat(), sweep::crashes, spare, 1_000);
 }
 
 #[test]
 fn a_lost_answer_loses_nothing_and_does_nothing_twice() {
     // A record goes and comes back where an address takes longer than the second look after a pause.
     let spare = Spare { assigns: 0, records: 2, writes: 8, annotations: 0, same_end: true };
-    sweep([workloads::all(), workloads::pauses()].concat(), sweep::lost_answers, spare, 1_500);
+    sweep_some(2, [workloads::all(), workloads::pauses()].concat(), sweep::lost_answers, spare, 1_500);
 }
 
 #[test]
