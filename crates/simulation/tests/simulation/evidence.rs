@@ -1,6 +1,6 @@
 //! `spec.nodeCheck` in numbers: how soon a dead machine is replaced, and what never is.
 //!
-//! A plain run plays an hour of each trouble, `SIMULATION_CHECKED_DAYS=30` a month.
+//! A plain run plays 24 min of each trouble, `SIMULATION_SWEEP=1` an hour, and `SIMULATION_CHECKED_DAYS=30` a month.
 
 use crate::support::{play, setting, with_all};
 use flipop_cloud::ChangeKind;
@@ -13,7 +13,6 @@ use std::net::Ipv4Addr;
 
 const SECOND_MS: u64 = 1_000;
 const MINUTE_MS: u64 = 60 * SECOND_MS;
-const HOUR_MS: u64 = 60 * MINUTE_MS;
 
 /// When nodes and objects stand, and their addresses are assigned.
 const QUIET_MS: u64 = 60 * SECOND_MS;
@@ -161,8 +160,8 @@ fn isolated(replica: usize, end_ms: u64) -> (Vec<Step>, Vec<Ailment>) {
 }
 
 /// The troubles that must move nothing, in a pool of this many nodes, for this long.
-fn troubles(nodes: u64, hours: u64) -> Vec<Plan> {
-    let end_ms = QUIET_MS + hours * HOUR_MS;
+fn troubles(nodes: u64, minutes: u64) -> Vec<Plan> {
+    let end_ms = QUIET_MS + minutes * MINUTE_MS;
     let plan = |name: &str, steps: Vec<Step>, ailments: Vec<Ailment>| {
         plan(&format!("{name}, {nodes} nodes"), nodes, (steps, ailments), end_ms)
     };
@@ -233,13 +232,16 @@ fn troubles(nodes: u64, hours: u64) -> Vec<Plan> {
 #[test]
 fn no_trouble_that_leaves_the_machines_alive_moves_anything() {
     let days = setting("SIMULATION_CHECKED_DAYS", 0);
-    let (hours, sizes): (u64, &[u64]) =
-        if days == 0 { (1, &[3]) } else { (24 * u64::try_from(days).unwrap(), &[2, 3, 10]) };
-    let plans: Vec<Plan> = sizes.iter().flat_map(|nodes| troubles(*nodes, hours)).collect();
+    let (minutes, sizes): (u64, &[u64]) = match (days, setting("SIMULATION_SWEEP", 0)) {
+        (0, 0) => (24, &[3]),
+        (0, _) => (60, &[3]),
+        (days, _) => (1_440 * u64::try_from(days).unwrap(), &[2, 3, 10]),
+    };
+    let plans: Vec<Plan> = sizes.iter().flat_map(|nodes| troubles(*nodes, minutes)).collect();
     let wrong = with_all(&plans, |plan| {
         let outcome = play(plan);
         let moved = moves(&outcome);
-        let text = format!("{}: {moved} moves in {hours} h\n", plan.name);
+        let text = format!("{}: {moved} moves in {minutes} min\n", plan.name);
         std::io::stderr().write_all(text.as_bytes()).unwrap();
         (moved > 0 || !outcome.violations.is_empty()).then(|| (plan.name.clone(), moved, outcome.violations))
     });
