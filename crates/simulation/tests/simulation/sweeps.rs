@@ -6,7 +6,7 @@ use flipop_simulation::{Outcome, Plan, sweep, workloads};
 use std::io::Write as _;
 
 /// Of all plans a plain `cargo test` plays every so many.
-const SAMPLE: usize = 97;
+const SAMPLE: usize = 397;
 
 fn undisturbed(plans: Vec<Plan>) -> Vec<(Plan, Outcome)> {
     let outcomes = with_all(&plans, play);
