@@ -203,7 +203,7 @@ impl FirewallAccount {
                     out.act(Action::Find { epoch, pool: pool.clone(), id: entry.id });
                 }
                 Step::Create(name, rules, machines) => {
-                    set.creates(&name, &machines);
+                    set.note_creation(&name, &machines);
                     out.act(Action::Create { epoch, pool: pool.clone(), name, rules, machines });
                 }
                 Step::Change(Entry { id, name, .. }, change) => {
@@ -212,7 +212,7 @@ impl FirewallAccount {
                     let fresh: Vec<&MachineId> = told.difference(&set.told).collect();
                     out.tell((!fresh.is_empty()).then(|| isolation(wish, &name, &fresh)));
                     set.told.extend(told);
-                    set.changes(&name, &change);
+                    set.note_change(&name, &change);
                     out.act(Action::Change { epoch, pool: pool.clone(), name, id, change });
                 }
             }

@@ -36,7 +36,7 @@ pub struct Set {
     /// When the last call about each ended.
     settled: BTreeMap<String, Moment>,
     /// The last change of each that was sent and did not fail, until a look shows it.
-    changes: BTreeMap<String, Change>,
+    unshown: BTreeMap<String, Change>,
     /// Machines that a call puts in, until a look shows the result.
     pub(super) adding: BTreeMap<String, BTreeSet<MachineId>>,
     /// Firewalls that certainly do not exist yet.
@@ -129,10 +129,10 @@ impl Set {
             self.lost.remove(&name);
             // Our change would be repeated because of a list that is late.
             let lags = self.settled.get(&name).is_some_and(|at| begun < at.plus_millis(LAG_MS));
-            if lags && self.changes.get(&name).is_some_and(|change| !exact::shows(change, found)) {
+            if lags && self.unshown.get(&name).is_some_and(|change| !exact::shows(change, found)) {
                 continue;
             }
-            let removed = match self.changes.remove(&name) {
+            let removed = match self.unshown.remove(&name) {
                 Some(Change::RemoveMembers(machines)) => machines,
                 Some(_) | None => Vec::new(),
             };
@@ -233,16 +233,16 @@ impl Set {
     }
 
     /// Notes that a creation was sent.
-    pub(super) fn creates(&mut self, name: &str, machines: &BTreeSet<MachineId>) {
+    pub(super) fn note_creation(&mut self, name: &str, machines: &BTreeSet<MachineId>) {
         self.busy.insert(name.to_owned());
         self.unsent.remove(name);
         self.adding.insert(name.to_owned(), machines.clone());
     }
 
     /// Notes that a change was sent.
-    pub(super) fn changes(&mut self, name: &str, change: &Change) {
+    pub(super) fn note_change(&mut self, name: &str, change: &Change) {
         self.busy.insert(name.to_owned());
-        self.changes.insert(name.to_owned(), change.clone());
+        self.unshown.insert(name.to_owned(), change.clone());
         if let Change::AddMembers(machines) = change {
             self.adding.insert(name.to_owned(), machines.iter().cloned().collect());
         }
@@ -291,12 +291,12 @@ impl Set {
             }
             Err(CallFailure::NotSent) => {
                 self.adding.remove(name);
-                self.changes.remove(name);
+                self.unshown.remove(name);
                 self.retry.not_before(at.now.plus_millis(1_000));
             }
             Err(CallFailure::Fault(fault)) => {
                 // Whether it took effect anyway is for the next look to say.
-                self.changes.remove(name);
+                self.unshown.remove(name);
                 self.settled.insert(name.to_owned(), at.now);
                 self.adding.insert(name.to_owned(), BTreeSet::new());
                 self.failed(fault, at);
@@ -332,7 +332,7 @@ impl Set {
         self.lost.remove(name);
         self.doubted.remove(name);
         self.settled.remove(name);
-        self.changes.remove(name);
+        self.unshown.remove(name);
     }
 
     /// Forgets an intent that was never sent.

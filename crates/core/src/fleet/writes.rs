@@ -7,7 +7,7 @@ use super::troubles::{events_denied, name_cause, watch_failing, watch_trouble};
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::render::Denied;
-use crate::addresses::pool::status::complete;
+use crate::addresses::pool::status::{PoolStatus, complete};
 use crate::mechanism::effects::Effects;
 use crate::model::ids::Uid;
 use crate::model::moment::Moment;
@@ -54,19 +54,7 @@ impl Fleet {
             let told = (pool.on_server.conditions.as_slice(), status.conditions.as_slice());
             unready.tell(&owner, told, (quiet_until, now), out);
             let go_fields_only = pool.writes_go_fields_only(now, out);
-            match pool.due_status(status, go_fields_only, now) {
-                Ok(None) => {}
-                Ok(Some(status)) => {
-                    out.tell(pool.news(&status));
-                    out.act(Action::WriteStatus {
-                        pool: pool.object.clone(),
-                        resource_version: pool.resource_version.clone(),
-                        generation: pool.generation,
-                        status: Box::new(status),
-                    });
-                }
-                Err(at) => out.later(at),
-            }
+            write_status(pool, status, go_fields_only, now, out);
             if !draining || pool.has_outdated_crds() {
                 match pool.due_ips(now) {
                     Ok((add, remove)) if add.is_empty() && remove.is_empty() => {}
@@ -77,6 +65,29 @@ impl Fleet {
                 }
             }
         }
+    }
+}
+
+/// Writes a pool's status if it differs and may be written, and tells of what it says anew.
+fn write_status(
+    pool: &mut Pool,
+    status: PoolStatus,
+    go_fields_only: bool,
+    now: Moment,
+    out: &mut Effects<Action>,
+) {
+    match pool.due_status(status, go_fields_only, now) {
+        Ok(None) => {}
+        Ok(Some(status)) => {
+            out.tell(pool.news(&status));
+            out.act(Action::WriteStatus {
+                pool: pool.object.clone(),
+                resource_version: pool.resource_version.clone(),
+                generation: pool.generation,
+                status: Box::new(status),
+            });
+        }
+        Err(at) => out.later(at),
     }
 }
 
@@ -108,19 +119,7 @@ impl Fleet {
                 told.replace(&mut status);
             }
             status.conditions.sort();
-            match pool.due_status(status, false, now) {
-                Ok(None) => {}
-                Ok(Some(status)) => {
-                    out.tell(pool.news(&status));
-                    out.act(Action::WriteStatus {
-                        pool: pool.object.clone(),
-                        resource_version: pool.resource_version.clone(),
-                        generation: pool.generation,
-                        status: Box::new(status),
-                    });
-                }
-                Err(at) => out.later(at),
-            }
+            write_status(pool, status, false, now, out);
         }
     }
 }
