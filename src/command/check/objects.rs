@@ -104,3 +104,27 @@ fn contradictions(name: &ObjectName, set: &NodeSetSpec, pools: &[(ObjectName, Po
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::output::Tone;
+
+    #[test]
+    fn an_address_that_cannot_be_given_back_is_bad() {
+        let name = ObjectName::new("ns", "pool");
+        let condition = |kind: ConditionType, reason: &str, message: &str| Condition {
+            kind: kind.as_str().to_owned(),
+            status: "True".to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        let conditions = [
+            condition(ConditionType::ReclaimBlocked, "Unauthorised", "the token may not delete"),
+            condition(ConditionType::ReclaimAtRisk, "OwnNamespace", "beside FLIPOP"),
+        ];
+        let found = told("FloatingIPPool", &name, &conditions);
+        let found: Vec<_> = found.iter().map(|found| (found.tone, found.remedy.as_str())).collect();
+        assert_eq!(found, [(Tone::Bad, "the token may not delete")]);
+    }
+}
