@@ -245,3 +245,23 @@ fn purchases_and_deletions_take_turns() {
     world.run(30);
     assert_eq!(world.count(from, "create"), 1);
 }
+
+#[test]
+fn no_deletion_is_sent_while_nobody_knows_what_a_purchase_brought() {
+    let mut world = bought(2, |_| {});
+    release(&mut world, FIRST);
+    world.run_while(200, |world| world.count(Moment::default(), "unassign") == 0);
+    // The answer to a purchase is lost just before the deletion is due.
+    world.tricks.push_back(Trick::Lost(true));
+    world.edit("pool", |spec| spec.desired_ips = 2);
+    world.run_while(20, |world| world.created < 3);
+    let bought_at = world.now;
+    let open =
+        |world: &World| world.status("pool").memory.as_ref().is_some_and(|memory| memory.intent.is_some());
+    assert!(open(&world), "the purchase is undecided");
+    world.run_while(300, open);
+    assert_eq!(world.count(bought_at, "delete"), 0);
+    world.run(200);
+    assert_eq!(world.count(bought_at, "delete"), 1);
+    assert_eq!(world.created, 3, "and it was found");
+}
