@@ -1,13 +1,15 @@
 //! What is shown.
 
+use crate::connections::{
+    connections_end_although_an_agent_was_killed_before_it_ended_them,
+    established_connections_end_with_the_address_and_others_go_on,
+};
 use crate::lab::{Lab, OUTSIDE, sh};
 use crate::rest::an_agent_at_rest_takes_little;
 use crate::world::{PATIENCE, Server, World};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use std::fs;
 use std::future::Future;
-use std::path::Path;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
@@ -28,12 +30,14 @@ pub(crate) fn all() -> Vec<(&'static str, Test)> {
         pods_leave_through_the_address_and_nothing_else_changes,
         a_hundred_moves_send_nothing_with_a_wrong_source,
         established_connections_end_with_the_address_and_others_go_on,
+        connections_end_although_an_agent_was_killed_before_it_ended_them,
         an_agent_that_is_killed_while_it_sets_leaves_nothing_behind,
         an_agent_that_is_killed_while_it_removes_leaves_nothing_behind,
         what_others_remove_is_set_again_within_two_seconds,
         api_server_and_metadata_may_be_away,
         what_is_not_ours_stays_byte_by_byte,
         off_removes_everything_and_dry_run_sets_nothing,
+        flags_choose_the_mark_and_the_networks_of_pods,
         an_agent_that_is_not_able_sets_nothing_and_says_why,
         an_agent_at_rest_takes_little,
     ]
@@ -156,56 +160,6 @@ async fn a_hundred_moves_send_nothing_with_a_wrong_source(server: &Server) -> Ou
     .await
 }
 
-async fn established_connections_end_with_the_address_and_others_go_on(server: &Server) -> Outcome {
-    let mut world = World::new(server, 2).await?;
-    told(&mut world, async |world| {
-        world.start(1, &[])?;
-        world.ready(1, true).await?;
-        let (pod, outside) = (world.lab.pod(1), world.lab.outside());
-        let before = world.lab.helper(&pod, &["keep", OUTSIDE])?;
-        lines(&before, &["open 192.0.2.11"]).await?;
-        world.give(IP, 1).await?;
-        world.lab.leaves_as(1, IP, PATIENCE).await?;
-        let open = [
-            world.lab.helper(&pod, &["keep", "10.244.2.2:8080"])?,
-            world.lab.helper(&pod, &["keep", "10.20.0.2:9000"])?,
-            world.lab.helper(&pod, &["keep", "10.96.0.10:80"])?,
-            world.lab.helper(&pod, &["keep", "10.96.0.11:80"])?,
-            world.lab.helper(&outside, &["keep", "192.0.2.11:30080"])?,
-        ];
-        let through = world.lab.helper(&pod, &["keep", OUTSIDE])?;
-        lines(&through, &[&format!("open {IP}")]).await?;
-        for log in &open {
-            eventually("a connection is open", PATIENCE, || async {
-                fs::read_to_string(log)?
-                    .starts_with("open")
-                    .then_some(())
-                    .ok_or_else(|| Failure::new("not yet"))
-            })
-            .await?;
-        }
-        world.take(IP, 1).await?;
-        lines(&through, &[&format!("open {IP}"), "ended"]).await?;
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        for log in open.iter().chain([&before]) {
-            let said = fs::read_to_string(log)?;
-            assert!(!said.contains("ended"), "{} ended: {said}", log.display());
-        }
-        Ok(())
-    })
-    .await
-}
-
-/// Waits until a helper has printed exactly these lines.
-async fn lines(log: &Path, wanted: &[&str]) -> Outcome {
-    eventually(&format!("{wanted:?} in {}", log.display()), PATIENCE, || async {
-        let said = fs::read_to_string(log)?;
-        let same = said.lines().eq(wanted.iter().copied());
-        same.then_some(()).ok_or_else(|| Failure::new(said))
-    })
-    .await
-}
-
 const LAYOUT: [&str; 4] = [IP, "10.10.0.11", "10.10.0.1", "10.244.1.0/24"];
 
 /// Takes so many steps to what an agent sets. Returns how many there are.
@@ -216,7 +170,7 @@ fn set(world: &World, count: usize) -> Outcome<usize> {
 }
 
 /// The same back.
-fn unset(world: &World, count: usize) -> Outcome<usize> {
+pub(crate) fn unset(world: &World, count: usize) -> Outcome<usize> {
     Ok(world.lab.once(&world.lab.node(1), &["unset", &count.to_string(), "8192"])?.parse()?)
 }
 
@@ -438,6 +392,34 @@ async fn off_removes_everything_and_dry_run_sets_nothing(server: &Server) -> Out
         world.ready(1, true).await?;
         assert_eq!(world.lab.state(1)?, bare);
         world.lab.leaves_as(1, &Lab::public(1), PATIENCE).await
+    })
+    .await
+}
+
+async fn flags_choose_the_mark_and_the_networks_of_pods(server: &Server) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        world.start(1, &["--mark=0x40000", "--pod-cidr=10.244.1.0/29"])?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        let state = world.lab.state(1)?;
+        let rule = "7141:\tfrom 10.244.1.0/29 fwmark 0x40000/0x40000 lookup 7141";
+        assert!(state.contains(rule), "{state}");
+        assert!(!state.contains("10.244.1.0/24 fwmark"), "the flag wins over the node's pod CIDR: {state}");
+        assert!(!state.contains("0x2000"), "{state}");
+        // A pod that no flag names keeps its usual way, and the bit of the former agent is gone.
+        world.terminate(1).await?;
+        world.start(1, &["--pod-cidr=10.244.1.128/25"])?;
+        world.lab.leaves_as(1, &Lab::public(1), PATIENCE).await?;
+        eventually("the flags are followed", PATIENCE, || async {
+            let state = world.lab.state(1)?;
+            let rule = "7141:\tfrom 10.244.1.128/25 fwmark 0x2000/0x2000 lookup 7141";
+            let followed = state.contains(rule) && !state.contains("0x40000");
+            followed.then_some(()).ok_or_else(|| Failure::new(state))
+        })
+        .await?;
+        assert_eq!(world.lab.source(1)?, Lab::public(1));
+        Ok(())
     })
     .await
 }

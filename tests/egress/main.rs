@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "real time: what is waited for are other processes")]
 
 mod cases;
+mod connections;
 mod helper;
 mod lab;
 mod rest;

@@ -81,8 +81,11 @@ impl World {
         let number = self.starts.fetch_add(1, Ordering::Relaxed);
         let log = self.lab.path().join(format!("agent-{n}-{number}.log"));
         let mut command = Command::new("ip");
+        // The figures of a release come from a release build.
+        let binary =
+            std::env::var("FLIPOP_AGENT").unwrap_or_else(|_| env!("CARGO_BIN_EXE_flipop").to_owned());
         command
-            .args(["netns", "exec", &self.lab.node(n), env!("CARGO_BIN_EXE_flipop"), "agent", "--debug"])
+            .args(["netns", "exec", &self.lab.node(n), &binary, "agent", "--debug"])
             .arg(format!("--node-name={}", self.lab.node_name(n)))
             .arg(format!("--kubeconfig={}", self.kubeconfigs[index(n)].display()))
             .args(flags);

@@ -106,6 +106,23 @@ func reservedIPs(ctx context.Context, c *checker, client *godo.Client) {
 	if c.ok(err, "delete") {
 		c.that(response.StatusCode == 204, "delete: status %d", response.StatusCode)
 	}
+	gone(ctx, c, client, made.IP)
+}
+
+// gone expects that every way to a deleted address says so.
+func gone(ctx context.Context, c *checker, client *godo.Client, ip string) {
+	_, _, err := client.ReservedIPs.Get(ctx, ip)
+	c.that(status(err) == 404, "get a deleted address: %v", err)
+	_, err = client.ReservedIPs.Delete(ctx, ip)
+	c.that(status(err) == 404, "delete a deleted address: %v", err)
+	_, _, err = client.ReservedIPActions.Assign(ctx, ip, envInt("DROPLET_A"))
+	c.that(status(err) == 404, "assign a deleted address: %v", err)
+	listed, _, err := client.ReservedIPs.List(ctx, &godo.ListOptions{PerPage: 200})
+	if c.ok(err, "list addresses") {
+		for _, other := range listed {
+			c.that(other.IP != ip, "a deleted address is listed: %v", other)
+		}
+	}
 }
 
 // assign moves the address and waits until it stands on the droplet.

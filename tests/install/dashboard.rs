@@ -19,6 +19,13 @@ pub(crate) fn trials() -> Vec<Trial> {
             leader::answers_every_query();
         }),
         needs("promtool", &["--version"], name("promtool_objects_to_two_old_names_only"), promtool),
+        needs("promtool", &["--version"], name("promtool_objects_to_nothing_of_the_agent"), || {
+            let report = flipop::agent::report::Report::new("node-1").unwrap();
+            report.show_all();
+            let metrics = String::from_utf8(report.metrics().unwrap()).unwrap();
+            let ran = run("promtool", &["check", "metrics"], &metrics);
+            assert!(ran.success && ran.stderr.is_empty(), "{}{}", ran.stdout, ran.stderr);
+        }),
     ]
 }
 

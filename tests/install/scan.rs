@@ -1,44 +1,94 @@
-//! Runs kube-score over the manifests. It may find only the exceptions below, and docs/operations/security.md has to
-//! explain each of them.
+//! Runs kube-score over the manifests. It may find only the exceptions below. docs/operations/security.md has to explain
+//! each of them, and each of those that ci/checkov.sh makes.
 
-use crate::tools::{Ran, needs, read, run};
+use crate::tools::{Ran, needs, plain, read, run};
 use libtest_mimic::Trial;
+use std::collections::BTreeSet;
 
-/// A check that is left out, as the page names it, and the option that does it.
-const EXCEPTIONS: [(&str, &[&str]); 4] = [
-    ("container-resources", &["--ignore-container-cpu-limit"]),
-    ("container-image-pull-policy", &["--ignore-test", "container-image-pull-policy"]),
-    (
-        "container-ephemeral-storage-request-and-limit",
-        &["--ignore-test", "container-ephemeral-storage-request-and-limit"],
-    ),
-    ("deployment-has-host-podantiaffinity", &["--ignore-test", "deployment-has-host-podantiaffinity"]),
-];
+/// A check that is left out, as the page names it, and the options that leave it out.
+type Exception = (&'static str, &'static [&'static str]);
+
+const CPU_LIMIT: Exception = ("container-resources", &["--ignore-container-cpu-limit"]);
+const PULL: Exception = ("container-image-pull-policy", &["--ignore-test", "container-image-pull-policy"]);
+const STORAGE: Exception = (
+    "container-ephemeral-storage-request-and-limit",
+    &["--ignore-test", "container-ephemeral-storage-request-and-limit"],
+);
+const AFFINITY: Exception =
+    ("deployment-has-host-podantiaffinity", &["--ignore-test", "deployment-has-host-podantiaffinity"]);
+const NETWORK_POLICY: Exception = ("pod-networkpolicy", &["--ignore-test", "pod-networkpolicy"]);
+const USER: Exception = (
+    "container-security-context-user-group-id",
+    &["--ignore-test", "container-security-context-user-group-id"],
+);
+
+/// Manifests that are scored together.
+struct Scored {
+    folder: &'static str,
+    more: &'static [&'static str],
+    /// What the score must be about.
+    workload: &'static str,
+    exceptions: &'static [Exception],
+}
+
+const OPERATOR: Scored = Scored {
+    folder: "k8s",
+    more: &["kustomize/network-policy/networkpolicy.yaml"],
+    workload: "apps/v1/Deployment flipop",
+    exceptions: &[CPU_LIMIT, PULL, STORAGE, AFFINITY],
+};
+
+const AGENT: Scored = Scored {
+    folder: "k8s/agent",
+    more: &[],
+    workload: "apps/v1/DaemonSet flipop-agent",
+    exceptions: &[CPU_LIMIT, PULL, STORAGE, NETWORK_POLICY, USER],
+};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let name = "scan::kube_score_finds_what_security_md_explains_and_nothing_else".to_owned();
-    vec![needs("kube-score", &["version"], name, kube_score)]
+    let trial = |name: &str, test: fn()| {
+        let name = format!("scan::kube_score_finds_what_security_md_explains_and_nothing_else_of_the_{name}");
+        needs("kube-score", &["version"], name, test)
+    };
+    vec![
+        trial("operator", || scan(&OPERATOR)),
+        trial("agent", || scan(&AGENT)),
+        plain("scan::security_md_explains_what_checkov_leaves_out_and_nothing_else", checkov),
+    ]
 }
 
-/// Scores the manifests with the network policy, leaving these checks out.
-fn score(exceptions: &[(&str, &[&str])]) -> Ran {
-    let mut arguments = vec!["score", "--kubernetes-version", "v1.30", "--exit-one-on-warning"];
-    arguments.extend(exceptions.iter().flat_map(|(_, options)| *options));
-    arguments.extend(["-"]);
-    let mut objects: Vec<String> = crate::objects::folder("k8s").values().map(ToString::to_string).collect();
-    objects.push(read("kustomize/network-policy/networkpolicy.yaml"));
-    run("kube-score", &arguments, &objects.join("\n---\n"))
+fn checkov() {
+    let checks = |text: &str| -> BTreeSet<String> {
+        let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+        text.split(word).filter(|word| word.starts_with("CKV")).map(str::to_owned).collect()
+    };
+    let left_out = checks(&read("ci/checkov.sh"));
+    assert!(left_out.len() > 8, "{left_out:?}");
+    assert_eq!(left_out, checks(&read("docs/operations/security.md")));
 }
 
-fn kube_score() {
-    let all = score(&EXCEPTIONS);
+impl Scored {
+    /// Scores the manifests, leaving these checks out.
+    fn without(&self, exceptions: &[Exception]) -> Ran {
+        let mut arguments = vec!["score", "--kubernetes-version", "v1.30", "--exit-one-on-warning"];
+        arguments.extend(exceptions.iter().flat_map(|(_, options)| *options));
+        arguments.extend(["-"]);
+        let mut objects: Vec<String> =
+            crate::objects::folder(self.folder).values().map(ToString::to_string).collect();
+        objects.extend(self.more.iter().map(|file| read(file)));
+        run("kube-score", &arguments, &objects.join("\n---\n"))
+    }
+}
+
+fn scan(scored: &Scored) {
+    let all = scored.without(scored.exceptions);
     assert!(all.success, "{}{}", all.stdout, all.stderr);
-    assert!(all.stdout.contains("apps/v1/Deployment flipop"), "{}", all.stdout);
+    assert!(all.stdout.contains(scored.workload), "{}", all.stdout);
     let guide = read("docs/operations/security.md");
-    for (index, (check, _)) in EXCEPTIONS.iter().enumerate() {
+    for (index, (check, _)) in scored.exceptions.iter().enumerate() {
         assert!(guide.contains(&format!("| `{check}` |")), "security.md does not explain {check}");
-        let mut others = EXCEPTIONS.to_vec();
+        let mut others = scored.exceptions.to_vec();
         others.remove(index);
-        assert!(!score(&others).success, "{check} is no finding: remove the exception");
+        assert!(!scored.without(&others).success, "{check} is no finding: remove the exception");
     }
 }

@@ -1,6 +1,6 @@
 //! Simulated days in one process: nothing is broken, and memory and open files stay where they were.
 //!
-//! A plain `cargo test` plays some hours, `SIMULATION_DAYS=30 cargo test --profile simulation` a month. Memory is judged
+//! A plain run plays some hours, `SIMULATION_DAYS=30 cargo test --profile simulation` a month. Memory is judged
 //! from [`JUDGED_DAYS`] on: the histories that the simulated servers keep are full only after the first.
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Between two samples, of real time.
 const PACE: Duration = Duration::from_millis(20);
 
-/// Hours of a plain `cargo test`.
+/// Hours of a plain run.
 const HOURS: u64 = 6;
 
 /// Shortest run in which memory is judged.

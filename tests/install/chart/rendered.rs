@@ -251,7 +251,21 @@ fn cluster() -> Rows {
                 ),
                 policy("/egress/1/to/1/ipBlock/cidr", json!("::/0")),
                 policy("/egress/1/ports", json!([{ "protocol": "TCP", "port": 3128 }])),
+                // The kubelets, which spec.nodeCheck asks.
+                policy("/egress/2/ports", json!([{ "protocol": "TCP", "port": 10250 }])),
+                policy("/egress/2/to/0/ipBlock/cidr", json!("0.0.0.0/0")),
             ],
+        ),
+        (
+            json!({ "networkPolicy": { "enabled": true, "nodeCheckPorts": [10255, 22] } }),
+            vec![policy(
+                "/egress/2/ports",
+                json!([{ "protocol": "TCP", "port": 10255 }, { "protocol": "TCP", "port": 22 }]),
+            )],
+        ),
+        (
+            json!({ "networkPolicy": { "enabled": true, "nodeCheckPorts": [] } }),
+            vec![policy("/egress/2", Value::Null)],
         ),
         // Values for another chart.
         (json!({ "global": { "anything": { "at": "all" } } }), vec![absent("NetworkPolicy", "flipop")]),

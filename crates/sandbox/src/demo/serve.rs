@@ -168,9 +168,9 @@ fn explain(
         "type help for what can be done here, such as kill, drain, heal, move; Ctrl-C ends it".to_owned(),
         String::new(),
     ];
-    let (grace, more) = (grace(documents, node), more(documents));
+    let (grace, more, back) = (grace(documents, node), more(documents), given_back(documents));
     let (first, last) = lines.split_at(lines.len().saturating_sub(3));
-    for line in first.iter().chain(&grace).chain(&more).chain(last) {
+    for line in first.iter().chain(&grace).chain(&more).chain(&back).chain(last) {
         story.verbatim(line);
     }
 }
@@ -201,10 +201,27 @@ fn more(documents: &[manifest::Document]) -> Vec<String> {
     ]
 }
 
+/// How to see bought addresses deleted, for a pool that creates them.
+fn given_back(documents: &[manifest::Document]) -> Vec<String> {
+    let buys = |document: &&manifest::Document| {
+        document.is(POOL_KIND) && document.value.pointer("/spec/desiredIPs").is_some()
+    };
+    let Some(pool) = documents.iter().find(buys) else { return Vec::new() };
+    vec![
+        "to see the addresses that a pool created leave the account when it is deleted:".to_owned(),
+        patching(pool, r#"{"spec":{"reclaimPolicy":"Delete"}}"#),
+        format!("  kubectl delete {} --wait=false", named(pool)),
+    ]
+}
+
 /// The command that changes an object.
 fn patching(document: &manifest::Document, patch: &str) -> String {
+    format!("  kubectl patch {} --type=merge -p '{patch}'", named(document))
+}
+
+/// An object as kubectl's arguments name it.
+fn named(document: &manifest::Document) -> String {
     let Key { namespace, name } = &document.key;
     let namespace = if namespace.is_empty() { manifest::DEFAULT_NAMESPACE } else { namespace };
-    let kind = document.kind.to_ascii_lowercase();
-    format!("  kubectl patch {kind} {name} -n {namespace} --type=merge -p '{patch}'")
+    format!("{} {name} -n {namespace}", document.kind.to_ascii_lowercase())
 }

@@ -193,6 +193,34 @@ fn the_printed_commands_label_the_nodes_that_have_an_address_and_open_their_port
 }
 
 #[test]
+fn the_printed_commands_give_back_the_addresses_that_a_pool_created() {
+    if !has_kubectl() {
+        println!("skipped: no kubectl on PATH");
+        return;
+    }
+    let server = typed_to();
+    let path = server.wait(&["kubeconfig: "]);
+    let config = PathBuf::from(path.trim_start_matches("kubeconfig: "));
+    let commands = [
+        server.wait(&["kubectl patch floatingippool game-servers -n default", "reclaimPolicy"]),
+        server.wait(&["kubectl delete floatingippool game-servers -n default --wait=false"]),
+    ];
+    server.wait(&["pool", "default/game-servers Ready=True"]);
+    for command in commands {
+        let words = command.split_whitespace().skip(1).map(|word| word.trim_matches('\''));
+        kubectl_says(&config, &words.collect::<Vec<_>>());
+    }
+    // Names first, then the node, then the account; the pool goes last.
+    server.wait(&["record", "play.example.com A ", "deleted at digitalocean"]);
+    let shown =
+        kubectl_says(&config, &["get", "fipool", "game-servers", "-o", "jsonpath={.status.conditions}"]);
+    assert!(shown.contains("Reclaiming"), "{shown}");
+    server.wait(&["account", "is taken off games-"]);
+    server.wait(&["account", "is released"]);
+    server.wait(&["default/game-servers is gone"]);
+}
+
+#[test]
 fn an_operator_that_loses_its_lease_is_started_anew_and_leads_again() {
     let mut server = typed_to();
     server.wait(&["pool", "default/game-servers Ready=True"]);

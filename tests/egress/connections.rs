@@ -1,0 +1,106 @@
+//! Open connections while an address goes.
+
+use crate::cases::{IP, told, unset};
+use crate::lab::{Lab, OUTSIDE, sh};
+use crate::world::{PATIENCE, Server, World};
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// An address of the host outside to which pods keep their usual way.
+const EXCEPTED: &str = "198.51.100.10";
+
+pub(crate) async fn established_connections_end_with_the_address_and_others_go_on(
+    server: &Server,
+) -> Outcome {
+    let mut world = World::new(server, 2).await?;
+    told(&mut world, async |world| {
+        world.start(1, &[&format!("--except={EXCEPTED}/32")])?;
+        world.ready(1, true).await?;
+        let (pod, outside) = (world.lab.pod(1), world.lab.outside());
+        sh("ip", &["-n", &outside, "addr", "add", &format!("{EXCEPTED}/24"), "dev", "eth0"])?;
+        let usual = format!("open {}", Lab::public(1));
+        let before = world.lab.helper(&pod, &["keep", OUTSIDE])?;
+        lines(&before, &[&usual]).await?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        let excepted = world.lab.helper(&pod, &["keep", &format!("{EXCEPTED}:8000")])?;
+        lines(&excepted, &[&usual]).await?;
+        let inside = [
+            world.lab.helper(&pod, &["keep", "10.244.2.2:8080"])?,
+            world.lab.helper(&pod, &["keep", "10.20.0.2:9000"])?,
+            world.lab.helper(&pod, &["keep", "10.96.0.10:80"])?,
+            world.lab.helper(&pod, &["keep", "10.96.0.11:80"])?,
+            world.lab.helper(&outside, &["keep", "192.0.2.11:30080"])?,
+        ];
+        for log in &inside {
+            eventually("a connection is open", PATIENCE, || async {
+                fs::read_to_string(log)?
+                    .starts_with("open")
+                    .then_some(())
+                    .ok_or_else(|| Failure::new("not yet"))
+            })
+            .await?;
+        }
+        let through = through(world).await?;
+        world.take(IP, 1).await?;
+        ended(&through).await?;
+        // A kept connection speaks 20 times a second and waits 3 s for an answer.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        for log in inside.iter().chain([&before, &excepted]) {
+            let said = fs::read_to_string(log)?;
+            assert!(!said.contains("ended"), "{} ended: {said}", log.display());
+        }
+        Ok(())
+    })
+    .await
+}
+
+pub(crate) async fn connections_end_although_an_agent_was_killed_before_it_ended_them(
+    server: &Server,
+) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        world.start(1, &[])?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        let through = through(world).await?;
+        world.kill(1);
+        let removals = unset(world, 0)?;
+        unset(world, removals - 1)?;
+        world.bare(1, Duration::ZERO).await?;
+        // The router still knows the address, so only the agent can end the connection.
+        world.annotate(1, None).await?;
+        world.lab.metadata(1, None)?;
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        lines(&through, &[&format!("open {IP}")]).await?;
+        world.start(1, &[])?;
+        ended(&through).await
+    })
+    .await
+}
+
+/// Opens a connection of the pod through the address, and keeps it.
+async fn through(world: &mut World) -> Outcome<PathBuf> {
+    let pod = world.lab.pod(1);
+    let log = world.lab.helper(&pod, &["keep", OUTSIDE])?;
+    lines(&log, &[&format!("open {IP}")]).await?;
+    Ok(log)
+}
+
+/// Waits until a connection through the address has ended.
+async fn ended(log: &Path) -> Outcome {
+    lines(log, &[&format!("open {IP}"), "ended"]).await
+}
+
+/// Waits until a helper has printed exactly these lines.
+async fn lines(log: &Path, wanted: &[&str]) -> Outcome {
+    eventually(&format!("{wanted:?} in {}", log.display()), PATIENCE, || async {
+        let said = fs::read_to_string(log)?;
+        let same = said.lines().eq(wanted.iter().copied());
+        same.then_some(()).ok_or_else(|| Failure::new(said))
+    })
+    .await
+}
