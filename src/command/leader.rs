@@ -136,13 +136,7 @@ async fn debug(reach: &Reach, pod: &str) -> Result<Value, String> {
 /// Opens a port of a pod.
 pub(super) async fn open(reach: &Reach, pod: &str, port: u16) -> Result<Portforwarder, Trouble> {
     let api: Api<Pod> = Api::namespaced(reach.patient.clone(), &reach.operator);
-    api.portforward(pod, &[port]).await.map_err(|error| {
-        let trouble = Trouble::from(error);
-        // The error of the upgrade does not mention a missing right, although that is by far its most frequent
-        // cause.
-        let refused = trouble.message.contains("403") || trouble.message.contains("Forbidden");
-        if refused { Trouble { kind: TroubleKind::Forbidden, ..trouble } } else { trouble }
-    })
+    api.portforward(pod, &[port]).await.map_err(Trouble::from)
 }
 
 /// The port of the endpoints.

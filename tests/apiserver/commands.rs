@@ -25,7 +25,7 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// The roles of the page, applied, and these bound to a user who has nothing else. Servers are used again, so each test has
 /// users of its own.
-async fn user(world: &World, name: &str, roles: &[&str]) -> Outcome<tempfile::NamedTempFile> {
+pub(crate) async fn user(world: &World, name: &str, roles: &[&str]) -> Outcome<tempfile::NamedTempFile> {
     let page = fs::read_to_string(path("docs/operations/commands.md"))?;
     let blocks = page.split("```yaml apply\n").skip(1).filter_map(|rest| rest.split_once("\n```"));
     let roles_of_page: Vec<&str> = blocks.map(|(block, _)| block).collect();
@@ -34,19 +34,26 @@ async fn user(world: &World, name: &str, roles: &[&str]) -> Outcome<tempfile::Na
     fs::write(file.path(), roles_of_page.join("\n---\n"))?;
     world.kubectl.run(&["apply", "-f", &file.path().display().to_string()]).await?;
     for role in roles {
-        let binding = format!("{name}-{role}");
-        let (role, user) = (format!("--clusterrole={role}"), format!("--user={name}"));
+        let (binding, user) = (format!("{name}-{role}"), format!("--user={name}"));
+        // The only one that is a Role.
+        if *role == "flipop-leader" {
+            let role = format!("--role={role}");
+            world.kubectl.run(&["create", "rolebinding", &binding, &role, &user, "-n", "flipop"]).await?;
+            continue;
+        }
+        let role = format!("--clusterrole={role}");
         world.kubectl.run(&["create", "clusterrolebinding", &binding, &role, &user]).await?;
     }
     // The API server learns of a binding by a watch of its own.
     let rights = roles.iter().map(|role| match *role {
         "flipop-check" => ["create", "subjectaccessreviews.authorization.k8s.io"],
         "flipop-steer" => ["patch", "floatingippools.flipop.digitalocean.com"],
+        "flipop-leader" => ["get", "pods/portforward"],
         _ => ["list", "nodes"],
     });
     for [verb, resource] in rights {
         eventually("the user has the rights of the role", SOON, || async {
-            world.kubectl.run(&["auth", "can-i", verb, resource, "--as", name]).await
+            world.kubectl.run(&["auth", "can-i", verb, resource, "-n", "flipop", "--as", name]).await
         })
         .await?;
     }
@@ -60,7 +67,7 @@ async fn user(world: &World, name: &str, roles: &[&str]) -> Outcome<tempfile::Na
     Ok(kubeconfig)
 }
 
-async fn call(kubeconfig: &Path, arguments: &[&str]) -> Outcome<Output> {
+pub(crate) async fn call(kubeconfig: &Path, arguments: &[&str]) -> Outcome<Output> {
     let mut command = tokio::process::Command::new(binary());
     command.args(arguments).env_clear().env("KUBECONFIG", kubeconfig);
     Ok(command.output().await?)
@@ -74,11 +81,11 @@ async fn call_with(world: &World, token: &str, kubeconfig: &Path, arguments: &[&
     Ok(command.output().await?)
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-fn ended(output: &Output, code: i32) -> Outcome<Value> {
+pub(crate) fn ended(output: &Output, code: i32) -> Outcome<Value> {
     if output.status.code() != Some(code) {
         return Err(Failure::new(format!("{:?} and not {code}: {}", output.status, text(output))));
     }
@@ -86,7 +93,7 @@ fn ended(output: &Output, code: i32) -> Outcome<Value> {
 }
 
 /// Two addresses on alpha and beta, and gamma has none.
-async fn stage(world: &World) -> Outcome<Operator> {
+pub(crate) async fn stage(world: &World) -> Outcome<Operator> {
     world.reserve(&[10, 11]);
     for node in ["alpha", "beta", "gamma"] {
         world.node(node).await?;

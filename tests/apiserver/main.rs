@@ -28,6 +28,7 @@ mod dns_records;
 mod dns_restart;
 mod failover;
 mod firewalls;
+mod forwarded;
 mod grace;
 mod helm;
 mod installation;
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 48] = [
+    let modules: [fn() -> Vec<Case>; 49] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
         verdicts::cases,
         assignment::cases,
         firewalls::cases,
+        forwarded::cases,
         grace::cases,
         by_hand::cases,
         commands::cases,

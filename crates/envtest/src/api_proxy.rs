@@ -4,7 +4,7 @@
 //! knows the user. Requests without a [`Rule`] pass through, including watches. For network faults that know nothing of
 //! requests, see [`crate::proxy`]. Invariant: dropping the proxy closes every connection.
 
-use crate::tls::Certificates;
+use crate::tls::{self, Certificates};
 use crate::{Failure, Outcome};
 use bytes::Bytes;
 use http::request::Parts;
@@ -18,8 +18,6 @@ use k8s_openapi::ByteString;
 use kube::client::Body;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
 use std::convert::Infallible;
 use std::fmt::{self, Debug};
@@ -196,7 +194,7 @@ impl ApiProxy {
     /// If no port is free, or the file is invalid.
     pub async fn start(kubeconfig: &Path) -> Outcome<Self> {
         let certificates = Certificates::for_host("127.0.0.1")?;
-        let acceptor = acceptor(&certificates)?;
+        let acceptor = tls::acceptor(&certificates)?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let client = anonymous(kubeconfig).await?;
@@ -264,15 +262,6 @@ impl ApiProxy {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn acceptor(certificates: &Certificates) -> Outcome<TlsAcceptor> {
-    crate::tls::install_provider();
-    let chain: Result<Vec<_>, _> =
-        CertificateDer::pem_slice_iter(certificates.certificate_pem.as_bytes()).collect();
-    let key = PrivateKeyDer::from_pem_slice(certificates.key_pem.as_bytes())?;
-    let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(chain?, key)?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 /// A client without credentials; those of the requests pass through it.

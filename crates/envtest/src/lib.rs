@@ -16,6 +16,7 @@ pub mod audit;
 pub mod cluster;
 mod failure;
 pub mod kubectl;
+pub mod kubelet;
 pub mod nodes;
 pub mod operator;
 pub mod ports;

@@ -2,6 +2,10 @@
 
 use crate::Outcome;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
 
 /// Makes ring the process's TLS provider. Calling it again does nothing.
 pub fn install_provider() {
@@ -13,6 +17,16 @@ pub fn install_provider() {
 pub(crate) fn signing_keys_pem() -> Outcome<(String, String)> {
     let keys = KeyPair::generate()?;
     Ok((keys.serialize_pem(), keys.public_key_pem()))
+}
+
+/// Accepts TLS connections with a certificate.
+pub(crate) fn acceptor(certificates: &Certificates) -> Outcome<TlsAcceptor> {
+    install_provider();
+    let chain: Result<Vec<_>, _> =
+        CertificateDer::pem_slice_iter(certificates.certificate_pem.as_bytes()).collect();
+    let key = PrivateKeyDer::from_pem_slice(certificates.key_pem.as_bytes())?;
+    let config = rustls::ServerConfig::builder().with_no_client_auth().with_single_cert(chain?, key)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 /// A new certificate authority, and a server certificate that it signed.
