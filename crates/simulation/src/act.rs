@@ -189,6 +189,13 @@ pub enum Act {
         /// The pool.
         name: String,
     },
+    /// Users exchange the addresses that two pools created last: each pool names the other's and releases its own.
+    Trade {
+        /// A pool.
+        one: String,
+        /// The other one.
+        other: String,
+    },
     /// Somebody edits an address record of a name by hand.
     EditRecord {
         /// The provider of the zone.

@@ -62,7 +62,8 @@ impl Bed {
             | Act::PauseObject { .. }
             | Act::RevertIps { .. }
             | Act::WipeStatus { .. }
-            | Act::Release { .. } => self.act_on_objects(act),
+            | Act::Release { .. }
+            | Act::Trade { .. } => self.act_on_objects(act),
             Act::AddIp { .. }
             | Act::MoveIp { .. }
             | Act::DeleteIp { .. }
@@ -203,6 +204,29 @@ impl Bed {
                 released(&pool)
                     .map_or(Ok(()), |spec| edit("FloatingIPPool", name, "", json!({ "spec": spec })))
             }
+            Act::Trade { one, other } => {
+                let spec = |name: &str| {
+                    let pool = self.api.object(API_VERSION, "FloatingIPPool", &key(name)).unwrap_or_default();
+                    Some((created_last(&pool)?, array(&pool, "ips"), array(&pool, "releasedIPs")))
+                };
+                let Some(((mine, ips, released), (theirs, others, others_released))) =
+                    spec(one).zip(spec(other))
+                else {
+                    return Ok(());
+                };
+                // An address is named before it is released, so that no pool is short of one meanwhile.
+                let exchanged = |ips: &[Value], goes: &Value, comes: &Value| -> Vec<Value> {
+                    ips.iter().filter(|ip| *ip != goes).chain([comes]).cloned().collect()
+                };
+                let write =
+                    |name: &str, spec: Value| edit("FloatingIPPool", name, "", json!({ "spec": spec }));
+                let named: Vec<&Value> = others.iter().chain([&mine]).collect();
+                write(other, json!({ "ips": named }))?;
+                let released: Vec<&Value> = released.iter().chain([&mine]).collect();
+                write(one, json!({ "ips": exchanged(&ips, &mine, &theirs), "releasedIPs": released }))?;
+                let released: Vec<&Value> = others_released.iter().chain([&theirs]).collect();
+                write(other, json!({ "ips": exchanged(&others, &theirs, &mine), "releasedIPs": released }))
+            }
             _ => Ok(()),
         }
     }
@@ -342,13 +366,20 @@ impl Bed {
 
 /// The pool's spec without the address that it created last, and with one fewer desired.
 fn released(pool: &Value) -> Option<Value> {
-    let last = pool.pointer("/status/createdIPs")?.as_array()?.last()?.get("ip")?.clone();
-    let field = |name: &str| {
-        pool.pointer(&format!("/spec/{name}")).and_then(Value::as_array).cloned().unwrap_or_default()
-    };
-    let ips: Vec<Value> = field("ips").into_iter().filter(|ip| *ip != last).collect();
-    let mut released = field("releasedIPs");
+    let last = created_last(pool)?;
+    let ips: Vec<Value> = array(pool, "ips").into_iter().filter(|ip| *ip != last).collect();
+    let mut released = array(pool, "releasedIPs");
     released.push(last);
     let desired = pool.pointer("/spec/desiredIPs").and_then(Value::as_u64).unwrap_or_default().max(2) - 1;
     Some(json!({ "ips": ips, "releasedIPs": released, "desiredIPs": desired }))
+}
+
+/// The address that a pool created last.
+fn created_last(pool: &Value) -> Option<Value> {
+    pool.pointer("/status/createdIPs")?.as_array()?.last()?.get("ip").cloned()
+}
+
+/// A list in a pool's spec.
+fn array(pool: &Value, name: &str) -> Vec<Value> {
+    pool.pointer(&format!("/spec/{name}")).and_then(Value::as_array).cloned().unwrap_or_default()
 }

@@ -128,6 +128,22 @@ pub fn given_back() -> Vec<Plan> {
     vec![alone, again, all]
 }
 
+/// Two pools that give back what they bought exchange their addresses, and nothing is deleted.
+#[must_use]
+pub fn traded() -> Plan {
+    let buys = |name: &str, record: &str| {
+        let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": record, "ttl": 30 });
+        let more = json!({ "reclaimPolicy": "Delete", "dnsRecordSet": dns });
+        create(name, with(pool_spec(&[], Some(1)), &more))
+    };
+    let trade = Act::Trade { one: "pool".to_owned(), other: "other".to_owned() };
+    let steps = vec![at(1_000, buys("pool", "edge")), at(10_000, buys("other", "inner")), at(25_000, trade)];
+    let mut plan = plan("two pools exchange what they bought", scene(3, 0), steps);
+    // The time in which an address would be deleted.
+    plan.end_ms += 90_000;
+    plan
+}
+
 /// The plans in which users ask for nothing unusual.
 #[must_use]
 pub fn all() -> Vec<Plan> {

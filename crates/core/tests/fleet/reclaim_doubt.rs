@@ -6,7 +6,7 @@ use crate::world::{Trick, World, droplet, ip};
 use crate::zones::{external, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::ReservedIp;
+use flipop_core::model::facts::{Observed, ReservedIp};
 use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::ids::AccountId;
 use flipop_core::model::moment::Moment;
@@ -33,7 +33,7 @@ fn an_address_that_another_pool_names_is_kept_for_good() {
         if muted {
             let seen = world.pools["other"].clone();
             world.start();
-            world.observe(Input::Pools(flipop_core::model::facts::Observed::Delete(seen)));
+            world.observe(Input::Pools(Observed::Delete(seen)));
         }
         world.run(300);
         assert_eq!((deletions(&world), world.bought("pool", ip(FIRST))), (0, None), "{muted}");
@@ -86,7 +86,7 @@ fn a_locked_address_waits_and_the_condition_says_how_to_keep_it() {
     world.run(5);
     world.cloud.get_mut(&ip(FIRST)).unwrap().locked = true;
     world.run(300);
-    assert_eq!(deletions(&world), 0);
+    assert_eq!((deletions(&world), world.count(Moment::default(), "unassign")), (0, 0));
     let told = message(&world, "ReclaimBlocked").unwrap();
     let way = "kubectl patch fipool pool -n ns --type merge -p '{\"spec\":{\"reclaimPolicy\":\"Retain\"}}'";
     assert!(told.contains(way), "{told}");
@@ -117,6 +117,19 @@ fn a_token_without_the_scope_is_tried_once_a_minute_and_a_new_one_at_once() {
     assert_eq!(world.count(from, "create"), 1, "what was refused keeps no purchase waiting");
     world.run(120);
     assert!(!world.cloud.contains_key(&ip(FIRST)));
+}
+
+#[test]
+fn a_token_without_the_scope_is_tried_once_a_minute_for_all_of_its_addresses() {
+    let mut world = bought(3, |_| {});
+    release(&mut world, FIRST);
+    release(&mut world, FIRST + 1);
+    world.run_while(5, |world| world.count(Moment::default(), "unassign") < 2);
+    world.run_until(world.now.plus_millis(1_000));
+    world.tricks.extend([Trick::Refused(FaultKind::Unauthorised); 8]);
+    let from = world.now;
+    world.run(110);
+    assert_eq!(world.count(from, "delete"), 3, "two before it is known, and one a minute later");
 }
 
 #[test]
@@ -220,6 +233,24 @@ fn a_record_that_an_object_wants_keeps_it() {
     world.run(4_000);
     assert_eq!(deletions(&world), 1, "what nobody wants any more is taken out");
     assert!(!world.published("nodes.example.com").contains(&FIRST));
+}
+
+#[test]
+fn a_record_set_that_only_the_lists_show_keeps_what_it_publishes() {
+    let mut world = bought(2, |_| {});
+    world.add_record_set("nodes", set_spec("nodes"));
+    let seen = world.record_sets["nodes"].clone();
+    world.start();
+    world.observe(Input::RecordSets(Observed::Delete(seen)));
+    world.record_sets.get_mut("nodes").unwrap().status.addresses = vec![ip(FIRST)];
+    release(&mut world, FIRST);
+    world.run(2_000);
+    assert_eq!(deletions(&world), 0);
+    let told = message(&world, "ReclaimBlocked").unwrap();
+    assert!(told.contains("ns/nodes publishes it"), "{told}");
+    world.record_sets.remove("nodes");
+    world.run(2_000);
+    assert_eq!(deletions(&world), 1);
 }
 
 #[test]

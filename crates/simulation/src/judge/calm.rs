@@ -103,6 +103,7 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::AddIp { .. }
         | Act::RevertIps { .. }
         | Act::Release { .. }
+        | Act::Trade { .. }
         | Act::WipeStatus { .. }
         // Changes that people make to firewalls are seen then too. They may close a port that an assignment waits
         // for.

@@ -157,7 +157,7 @@ impl Patience {
     fn step(&mut self, at_ms: u64, act: &Act, end_ms: u64, buyers: u64) {
         let left = |for_ms: u64| Self::left(at_ms.saturating_add(for_ms), end_ms);
         match act {
-            Act::MoveIp { .. } | Act::DestroyDroplet { .. } | Act::Release { .. } => {
+            Act::MoveIp { .. } | Act::DestroyDroplet { .. } | Act::Release { .. } | Act::Trade { .. } => {
                 self.account_ms = self.account_ms.max(left(BY_HAND_MS));
                 // An address where nobody knew of one leads to a refusal as in use.
                 self.add_slow(0);

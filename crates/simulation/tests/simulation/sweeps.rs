@@ -95,6 +95,7 @@ fn undisturbed_workloads_break_no_invariant() {
         workloads::labels(),
         workloads::firewalls(),
         workloads::given_back(),
+        vec![workloads::traded()],
     ];
     for (plan, outcome) in undisturbed(plans.concat()) {
         assert_eq!(outcome.violations, [], "{}", plan.name);
@@ -153,6 +154,20 @@ fn an_address_is_given_back_whatever_happens_at_any_step_of_it() {
     // A purchase whose answer is lost brings an address that is never deleted, so the end may differ.
     let spare = Spare { assigns: 2, records: 3, writes: 60, annotations: 4, same_end: false };
     sweep_some(8, workloads::given_back(), plans_of, spare, 1_000);
+}
+
+#[test]
+fn addresses_that_two_pools_exchange_are_kept_whatever_happens_at_any_step_of_it() {
+    let plans_of = |plan: &Plan, undisturbed: &Outcome| {
+        let done = (undisturbed.tally.creates, undisturbed.tally.deletes);
+        assert_eq!(done, (2, 0), "{}: nothing is deleted", plan.name);
+        let handovers = sweep::handovers(&watched(plan.clone()), undisturbed);
+        let blind = sweep::blindness(plan, undisturbed);
+        at_any_call(plan, undisturbed).into_iter().chain(handovers).chain(blind).collect()
+    };
+    // A purchase whose answer is lost brings an address that is never deleted, so the end may differ.
+    let spare = Spare { assigns: 2, records: 4, writes: 60, annotations: 4, same_end: false };
+    sweep_some(4, vec![workloads::traded()], plans_of, spare, 500);
 }
 
 #[test]
