@@ -2,6 +2,7 @@
 
 use crate::faults::spec;
 use crate::reclaim::{FIRST, bought, message, release};
+use crate::walls::opens;
 use crate::world::{Trick, World, ip};
 use crate::zones::record_set;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -58,6 +59,28 @@ fn a_deleted_pool_goes_when_everything_that_was_bought_is_gone() {
     assert!(!world.cloud.contains_key(&ip(FIRST)) && !world.cloud.contains_key(&ip(202)));
     assert!(world.annotations.is_empty());
     assert_eq!((deletions(&world), world.created), (2, 2));
+}
+
+#[test]
+fn a_deleted_pool_gives_back_its_addresses_then_empties_its_firewalls_and_then_deletes_them() {
+    let mut world = bought(2, |_| {});
+    world.walls.add("base", &[1, 2, 3], &[]);
+    world.edit("pool", |spec| spec.firewall = opens(&["443"]));
+    world.run(30);
+    assert_eq!(world.walls.members(), [1, 2, 3].into());
+    let from = world.now;
+    world.begin_deletion("pool");
+    world.run(300);
+    assert!(!world.pools.contains_key("pool"));
+    assert_eq!((world.walls.ours().count(), world.walls.all.len()), (0, 1), "the user's stays");
+    let at = |what: &str| {
+        let calls = world.calls.iter().filter(|(at, call)| *at >= from && call.starts_with(what));
+        calls.map(|(at, _)| *at).collect::<Vec<Moment>>()
+    };
+    let (given_back, taken_out, deleted) = (at("delete 192."), at("remove members"), at("delete flipop"));
+    assert_eq!((given_back.len(), deleted.len()), (2, 1));
+    assert!(given_back.iter().max() < taken_out.iter().min(), "{given_back:?} {taken_out:?}");
+    assert!(taken_out.iter().max() < deleted.iter().min(), "{taken_out:?} {deleted:?}");
 }
 
 #[test]
