@@ -20,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case> {
         check_tells_what_tokens_prove_and_what_is_amiss,
         plan_reads_the_account_and_shows_what_changes_in_its_firewalls,
         move_pause_and_resume_wait_for_what_becomes_of_them,
+        what_no_operator_answers_is_told_when_the_wait_is_over,
     ]
 }
 
@@ -214,9 +215,17 @@ async fn check_tells_what_tokens_prove_and_what_is_amiss(world: &mut World) -> O
         assert!(told.contains(line), "{line}: {told}");
     }
     assert_eq!(world.cloud().mutations(), 0, "it reads alone");
-    // With every scope, and an agent that is able.
+    // With every scope, from a file as in a Secret, and an agent that is able.
     world.nodes.set_pod_ready("flipop-agent", "agent-alpha", true).await?;
-    let told = text(&call_with(world, TOKEN, checker.path(), &["check"]).await?);
+    let file = tempfile::NamedTempFile::new()?;
+    let variables = format!(
+        "# of the Deployment\nDIGITALOCEAN_ACCESS_TOKEN={TOKEN}\nDIGITALOCEAN_API_URL={}\n",
+        world.digitalocean_url()
+    );
+    fs::write(file.path(), variables)?;
+    let file = file.path().display().to_string();
+    let told = text(&call(checker.path(), &["check", "--env-file", &file]).await?);
+    assert!(!told.contains(TOKEN), "{told}");
     for line in
         ["ok the token of digitalocean reads its 0 firewalls", "ok each of the 1 agents of nodes is able"]
     {
@@ -317,4 +326,33 @@ async fn move_pause_and_resume_wait_for_what_becomes_of_them(world: &mut World) 
     ended(&call(user.path(), &["resume", "fipool/p", "-n", TEAM, "--wait=0"]).await?, 0)?;
     ended(&call(user.path(), &["pause", "p"]).await?, 64)?;
     Ok(())
+}
+
+async fn what_no_operator_answers_is_told_when_the_wait_is_over(world: &mut World) -> Outcome {
+    let mut operator = stage(world).await?;
+    operator.terminate().await?;
+    let user = user(world, "lonely", &["flipop-steer"]).await?;
+    let address = ip(10).to_string();
+    let to_gamma = ["move", "p", &address, "gamma", "-n", TEAM];
+    let pause = ["pause", "fipool/p", "-n", TEAM, "--reason", "incident 7"];
+    let (moved, paused) = futures::try_join!(call(user.path(), &to_gamma), call(user.path(), &pause))?;
+    ended(&moved, 1)?;
+    let told = text(&moved);
+    assert!(
+        told.contains("NoOutcome: there is no outcome within ") && told.contains("status.lastMove"),
+        "{told}"
+    );
+    ended(&paused, 1)?;
+    let told = text(&paused);
+    assert!(
+        told.contains("NoOutcome: the annotation is set as asked, and no operator has confirmed it"),
+        "{told}"
+    );
+    // What was asked for stands, and the next leader reads it: the pause first, so nothing moves.
+    let _operator = world.operator().await?;
+    eventually("the pause counts", SOON, || async {
+        world.get_pool("p").await?.has_condition("incident 7").map_err(Failure::new)
+    })
+    .await?;
+    world.pool_settles("p", &[(10, "alpha"), (11, "beta")]).await
 }
