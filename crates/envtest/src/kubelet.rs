@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_tungstenite::accept_hdr_async;
 use tokio_tungstenite::tungstenite::Message;
@@ -33,13 +33,7 @@ const CHUNK: usize = 16 << 10;
 #[derive(Debug)]
 pub struct Kubelet {
     port: u16,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Kubelet {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    _tasks: JoinSet<()>,
 }
 
 impl Kubelet {
@@ -51,14 +45,15 @@ impl Kubelet {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         let acceptor = tls::acceptor(&Certificates::for_host("localhost")?)?;
-        let task = tokio::spawn(async move {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
                 connections.spawn(serve(stream, acceptor.clone()));
                 while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Self { port, task })
+        Ok(Self { port, _tasks: tasks })
     }
 
     /// The status of a node by which the API server finds it.
@@ -78,6 +73,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor) {
 
 async fn forward(stream: TcpStream, acceptor: TlsAcceptor) -> Outcome {
     let mut port = None;
+    #[expect(clippy::result_large_err, reason = "the type is the library's")]
     let agree = |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
         port = request.uri().query().and_then(asked);
         response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, PROTOCOL);

@@ -26,7 +26,9 @@ fn absent(kind: &'static str, name: &'static str) -> Row {
 }
 
 pub(super) fn rows(helm: &str) {
-    for (values, rows) in [image(), of_the_pod(), tokens(), scheduling(), cluster()].into_iter().flatten() {
+    for (values, rows) in
+        [image(), of_the_pod(), tokens(), scheduling(), cluster(), network()].into_iter().flatten()
+    {
         let objects = render(helm, &values);
         for (kind, name, path, wanted) in rows {
             let object = objects.get(&(kind.to_owned(), name.to_owned()));
@@ -190,12 +192,7 @@ fn scheduling() -> Rows {
 
 fn cluster() -> Rows {
     let label = |to: &str| format!("/metadata/labels/rbac.authorization.k8s.io~1aggregate-to-{to}");
-    let policy = |path: &str, value| of("NetworkPolicy", "flipop", &format!("/spec{path}"), value);
     let pools = "floatingippools.flipop.digitalocean.com";
-    let network = json!({
-        "enabled": true, "prometheusNamespace": "1e3", "dnsNamespace": "456", "dnsPorts": [5353], "egressPorts": [3128],
-    });
-    let namespace = |name| json!({ "kubernetes.io/metadata.name": name });
     vec![
         (
             json!({ "crds": { "enabled": false } }),
@@ -240,6 +237,18 @@ fn cluster() -> Rows {
                 absent("ClusterRole", "flipop-view"),
             ],
         ),
+        // Values for another chart.
+        (json!({ "global": { "anything": { "at": "all" } } }), vec![absent("NetworkPolicy", "flipop")]),
+    ]
+}
+
+fn network() -> Rows {
+    let policy = |path: &str, value| of("NetworkPolicy", "flipop", &format!("/spec{path}"), value);
+    let network = json!({
+        "enabled": true, "prometheusNamespace": "1e3", "dnsNamespace": "456", "dnsPorts": [5353], "egressPorts": [3128],
+    });
+    let namespace = |name| json!({ "kubernetes.io/metadata.name": name });
+    vec![
         (
             json!({ "networkPolicy": network }),
             vec![
@@ -267,7 +276,5 @@ fn cluster() -> Rows {
             json!({ "networkPolicy": { "enabled": true, "nodeCheckPorts": [] } }),
             vec![policy("/egress/2", Value::Null)],
         ),
-        // Values for another chart.
-        (json!({ "global": { "anything": { "at": "all" } } }), vec![absent("NetworkPolicy", "flipop")]),
     ]
 }
