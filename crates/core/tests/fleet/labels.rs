@@ -285,6 +285,13 @@ fn what_others_wrote_stays_unless_a_pool_confirms_its_own_address() {
     world.ask("pool", Some("192.0.2.1=node-3#1"));
     world.run(30);
     assert_eq!(world.labels_of(3), active(1));
+    // Ours come and go beside those of others.
+    world.ask("pool", Some("192.0.2.1=node-2#2"));
+    world.run(30);
+    assert_eq!(world.labels_of(2), [active(1), vec![OFF.to_owned()]].concat());
+    world.ask("pool", Some("192.0.2.1=node-1#3"));
+    world.run(30);
+    assert_eq!(world.labels_of(2), [OFF]);
 }
 
 #[test]
