@@ -213,8 +213,7 @@ async fn life(helm: &Helm<'_>) -> Outcome {
     helm.is_live().await?;
     let (_operator, since) = pool_on_alpha(world).await?;
 
-    let upgraded =
-        ["--set", "replicas=3,args={--debug}", "--set", "userRoles.view=true,userRoles.edit=true"];
+    let upgraded = ["--set", "replicas=3,args={--debug}", "--set", "userRoles.view=true,userRoles.edit=true"];
     helm.release("upgrade", &upgraded).await?;
     assert_eq!(replicas(world).await?, 3);
     for (role, verb, may) in [

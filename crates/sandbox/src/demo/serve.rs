@@ -73,7 +73,7 @@ async fn tell(
         let now = Instant::now();
         levers.turn(story, now);
         controllers.turn(story, now).await?;
-        web.show(Scene { operators: story.stage.operators.endpoints(), providers_up: levers.providers_up() });
+        web.show(scene(story, &levers));
         let due = [levers.next(), controllers.next()].into_iter().flatten().min();
         tokio::select! {
             biased;
@@ -88,6 +88,8 @@ async fn tell(
             asked = web.next() => {
                 story.listen();
                 carry_out(story, &mut levers, &asked.command)?;
+                // Before the answer, after which the page asks how things are.
+                web.show(scene(story, &levers));
                 // The page may have gone.
                 let _unheard = asked.answer.send(story.heard());
             }
@@ -99,6 +101,11 @@ async fn tell(
             () = sleep_until(due) => {}
         }
     }
+}
+
+/// What the page shows of the sandbox itself.
+fn scene(story: &Story, levers: &Levers) -> Scene {
+    Scene { operators: story.stage.operators.endpoints(), providers_up: levers.providers_up() }
 }
 
 async fn sleep_until(due: Option<Instant>) {
