@@ -29,8 +29,9 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The leader's pod, on a node of its own whose kubelet forwards ports. `port`: the port that the pod names.
-async fn pod_of(world: &World, port: u16) -> Outcome<(Kubelet, String)> {
+/// The pod of a leading operator, on a node of its own whose kubelet forwards ports.
+async fn led(world: &World, operator: &Operator) -> Outcome<(Kubelet, String)> {
+    let port = operator.metrics_address()?.port();
     let kubelet = Kubelet::start().await?;
     world.nodes.create(&NewNode::new("control")).await?;
     world.nodes.patch_status("control", &kubelet.node_status()).await?;
@@ -57,11 +58,6 @@ async fn pod_of(world: &World, port: u16) -> Outcome<(Kubelet, String)> {
     });
     world.kubectl.apply(OPERATOR, &object.to_string()).await?;
     Ok((kubelet, pod))
-}
-
-/// The same for a running operator.
-async fn led(world: &World, operator: &Operator) -> Outcome<(Kubelet, String)> {
-    pod_of(world, operator.metrics_address()?.port()).await
 }
 
 async fn status_shows_what_only_the_leader_knows(world: &mut World) -> Outcome {

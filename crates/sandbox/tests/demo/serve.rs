@@ -1,7 +1,7 @@
 //! `cargo sandbox serve`: kubectl, and the commands that are typed.
 
 use crate::support::{Lines, OWN, file, finish, has_kubectl, kubectl, kubectl_says, sandbox};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -78,6 +78,26 @@ fn typed_to() -> Lines {
     Lines::of(command)
 }
 
+/// The same with the file for kubectl. `None`: kubectl is not installed.
+#[expect(clippy::print_stdout, reason = "a test says why it is skipped")]
+fn with_kubectl() -> Option<(Lines, PathBuf)> {
+    if !has_kubectl() {
+        println!("skipped: no kubectl on PATH");
+        return None;
+    }
+    let server = typed_to();
+    let path = server.wait(&["kubeconfig: "]);
+    Some((server, PathBuf::from(path.trim_start_matches("kubeconfig: "))))
+}
+
+/// Runs printed kubectl commands.
+fn obey(config: &Path, commands: &[String]) {
+    for command in commands {
+        let words = command.split_whitespace().skip(1).map(|word| word.trim_matches('\''));
+        kubectl_says(config, &words.collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn what_is_typed_is_done_to_nodes_accounts_and_rights() {
     let mut server = typed_to();
@@ -133,24 +153,14 @@ fn what_is_typed_is_done_to_nodes_accounts_and_rights() {
 
 #[test]
 fn the_printed_commands_give_a_grace_that_spares_a_node_that_is_healed() {
-    if !has_kubectl() {
-        println!("skipped: no kubectl on PATH");
-        return;
-    }
-    let mut server = typed_to();
-    let path = server.wait(&["kubeconfig: "]);
-    let config = PathBuf::from(path.trim_start_matches("kubeconfig: "));
+    let Some((mut server, config)) = with_kubectl() else { return };
     server.wait(&["`kill edge-1`, and within a minute `heal edge-1`"]);
     let commands = [
         server.wait(&["kubectl patch floatingippool ingress-pool -n default"]),
         server.wait(&["kubectl patch nodednsrecordset ingress-nodes -n default"]),
     ];
     server.wait(&["pool", "default/ingress-pool Ready=True"]);
-    for command in commands {
-        let mut words: Vec<&str> = command.split_whitespace().skip(1).collect();
-        let change = words.pop().unwrap().trim_matches('\'');
-        kubectl_says(&config, &[words.as_slice(), &[change]].concat());
-    }
+    obey(&config, &commands);
     for object in ["fipool/ingress-pool", "nodedns/ingress-nodes"] {
         let seen = "--for=jsonpath={.status.observedGeneration}=2";
         kubectl_says(&config, &["wait", object, seen, "--timeout=60s"]);
@@ -166,23 +176,13 @@ fn the_printed_commands_give_a_grace_that_spares_a_node_that_is_healed() {
 
 #[test]
 fn the_printed_commands_label_the_nodes_that_have_an_address_and_open_their_ports() {
-    if !has_kubectl() {
-        println!("skipped: no kubectl on PATH");
-        return;
-    }
-    let server = typed_to();
-    let path = server.wait(&["kubeconfig: "]);
-    let config = PathBuf::from(path.trim_start_matches("kubeconfig: "));
+    let Some((server, config)) = with_kubectl() else { return };
     let commands = [
         server.wait(&["kubectl patch floatingippool ingress-pool -n default", "nodeLabels"]),
         server.wait(&["kubectl patch floatingippool ingress-pool -n default", "firewall"]),
     ];
     server.wait(&["pool", "default/ingress-pool Ready=True"]);
-    for command in commands {
-        let mut words: Vec<&str> = command.split_whitespace().skip(1).collect();
-        let change = words.pop().unwrap().trim_matches('\'');
-        kubectl_says(&config, &[words.as_slice(), &[change]].concat());
-    }
+    obey(&config, &commands);
     server.wait(&["node", "edge-1 is labelled flipop.digitalocean.com/reserved-ip=203.0.113.10"]);
     server.wait(&["firewall", "flipop-", "-1 opens tcp 443 for 0.0.0.0/0"]);
     let shown = kubectl_says(&config, &["get", "nodes", "-L", "flipop.digitalocean.com/reserved-ip"]);
@@ -194,22 +194,13 @@ fn the_printed_commands_label_the_nodes_that_have_an_address_and_open_their_port
 
 #[test]
 fn the_printed_commands_give_back_the_addresses_that_a_pool_created() {
-    if !has_kubectl() {
-        println!("skipped: no kubectl on PATH");
-        return;
-    }
-    let server = typed_to();
-    let path = server.wait(&["kubeconfig: "]);
-    let config = PathBuf::from(path.trim_start_matches("kubeconfig: "));
+    let Some((server, config)) = with_kubectl() else { return };
     let commands = [
         server.wait(&["kubectl patch floatingippool game-servers -n default", "reclaimPolicy"]),
         server.wait(&["kubectl delete floatingippool game-servers -n default --wait=false"]),
     ];
     server.wait(&["pool", "default/game-servers Ready=True"]);
-    for command in commands {
-        let words = command.split_whitespace().skip(1).map(|word| word.trim_matches('\''));
-        kubectl_says(&config, &words.collect::<Vec<_>>());
-    }
+    obey(&config, &commands);
     // Names first, then the node, then the account; the pool goes last.
     server.wait(&["record", "play.example.com A ", "deleted at digitalocean"]);
     let shown =
@@ -234,13 +225,7 @@ fn an_operator_that_loses_its_lease_is_started_anew_and_leads_again() {
 
 #[test]
 fn kubectl_drains_without_force_and_scales_the_operator() {
-    if !has_kubectl() {
-        println!("skipped: no kubectl on PATH");
-        return;
-    }
-    let mut server = typed_to();
-    let path = server.wait(&["kubeconfig: "]);
-    let config = PathBuf::from(path.trim_start_matches("kubeconfig: "));
+    let Some((mut server, config)) = with_kubectl() else { return };
     let listed = server.wait(&["curl -s -H 'Authorization: Bearer sandbox-token' http://127.0.0.1:"]);
     assert!(listed.ends_with("/v2/reserved_ips"), "{listed}");
     server.wait(&["pool", "default/game-servers Ready=True"]);

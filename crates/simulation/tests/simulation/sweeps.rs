@@ -8,7 +8,7 @@ use std::io::Write as _;
 /// Of all plans a plain run plays every so many.
 const SAMPLE: usize = 397;
 
-/// And CI.
+/// Of the plans of each sweep CI plays one in so many.
 const SHARE: usize = 2;
 
 fn undisturbed(plans: Vec<Plan>) -> Vec<(Plan, Outcome)> {
@@ -21,8 +21,8 @@ fn sweep(references: Vec<Plan>, plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>,
     sweep_some(1, references, plans_of, spare, least);
 }
 
-/// The same, where neighbouring plans are alike: of these CI (`SIMULATION_SWEEP=1`) plays one in `one_in` of its share.
-/// `SIMULATION_SWEEP=2` plays all.
+/// The same for plans that differ little from their neighbours. CI (`SIMULATION_SWEEP=1`) plays one in `one_in` of those
+/// that it would play otherwise. `SIMULATION_SWEEP=2` plays all.
 fn sweep_some(
     one_in: usize,
     references: Vec<Plan>,
