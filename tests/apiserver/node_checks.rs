@@ -171,19 +171,27 @@ async fn checked(world: &World) -> Outcome<(Machines, Kubelets, Operator)> {
     let kubelets = Kubelets::start(world, &NODES).await?;
     let launch = world.launch().await?.env("NODE_NAME", "elsewhere");
     let operator = world.start(&launch).await?;
-    for (n, node) in (1..).zip(NODES) {
-        world.node(node).await?;
+    let addressed = async |n: u8, node: &str| {
         let addresses = json!([{ "type": "InternalIP", "address": machines.address(n, 2) }]);
-        world.nodes.patch_status(node, &json!({ "addresses": addresses })).await?;
-        if n == 1 {
-            let mut spec = plain_spec(&[10, 11]);
-            spec["nodeCheck"] = json!({});
-            world.pool("p", &spec).await?;
-            world.pool_settles("p", &[(10, "alpha")]).await?;
-        } else if n == 2 {
-            world.pool_settles("p", &[(10, "alpha"), (11, "beta")]).await?;
-        }
-    }
+        world.nodes.patch_status(node, &json!({ "addresses": addresses })).await
+    };
+    world.node("alpha").await?;
+    addressed(1, "alpha").await?;
+    let mut spec = plain_spec(&[10, 11]);
+    spec["nodeCheck"] = json!({});
+    world.pool("p", &spec).await?;
+    world.pool_settles("p", &[(10, "alpha")]).await?;
+    world.node("beta").await?;
+    addressed(2, "beta").await?;
+    world.pool_settles("p", &[(10, "alpha"), (11, "beta")]).await?;
+    // A kubelet may register its node before a cloud controller has set the address.
+    world.node("gamma").await?;
+    world
+        .pool_shows("p", "gamma matches", SOON, |pool| {
+            same(pool.names("assignableNodes"), vec!["gamma".into()])
+        })
+        .await?;
+    addressed(3, "gamma").await?;
     // The first answer of each machine, and what a list is followed by.
     eventually("all machines answer", SOON, || async {
         let checks = debug(&operator).await?["checks"].as_array().cloned().unwrap_or_default();

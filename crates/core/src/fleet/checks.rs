@@ -92,9 +92,10 @@ impl Fleet {
         }
     }
 
-    /// A new heartbeat proves that its node lives, even if the checks fail.
-    pub(super) fn hear_heartbeats(&mut self, key: &WatchKey, observed: &Observed<NodeFacts>, now: Moment) {
-        if self.checks.wanted.is_empty() {
+    /// Takes in what nodes say of themselves, before their store does. A new heartbeat proves that a node lives, even if
+    /// its checks fail. A new address is checked from now on.
+    pub(super) fn hear_of_nodes(&mut self, key: &WatchKey, observed: &Observed<NodeFacts>, now: Moment) {
+        if !self.asks_for_checks() {
             return;
         }
         let seen = match observed {
@@ -104,10 +105,11 @@ impl Fleet {
         };
         let Some(store) = self.nodes.get(key) else { return };
         for node in seen {
-            let known = store.get(&node.name).filter(|known| known.uid == node.uid);
-            if known.is_some_and(|known| known.heartbeat_s != node.heartbeat_s) {
+            let Some(known) = store.get(&node.name).filter(|known| known.uid == node.uid) else { continue };
+            if known.heartbeat_s != node.heartbeat_s {
                 self.checks.evidence.reported(&node.name, now);
             }
+            self.dirty |= known.internal_ips.first() != node.internal_ips.first();
         }
     }
 

@@ -385,7 +385,7 @@ impl Fleet {
         self.annotations.observe(&observed, of_pool);
         self.labels.observe(&observed, of_pool);
         let clocks = self.clocks(now);
-        self.hear_heartbeats(key, &observed, now);
+        self.hear_of_nodes(key, &observed, now);
         let store = self.nodes.entry(key.clone()).or_default();
         let first = !store.is_complete();
         let touched = store.observe(observed);

@@ -5,7 +5,7 @@ use crate::node_checks::{Clinic, condition, lease, moved_after, name, world};
 use crate::world::{World, droplet};
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::Observed;
-use flipop_core::model::ids::Uid;
+use flipop_core::model::ids::{Address, Uid};
 use flipop_core::model::node_check::RawNodeCheck;
 use flipop_core::records::spec::RawRecordSetSpec;
 
@@ -44,6 +44,28 @@ fn equal_checks_of_several_objects_are_one_and_the_own_node_has_none() {
     world.edit("pool", |spec| spec.node_check = None);
     world.run(2);
     assert_eq!((world.fleet.checks().1.len(), world.fleet.wants_leases()), (0, false));
+}
+
+/// A kubelet may register its node before a cloud controller has set the addresses.
+#[test]
+fn a_check_follows_the_address_of_its_node() {
+    let (of_pool, _) = world(1, 3);
+    let mut of_set = World::with_set(3);
+    of_set.edit_set("set", |spec: &mut RawRecordSetSpec| spec.node_check = Some(RawNodeCheck::default()));
+    for mut world in [of_pool, of_set] {
+        world.run(60);
+        let mut node = world.nodes["node-3"].clone();
+        let (old, new) = (node.internal_ips[0], Address::from([10, 0, 9, 9]));
+        for addresses in [vec![old], Vec::new(), vec![new], vec![old, new]] {
+            node.internal_ips.clone_from(&addresses);
+            world.nodes.insert(node.name.clone(), node.clone());
+            world.observe(Input::Nodes(nodes_key(), Observed::Apply(node.clone())));
+            world.run(0);
+            let checked = world.fleet.checks().1.values().filter(|target| target.name == "node-3");
+            let checked: Vec<Address> = checked.map(|target| target.address).collect();
+            assert_eq!(checked, addresses.first().copied().into_iter().collect::<Vec<_>>());
+        }
+    }
 }
 
 #[test]
