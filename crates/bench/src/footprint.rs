@@ -1,8 +1,9 @@
-//! Memory and open files of a process, as the kernel reports them.
+//! Memory, processor time and open files of a process, as the kernel reports them.
 
 use flipop_envtest::{Failure, Outcome};
 use std::fmt::{self, Display};
 use std::fs;
+use std::time::Duration;
 
 /// All in KiB.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +30,17 @@ impl Memory {
             proportional: field(&rollup, "Pss:")?,
         })
     }
+}
+
+/// The processor time of all threads of a process. They do not end before it.
+pub(crate) fn processor_time(id: u32) -> Outcome<Duration> {
+    let mut nanos = 0;
+    for thread in fs::read_dir(format!("/proc/{id}/task"))? {
+        let times = fs::read_to_string(thread?.path().join("schedstat"))?;
+        let first = times.split_whitespace().next().and_then(|first| first.parse::<u64>().ok());
+        nanos += first.ok_or_else(|| Failure::new("no time in schedstat"))?;
+    }
+    Ok(Duration::from_nanos(nanos))
 }
 
 /// The number of files, sockets and pipes that a process has open.
@@ -72,5 +84,6 @@ mod tests {
         assert!(memory.resident > 0 && memory.resident <= memory.peak && memory.anonymous < memory.resident);
         assert_eq!(mib(15 * 1_024 + 1), "15.1");
         assert!(open_files(std::process::id()).unwrap() > 2);
+        assert!(processor_time(std::process::id()).unwrap() > Duration::ZERO);
     }
 }

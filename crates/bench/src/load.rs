@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Updates per second in total.
-pub(crate) const RATE: u64 = 200;
+pub(crate) const RATE: u32 = 200;
 
 /// Writers, which share the rate.
-const WRITERS: u64 = 4;
+const WRITERS: usize = 4;
 
 /// Pods that change in turn.
 const PODS: u64 = 100;
@@ -34,15 +34,21 @@ impl Load {
     /// Creates pods with the label `app=web` on a node that is no candidate, and changes them at the full rate.
     pub(crate) async fn start(world: &World) -> Outcome<Self> {
         world.node("busy", "busy").await?;
-        for number in 0..PODS {
-            let pod = NewPod::new("web", &format!("busy-{number}"), "busy").label("app", "web");
-            world.nodes.create_pod(&pod).await?;
+        let names: Vec<String> = (0..PODS).map(|number| format!("busy-{number}")).collect();
+        for name in &names {
+            world.nodes.create_pod(&NewPod::new("web", name, "busy").label("app", "web")).await?;
         }
+        Self::of(world, &names).await
+    }
+
+    /// Changes pods of the namespace `web` in turn, at the full rate.
+    pub(crate) async fn of(world: &World, names: &[String]) -> Outcome<Self> {
         let written = Arc::new(AtomicU64::new(0));
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS {
             let pods: Api<Pod> = Api::namespaced(world.client.clone(), "web");
-            writers.spawn(write(pods, writer, Arc::clone(&written)));
+            let names = names.iter().skip(writer).step_by(WRITERS).cloned().collect();
+            writers.spawn(write(pods, names, Arc::clone(&written)));
         }
         let load = Self { writers, written, since: Instant::now() };
         tokio::time::timeout(SOON, load.begun()).await.map_err(|_| Failure::new("no pod was written"))?;
@@ -50,7 +56,7 @@ impl Load {
     }
 
     async fn begun(&self) {
-        while self.written.load(Ordering::Relaxed) < RATE {
+        while self.written.load(Ordering::Relaxed) < u64::from(RATE) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -68,15 +74,14 @@ impl Load {
     }
 }
 
-async fn write(pods: Api<Pod>, writer: u64, written: Arc<AtomicU64>) -> Outcome {
-    let mut ticks = interval(Duration::from_micros(1_000_000 * WRITERS / RATE));
+async fn write(pods: Api<Pod>, names: Vec<String>, written: Arc<AtomicU64>) -> Outcome {
+    let mut ticks = interval(Duration::from_secs(1) * u32::try_from(WRITERS)? / RATE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-    for round in 0_u64.. {
+    for (round, name) in names.iter().cycle().enumerate() {
         ticks.tick().await;
-        let pod = (round * WRITERS + writer) % PODS;
         let patch = json!({ "metadata": { "annotations": { "bench/round": round.to_string() } } });
-        let (name, params, patch) = (format!("busy-{pod}"), PatchParams::default(), Patch::Merge(&patch));
-        pods.patch_metadata(&name, &params, &patch).await?;
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        pods.patch_metadata(name, &params, &patch).await?;
         written.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())

@@ -8,6 +8,7 @@
 mod bare;
 mod bulk;
 mod burst;
+mod churn;
 mod commands;
 mod dns;
 mod failover;

@@ -1,6 +1,7 @@
 //! A large cluster: memory, and the time from exec to the first assign request while nobody holds the lease.
 
 use crate::bulk::{self, Copied, Template};
+use crate::churn;
 use crate::footprint::Memory;
 use crate::report::Report;
 use crate::say;
@@ -88,6 +89,9 @@ pub(crate) async fn measure(
         format_args!("{took}"),
         took.max() <= GOAL,
     );
+    // The last node is the last candidate in line.
+    let (matching, spare) = (matching_pods(pods), node(nodes.saturating_sub(1)));
+    churn::measure(&world, &operator, (&matching, ip(0), &spare), quick, report).await?;
     report.note(format_args!("scale: a node is {node_bytes} bytes of JSON, a pod {pod_bytes}"));
     world.end().await;
     Ok(())
@@ -131,13 +135,23 @@ async fn populate(world: &World, nodes: usize, pods: usize) -> Outcome<(usize, u
     }
     bulk::write(world, &template, 0, &copies).await?;
 
-    let pod = make_pod(world).await?;
+    let of_pods = make_pod(world).await?;
     let copies: Vec<Copied> = (0..pods).map(|number| copied_pod(number, nodes)).collect();
-    bulk::write(world, &pod, nodes, &copies).await?;
-    say(&format!("  a node is {} bytes, a pod {}", template.size(), pod.size()));
+    bulk::write(world, &of_pods, nodes, &copies).await?;
+    say(&format!("  a node is {} bytes, a pod {}", template.size(), of_pods.size()));
     // The API server takes them in through its own watches of the store.
     tokio::time::sleep(Duration::from_secs(5)).await;
-    Ok((template.size(), pod.size()))
+    Ok((template.size(), of_pods.size()))
+}
+
+/// The name of a pod.
+fn pod(number: usize) -> String {
+    format!("web-6f7d9c8b5d-{number:05}")
+}
+
+/// A hundred pods that match.
+fn matching_pods(pods: usize) -> Vec<String> {
+    (0..pods).filter(|number| number % 100 < MATCHING_PERCENT).take(100).map(pod).collect()
 }
 
 /// Every 100 pods contain the same share of matching ones, which are spread over all nodes.
@@ -156,7 +170,7 @@ fn copied_pod(number: usize, nodes: usize) -> Copied {
         ("/metadata/labels/app", json!(app)),
         ("/spec/nodeName", json!(node(place.checked_rem(nodes).unwrap_or_default()))),
     ];
-    Copied { namespace: Some(namespace), name: format!("web-6f7d9c8b5d-{number:05}"), fields }
+    Copied { namespace: Some(namespace), name: pod(number), fields }
 }
 
 /// A node as kubelets report it, without the pool's label.

@@ -168,6 +168,13 @@ impl World {
         .await
     }
 
+    /// The node that has this address of the measured pool.
+    pub(crate) async fn holder(&self, ip: Ipv4Addr) -> Outcome<String> {
+        let pool = self.cluster.get(Kind::Pool, TEAM, POOL).await?;
+        let status = Status(pool.get("status").cloned().unwrap_or_default());
+        status.active().remove(&ip.to_string()).ok_or_else(|| Failure::new(format!("{ip} is on no node")))
+    }
+
     /// Waits until a call has arrived. Subscribe to `changes` before its cause.
     pub(crate) async fn call(
         &self,

@@ -176,12 +176,7 @@ impl Fleet {
                 unfulfilled: pool.missing(),
                 ips: ips.collect(),
                 moves: pool.moves.clone(),
-                waiting: pool
-                    .report
-                    .waiting
-                    .iter()
-                    .map(|(node, wait)| (node.clone(), pool.text_of(wait)))
-                    .collect(),
+                waiting: pool.waiting().map(|(node, wait)| (node.clone(), pool.text_of(wait))).collect(),
                 conditions: pool.shown_conditions().to_vec(),
                 suspects: suspects(pool),
                 published: self.published(pool),

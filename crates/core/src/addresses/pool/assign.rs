@@ -6,6 +6,7 @@
 use super::behind::Behind;
 use super::offer::{Free, Taker};
 use super::report::{Report, Wait};
+use super::waits::busy;
 use super::{Candidate, Pool};
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
@@ -57,20 +58,28 @@ impl Pool {
             .into_iter()
             .filter(|ip| world.owners.get(ip).is_some_and(|o| o.uid == self.object.uid))
             .collect();
-        let mut report = self.note_standing(&mine, account, world);
-        let served =
-            report.active.iter().filter_map(|(ip, node)| Some((*ip, self.candidates.get(node)?.uid.clone())));
+        self.report = self.note_standing(&mine, account, world);
+        let served = self
+            .report
+            .active
+            .iter()
+            .filter_map(|(ip, node)| Some((*ip, self.candidates.get(node)?.uid.clone())));
         for (ip, node) in served.collect::<Vec<_>>() {
             self.forget_failures_of(ip, &node);
         }
         self.forget_refusals_that_are_explained(world.holders);
         let free = self.free_addresses(&mine, account, world, out);
         // Thousands of candidates are not copied for each plan.
-        let candidates = std::mem::take(&mut self.candidates);
-        let takers = self.takers(&candidates, account, world, &mut report, out);
-        self.pair(free, takers, account, world, &mut report, out);
+        let mut candidates = std::mem::take(&mut self.candidates);
+        self.note_waits(&mut candidates, account, world, out);
+        let takers = if free.is_empty() { Vec::new() } else { self.takers(&candidates, account, world) };
+        let waits = self.pair(free, takers, account, world, out);
+        for (name, wait) in waits {
+            if let Some(candidate) = candidates.get_mut(&name) {
+                candidate.wait = Some(wait);
+            }
+        }
         self.candidates = candidates;
-        self.report = report;
     }
 
     /// Forgets refusals of nodes in use by an address that was unknown, once it is known or has left.
@@ -140,10 +149,13 @@ impl Pool {
                 stands.entry(machine).or_default().insert(*ip);
             }
         }
-        let on = |machine: &MachineId| stands.get(machine);
+        // By machine: two nodes of one machine (one of them about to go) have its address both.
+        let on = |candidate: &Candidate| stands.get(candidate.machine.as_ref()?);
+        let mut holds = Vec::with_capacity(self.candidates.len());
         for (name, candidate) in &self.candidates {
-            let here = candidate.machine.as_ref().and_then(on);
+            let here = on(candidate);
             report.active.extend(here.into_iter().flatten().map(|ip| (*ip, name.clone())));
+            holds.push(here.and_then(BTreeSet::last).copied());
         }
         for ip in self.effective() {
             let record = self.ips.entry(ip).or_default();
@@ -159,9 +171,7 @@ impl Pool {
                 record.released = self.counter;
             }
         }
-        for candidate in self.candidates.values_mut() {
-            // By machine: two nodes of one machine (one of them about to go) have its address both.
-            let holds = candidate.machine.as_ref().and_then(on).and_then(BTreeSet::last).copied();
+        for (candidate, holds) in self.candidates.values_mut().zip(holds) {
             if candidate.holds.is_some() && holds.is_none() {
                 self.counter += 1;
                 candidate.lost = Some(self.counter);
@@ -219,36 +229,19 @@ impl Pool {
         self.on_server.remembers(ip) || self.spec.ips.contains(&ip)
     }
 
-    /// Candidates without an address that can take one, in the order in which they get one. Notes why the others wait.
+    /// Candidates without an address that can take one, in the order in which they get one.
     fn takers<'a>(
         &self,
         candidates: &'a BTreeMap<String, Candidate>,
         account: &Account,
         world: &World<'_>,
-        report: &mut Report,
-        out: &mut Effects<Action>,
     ) -> Vec<Taker<'a>> {
-        let mut busy: BTreeMap<MachineId, (Address, &Uid)> = BTreeMap::new();
-        for (ip, op) in account.ops() {
-            busy.insert(op.machine.clone(), (ip, &op.pool));
-        }
-        let mut takers = Vec::new();
-        // A node that fails keeps what it has, and gets nothing.
-        let lacks = |(name, candidate): &(&String, &Candidate)| {
-            candidate.holds.is_none() && self.suspects.of(name).is_none()
-        };
-        for (name, candidate) in candidates.iter().filter(lacks) {
-            match self.taker(name, candidate, &busy, account, world) {
-                Ok(taker) => takers.push(taker),
-                Err(wait) => {
-                    if let Wait::RetryAt(at, _) | Wait::Pending(at, _) | Wait::Firewall(at) = &wait {
-                        out.later(*at);
-                    }
-                    report.waiting.insert(name.clone(), wait);
-                }
-            }
-        }
-        takers.sort_by_key(|taker| {
+        let busy = busy(account);
+        let able = candidates.iter().filter(|(_, candidate)| candidate.wait == Some(Wait::NoFreeIp));
+        let takers =
+            able.filter_map(|(name, candidate)| self.taker(name, candidate, &busy, account, world).ok());
+        let mut takers: Vec<Taker<'a>> = takers.collect();
+        takers.sort_by_cached_key(|taker| {
             let Candidate { uid, lost, order, .. } = taker.candidate;
             let behind = Behind::place(self.behind.get(uid).copied(), world.now);
             (
@@ -263,98 +256,18 @@ impl Pool {
         takers
     }
 
-    pub(super) fn taker<'a>(
-        &self,
-        name: &'a String,
-        candidate: &'a Candidate,
-        busy: &BTreeMap<MachineId, (Address, &Uid)>,
-        account: &Account,
-        world: &World<'_>,
-    ) -> Result<Taker<'a>, Wait> {
-        let kind = account.machines();
-        let Some(machine) = candidate.machine.as_ref().filter(|machine| machine.kind() == kind) else {
-            let (found, form) = (&candidate.provider_id, kind.form());
-            return Err(Wait::NotAMachine(format!("spec.providerID {found:?} is not of the form {form}")));
-        };
-        if let Some((claimer, ip)) =
-            world.standing.get(machine).filter(|(claimer, _)| claimer.uid != self.object.uid)
-        {
-            return Err(claim(world, claimer, *ip, machine));
-        }
-        if let Some((ip, pool)) = busy.get(machine) {
-            let other = (**pool != self.object.uid).then(|| world.others.get(*pool)).flatten();
-            return Err(other.map_or(Wait::InFlight(*ip), |other| claim(world, &other.object, *ip, machine)));
-        }
-        let evict = match world.holders.get(machine) {
-            None => None,
-            Some(holder) => Some(self.evictable((*holder, machine.clone()), account, world)?),
-        };
-        let makes_room = |pool: &&Pool| {
-            let plans = pool.matched && pool.is_live() && pool.spec.account_id == self.spec.account_id;
-            plans && pool.roomy.contains_key(&candidate.uid)
-        };
-        if let Some(other) = world.others.values().find(makes_room) {
-            return Err(Wait::Claimed(other.object.name.clone()));
-        }
-        if let Some(failure) = self.node_failures.get(&candidate.uid)
-            && let Some(due) = failure.waits(&candidate.provider_id, self.spec_version, world.now)
-        {
-            let message = failure.message.clone();
-            let busy = failure.kind == FaultKind::InProgress;
-            return Err(if busy { Wait::Pending(due, message) } else { Wait::RetryAt(due, message) });
-        }
-        if let Some(until) = world.gates.get(machine).filter(|until| **until > world.now) {
-            return Err(Wait::Firewall(*until));
-        }
-        Ok(Taker { name, candidate, machine, evict })
-    }
-
-    /// An address that stands on a candidate of ours without being used here: may it be taken off?
-    fn evictable(
-        &self,
-        (holder, machine): (Address, MachineId),
-        account: &Account,
-        world: &World<'_>,
-    ) -> Result<Address, Wait> {
-        let owner = world.owners.get(&holder);
-        let ours = owner.is_some_and(|owner| owner.uid == self.object.uid)
-            || (owner.is_none()
-                && self.memory.as_ref().is_some_and(|memory| memory.former.contains(&holder)));
-        match owner {
-            _ if ours => {}
-            Some(owner) => {
-                // A surplus address serves nobody, though its pool may match the node: somebody has to take it off.
-                let pool = world.others.get(&owner.uid);
-                let surplus = pool.is_some_and(|pool| pool.matched && !pool.used().contains(&holder));
-                let blocked = Wait::ClaimedBy(owner.name.clone(), holder);
-                return Err(if surplus { blocked } else { claim(world, owner, holder, &machine) });
-            }
-            None => return Err(Wait::Foreign(holder)),
-        }
-        if account.op(holder).is_some() || account.belief(holder).is_none_or(Belief::is_doubted) {
-            return Err(Wait::InFlight(holder));
-        }
-        if let Some(failure) = self.ips.get(&holder).and_then(|record| record.failure.as_ref())
-            && let Some(due) =
-                failure.waits(&account.place(holder).machine().cloned(), self.spec_version, world.now)
-        {
-            return Err(Wait::RetryAt(due, failure.message.clone()));
-        }
-        match account.place(holder) {
-            Place::Present { locked: false, .. } => Ok(holder),
-            Place::Present { .. } | Place::Unknown | Place::Absent => Err(Wait::InFlight(holder)),
-        }
-    }
-
+    /// Gives free addresses to takers. Returns why those takers wait that wait for more than a free address.
     fn pair(
         &mut self,
         mut free: Vec<Free>,
         takers: Vec<Taker<'_>>,
         account: &mut Account,
         world: &World<'_>,
-        report: &mut Report,
         out: &mut Effects<Action>,
-    ) {
+    ) -> Vec<(String, Wait)> {
+        let mut waits = Vec::new();
+        // Of this plan. Those of machines that were busy before are no takers.
+        let mut begun: Vec<(&MachineId, Address)> = Vec::new();
         let awaited = |uid: &Uid, ip: &mut Address| {
             let taker = takers.iter().find(|taker| taker.candidate.uid == *uid);
             let free = free.iter().find(|free| free.ip == *ip);
@@ -363,8 +276,8 @@ impl Pool {
         self.roomy.retain(awaited);
         for taker in takers {
             // Another node of the same machine may have been first.
-            if let Some((ip, _)) = account.ops().find(|(_, op)| op.machine == *taker.machine) {
-                report.waiting.insert(taker.name.clone(), Wait::InFlight(ip));
+            if let Some((_, ip)) = begun.iter().find(|(machine, _)| *machine == taker.machine) {
+                waits.push((taker.name.clone(), Wait::InFlight(*ip)));
                 continue;
             }
             let region = taker.candidate.region.as_deref();
@@ -377,35 +290,34 @@ impl Pool {
                     }
             };
             let Some(position) = free.iter().position(fits) else {
-                let wait = match region {
-                    Some(region) if !free.is_empty() && !free.iter().any(|free| taker.suits(free)) => {
-                        Wait::OtherRegion(region.to_owned())
-                    }
-                    Some(_) | None => Wait::NoFreeIp,
-                };
-                report.waiting.insert(taker.name.clone(), wait);
+                let elsewhere = !free.is_empty() && !free.iter().any(|free| taker.suits(free));
+                if let Some(region) = region.filter(|_| elsewhere) {
+                    waits.push((taker.name.clone(), Wait::OtherRegion(region.to_owned())));
+                }
                 continue;
             };
             match self.may_assign(room.is_some(), account, world) {
                 Ok(()) => {
                     let free = free.remove(position);
                     let (leaves, to) = taker.leaves(&free);
-                    report.waiting.insert(taker.name.clone(), Wait::InFlight(leaves));
+                    waits.push((taker.name.clone(), Wait::InFlight(leaves)));
                     if let Some(wait) = self.waits_for_labels(leaves, to, world, out) {
                         self.unlabelling.wait(wait);
                         continue;
                     }
                     self.roomy.remove(&taker.candidate.uid);
+                    begun.push((taker.machine, leaves));
                     self.start(&free, &taker, self.changed_at, account, world, out);
                 }
                 Err((wait, at)) => {
                     if let Some(at) = at {
                         out.later(at);
                     }
-                    report.waiting.insert(taker.name.clone(), wait);
+                    waits.push((taker.name.clone(), wait));
                 }
             }
         }
+        waits
     }
 
     /// Whether one more assignment may start now, and if not, when to look again. `has_room`: its node has made room
@@ -488,13 +400,4 @@ impl Pool {
             OpKind::Unassign { .. } => Action::Unassign { epoch, pool, ip, machine },
         });
     }
-}
-
-/// How a machine that another pool claims looks from here.
-fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Address, machine: &MachineId) -> Wait {
-    let name: ObjectName = claimer.name.clone();
-    // Of a pool whose nodes are not read yet nobody knows that it does not.
-    let serves = |pool: &Pool| !pool.matched || pool.candidate_on(machine).is_some();
-    let serves = world.others.get(&claimer.uid).is_some_and(serves);
-    if serves { Wait::Claimed(name) } else { Wait::ClaimedBy(name, ip) }
 }

@@ -28,7 +28,7 @@ impl Pool {
         });
         let claimed: Vec<String> = claimed.collect();
         let others = left().any(|ip| !is_absent(&ip) && !is_claimed(&ip));
-        if under_way || (others && !self.report.waiting.values().all(Wait::is_error)) {
+        if under_way || (others && !self.waiting().all(|(_, wait)| wait.is_error())) {
             return None;
         }
         let absent = left().filter(|ip| is_absent(ip) && !is_claimed(ip));
@@ -49,7 +49,7 @@ impl Pool {
     /// Every node that waits belongs to another pool.
     fn claimed_nodes(&self) -> Option<(Ready, String)> {
         let mut pools: BTreeSet<&ObjectName> = BTreeSet::new();
-        for wait in self.report.waiting.values() {
+        for (_, wait) in self.waiting() {
             match wait {
                 Wait::Claimed(pool) | Wait::ClaimedBy(pool, _) => pools.insert(pool),
                 Wait::NoFreeIp

@@ -10,6 +10,7 @@ use super::last_move::{LastMove, MoveOutcome, Request};
 use super::moving::{Sight, Stage, Unkept};
 use super::offer::{Free, Taker};
 use super::report::Wait;
+use super::waits::busy;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{End, Op, OpKind};
@@ -18,11 +19,10 @@ use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::retry::{Pace, Schedule};
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, Uid};
+use crate::model::ids::Address;
 use crate::model::machine::MachineId;
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
-use std::collections::BTreeMap;
 
 /// A list may show the time before a move, but not for longer than this.
 const LISTS_LAG_MS: u64 = 30_000;
@@ -165,7 +165,9 @@ impl Pool {
                 if may.is_ok() && unlabelling.is_none() {
                     self.start(&free, &taker, world.now, account, world, out);
                     let from = self.stands_on(free.from.as_ref());
-                    self.report.waiting.insert(request.node, Wait::InFlight(request.ip));
+                    if let Some(candidate) = self.candidates.get_mut(&request.node) {
+                        candidate.wait = Some(Wait::InFlight(request.ip));
+                    }
                     self.moving.stage = Stage::Sent(request.ip);
                     if let Some(last) = &mut self.moving.last {
                         last.from = from;
@@ -229,8 +231,7 @@ impl Pool {
         };
         self.may_leave(*ip, machine.as_ref(), account, world.now)?;
         let free = Free { ip: *ip, region, from: machine };
-        let busy: BTreeMap<MachineId, (Address, &Uid)> =
-            account.ops().map(|(ip, op)| (op.machine.clone(), (ip, &op.pool))).collect();
+        let busy = busy(account);
         // Whichever pool has begun it.
         if there.is_some_and(|on| busy.contains_key(on)) {
             return Err(Unfit::Waits(None));

@@ -98,7 +98,7 @@ impl Pool {
             spec_version: self.spec_version,
             idle,
             any_candidate: !self.candidates.is_empty(),
-            any_waits: !self.report.waiting.is_empty(),
+            any_waits: self.waiting().next().is_some(),
         };
         let current = self
             .idle
@@ -196,7 +196,7 @@ impl Pool {
         };
         let unassigned = group(|how| *how == How::Unassigned);
         if !unassigned.is_empty() {
-            let why = if self.report.waiting.is_empty() {
+            let why = if self.waiting().next().is_none() {
                 "there are more addresses than matching nodes".to_owned()
             } else {
                 self.retried(idle).unwrap_or_else(|| self.why_no_other())

@@ -74,7 +74,6 @@ impl Pool {
                 let same = |candidate: &Candidate| place.is_none() || candidate.machine.as_ref() == place;
                 candidates.get(node).is_some_and(same)
             });
-            self.report.waiting.retain(|node, _| candidates.contains_key(node));
         }
     }
 
@@ -97,8 +96,9 @@ impl Pool {
         let used: BTreeSet<Address> = self.used().into_iter().collect();
         let mut orphaned = false;
         let mut told = Vec::new();
-        let waiting = self.report.waiting.clone();
-        let mut takers = waiting.iter().filter(|(_, wait)| wait.takes());
+        let takers = self.waiting().filter(|(_, wait)| wait.takes()).take(lost.len());
+        let takers: Vec<(String, Wait)> = takers.map(|(name, wait)| (name.clone(), wait.clone())).collect();
+        let mut takers = takers.iter();
         for (ip, loss) in lost {
             if !used.contains(&ip) || self.report.active.contains_key(&ip) {
                 continue;
@@ -116,7 +116,7 @@ impl Pool {
     fn what_becomes_of<'a>(
         &self,
         ip: Address,
-        takers: &mut impl Iterator<Item = (&'a String, &'a Wait)>,
+        takers: &mut impl Iterator<Item = &'a (String, Wait)>,
         account: &Account,
     ) -> (bool, String) {
         if let Some(op) = account.op(ip) {
@@ -205,15 +205,14 @@ impl Pool {
 
     /// Why an address without a matching node goes to no other one now.
     pub(super) fn why_no_other(&self) -> String {
-        let waiting = || self.report.waiting.iter();
-        if let Some((node, wait)) = waiting().find(|(_, wait)| wait.takes()) {
+        if let Some((node, wait)) = self.waiting().find(|(_, wait)| wait.takes()) {
             return format!("{node} waits for an address ({})", self.text_of(wait));
         }
-        let blocked = waiting().find(|(_, wait)| !matches!(wait, Wait::NoFreeIp | Wait::InFlight(_)));
+        let blocked = self.waiting().find(|(_, wait)| !matches!(wait, Wait::NoFreeIp | Wait::InFlight(_)));
         match blocked {
             Some((node, wait)) => format!("no matching node can take one ({node}: {})", self.text_of(wait)),
             None if self.candidates.is_empty() => "no other node matches".to_owned(),
-            None if self.report.waiting.is_empty() => "every matching node has an address".to_owned(),
+            None if self.waiting().next().is_none() => "every matching node has an address".to_owned(),
             None => "no matching node is free".to_owned(),
         }
     }

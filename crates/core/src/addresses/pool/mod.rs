@@ -31,6 +31,7 @@ pub mod render;
 pub mod report;
 pub mod spec;
 pub mod status;
+mod waits;
 mod writing;
 
 use crate::addresses::pool::object::PoolObject;
@@ -74,6 +75,8 @@ pub struct Candidate {
     pub lost: Option<u64>,
     /// The address of this pool that it has.
     pub holds: Option<Address>,
+    /// Why it waits for one, by the last plan.
+    pub wait: Option<Wait>,
 }
 
 impl Candidate {
@@ -484,6 +487,7 @@ impl Pool {
                     order,
                     lost: None,
                     holds: None,
+                    wait: None,
                 };
                 self.candidates.insert(name.to_owned(), candidate);
                 true

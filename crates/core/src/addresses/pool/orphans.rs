@@ -86,9 +86,13 @@ impl Pool {
     /// creation. Those are then watched until they leave their machines or a pool names them.
     fn orphans(&self, seen: &BTreeMap<Address, ReservedIp>, named: &BTreeSet<Address>) -> BTreeSet<Address> {
         let Some(Memory { unknown, orphans, former, .. }) = &self.memory else { return BTreeSet::new() };
+        let stray = seen.values().filter(|read| orphans.is_none() && !named.contains(&read.ip));
+        let stray: BTreeSet<_> = stray.filter_map(|read| read.machine.as_ref()).collect();
         // Candidates count only while they are complete and the pool may act.
-        let candidates = self.candidates.values().filter(|_| self.matched && self.is_live());
-        let machines: BTreeSet<_> = candidates.filter_map(|candidate| candidate.machine.as_ref()).collect();
+        let sought = !stray.is_empty() && self.matched && self.is_live();
+        let candidates = self.candidates.values().filter(|_| sought);
+        let machines = candidates.filter_map(|candidate| candidate.machine.as_ref());
+        let machines: BTreeSet<_> = machines.filter(|machine| stray.contains(machine)).collect();
         let on_candidate =
             |read: &ReservedIp| read.machine.as_ref().is_some_and(|machine| machines.contains(machine));
         let ours = |ip: &Address| match orphans {

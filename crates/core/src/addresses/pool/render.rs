@@ -2,7 +2,6 @@
 
 use super::Pool;
 use super::placement::Standing;
-use super::report::Wait;
 use super::status::{IpEntry, IpState, PoolStatus};
 use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, MachineRead};
@@ -81,7 +80,7 @@ impl Pool {
         }
         let known = account.is_some_and(Account::is_known) && self.matched && self.is_live();
         if known {
-            for (name, wait) in &self.report.waiting {
+            for (name, wait) in self.waiting() {
                 let list =
                     if wait.is_error() { &mut status.node_errors } else { &mut status.assignable_nodes };
                 list.push(name.clone());
@@ -358,13 +357,11 @@ impl Pool {
 
     fn blocked_nodes(&self) -> Option<Condition> {
         let blocked: Vec<String> = self
-            .report
-            .waiting
-            .iter()
+            .waiting()
             .filter(|(_, wait)| wait.is_error())
             .map(|(name, wait)| format!("{name}: {}", self.text_of(wait)))
             .collect();
-        let reason = self.report.waiting.values().find_map(Wait::blocked)?;
+        let reason = self.waiting().find_map(|(_, wait)| wait.blocked())?;
         Some(Condition::new(reason, enumerate(blocked.into_iter())))
     }
 

@@ -150,8 +150,6 @@ impl Wait {
 /// The findings of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// Candidates without an address, by name.
-    pub waiting: BTreeMap<String, Wait>,
     /// Addresses that an older pool names too.
     pub claimed: BTreeMap<Address, ObjectName>,
     /// Addresses on candidates: the node's name.

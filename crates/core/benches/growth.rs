@@ -1,0 +1,320 @@
+//! How the cost of decisions grows with the size of a pool: `cargo bench --package flipop-core --bench growth`.
+//!
+//! A pool has ten addresses on its first ten nodes. Measured are an event that concerns one node, together with the
+//! plan that answers it, and the comparison of a name's records with those that it should have.
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use flipop_core::addresses::action as addresses;
+use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::fleet::action::{Action, Outcome};
+use flipop_core::fleet::{Fleet, Input, Settings};
+use flipop_core::mechanism::effects::{Effect, WrittenStatus};
+use flipop_core::model::facts::{
+    ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
+};
+use flipop_core::model::ids::{ActionId, Address, ObjectName, ObjectRef, Uid};
+use flipop_core::model::machine::{MachineId, MachineKind};
+use flipop_core::model::matching::WatchKey;
+use flipop_core::model::moment::{Context, Moment};
+use flipop_core::model::node_labels::NodeLabels;
+use flipop_core::model::provider::{Descriptor, Limits, Providers};
+use flipop_core::model::spec::RawMatch;
+use flipop_core::records::diff::{Target, TtlRule, Wanted, diff};
+use flipop_core::records::dns::{ADDRESS_KIND, Record};
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+const SIZES: [u16; 4] = [10, 100, 1_000, 5_000];
+
+const PROVIDER: &str = "digitalocean";
+
+/// The pool's addresses, unless it has fewer nodes to spare.
+const ADDRESSES: u16 = 10;
+
+static MACHINES: MachineKind = MachineKind {
+    noun: "droplet",
+    scheme: PROVIDER,
+    read_scope: "droplet:read",
+    id: |id| Some(id.to_owned()),
+};
+
+const DESCRIPTOR: Descriptor = Descriptor {
+    name: PROVIDER,
+    token_variable: "TOKEN",
+    // The budget is not measured: it must not end.
+    limits: Limits { requests: 1_000_000, window_ms: 1_000, creations: 0, creation_window_ms: 1_000 },
+    machines: Some(&MACHINES),
+    dns: None,
+    firewalls: None,
+};
+
+fn address(number: u16) -> Address {
+    let [high, low] = number.to_be_bytes();
+    Address::from([198, 18, high, low])
+}
+
+fn machine(number: u16) -> MachineId {
+    MACHINES.machine(number.to_string())
+}
+
+fn nodes() -> WatchKey {
+    WatchKey::Nodes { selector: "pool=work".into() }
+}
+
+fn pods() -> WatchKey {
+    WatchKey::Pods { namespace: "web".into(), selector: "app=web".into() }
+}
+
+fn node(number: u16, ready: Readiness) -> NodeFacts {
+    NodeFacts {
+        name: format!("node-{number:05}"),
+        uid: Uid(format!("uid-{number}")),
+        provider_id: machine(number).provider_id(),
+        machine: Some(machine(number)),
+        ready,
+        ready_since_s: None,
+        heartbeat_s: None,
+        deleting: false,
+        taints: Vec::new(),
+        region: Some("nyc3".into()),
+        external_ips: Vec::new(),
+        internal_ips: Vec::new(),
+        annotation: None,
+        annotation_ours: false,
+        labels: NodeLabels::default(),
+    }
+}
+
+fn pod(number: u16, serving: bool) -> PodFacts {
+    PodFacts {
+        namespace: "web".into(),
+        name: format!("pod-{number:05}"),
+        node: format!("node-{number:05}"),
+        serving,
+        fails_since_s: None,
+    }
+}
+
+fn pool(size: u16) -> PoolObject {
+    let matching = RawMatch {
+        node_label: "pool=work".into(),
+        pod_namespace: "web".into(),
+        pod_label: "app=web".into(),
+        ..RawMatch::default()
+    };
+    let ips = (0..ADDRESSES.min(size / 2)).map(|number| address(number).to_string()).collect();
+    PoolObject {
+        object: ObjectRef { uid: Uid("uid-pool".into()), name: ObjectName::new("web", "pool") },
+        created_at_s: 0,
+        generation: 1,
+        resource_version: "1".into(),
+        deleting: false,
+        guarded: false,
+        paused: None,
+        spec: Ok(RawPoolSpec {
+            provider: PROVIDER.into(),
+            region: "nyc3".into(),
+            ips,
+            matching,
+            ..RawPoolSpec::default()
+        }),
+        move_request: None,
+        status: PoolStatus::default(),
+    }
+}
+
+/// An account and an API server that do at once whatever they are told.
+struct World {
+    fleet: Fleet,
+    now: Moment,
+    places: BTreeMap<Address, MachineId>,
+    version: u64,
+}
+
+impl World {
+    fn new(size: u16) -> Self {
+        let providers = Providers::new([(DESCRIPTOR, true)], false);
+        let fleet = Fleet::new(Settings { providers, epoch_ms: 0, own_node: None, own_namespace: None });
+        let pool = pool(size);
+        let used = pool.spec.as_ref().map_or(0, |spec| spec.ips.len());
+        let places = (0..size).take(used).map(|number| (address(number), machine(number))).collect();
+        let mut world = Self { fleet, now: Moment::from_millis(1_000_000), places, version: 1 };
+        world.observe(Input::Leading);
+        world.observe(Input::Permit(true));
+        world.observe(Input::RecordSets(Observed::Reset(Vec::new())));
+        world.observe(Input::Pools(Observed::Reset(vec![pool])));
+        let all = (0..size).map(|number| node(number, Readiness::Ready)).collect();
+        world.observe(Input::Nodes(nodes(), Observed::Reset(all)));
+        let all = (0..size).map(|number| pod(number, true)).collect();
+        world.observe(Input::Pods(pods(), Observed::Reset(all)));
+        world.settle();
+        world
+    }
+
+    fn observe(&mut self, input: Input) {
+        self.fleet.observe(input, Context::exactly(self.now));
+    }
+
+    /// Plans and executes for ten simulated seconds.
+    fn settle(&mut self) {
+        let end = self.now.plus_millis(10_000);
+        loop {
+            let plan = self.fleet.plan(self.now);
+            let idle = plan.effects.is_empty();
+            plan.effects.into_iter().for_each(|effect| self.execute(effect));
+            if idle {
+                match plan.wake.filter(|wake| *wake <= end) {
+                    Some(wake) => self.now = wake.max(self.now),
+                    None => break self.now = end,
+                }
+            }
+        }
+    }
+
+    fn execute(&mut self, effect: Effect<Action>) {
+        let outcome = match effect {
+            Effect::Do(Action::Addresses(action)) => self.execute_addresses(action).into(),
+            Effect::Do(Action::WriteStatus { pool, status, .. }) => {
+                self.version += 1;
+                let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
+                Outcome::StatusWritten { pool: pool.uid, result: Ok(Box::new(kept)) }
+            }
+            Effect::Do(Action::Annotate { node, uid, value }) => {
+                Outcome::Annotated { node, uid, value, result: Ok(()) }
+            }
+            Effect::Do(Action::CountNodes) => Outcome::NodesCounted(Ok(0)),
+            Effect::Do(Action::SweepAnnotations) => Outcome::Swept(Ok(Vec::new())),
+            Effect::Do(other) => unreachable!("nobody asked for {other:?}"),
+            Effect::Tell(_) => return,
+        };
+        self.observe(Input::Outcome(outcome));
+    }
+
+    fn execute_addresses(&mut self, action: addresses::Action) -> addresses::Outcome {
+        let begun = self.now;
+        match action {
+            addresses::Action::List { epoch } => {
+                let read = |(ip, machine): (&Address, &MachineId)| {
+                    let region = "nyc3".into();
+                    (*ip, ReservedIp { ip: *ip, region, machine: Some(machine.clone()), locked: false })
+                };
+                let ips = self.places.iter().map(read).collect();
+                addresses::Outcome::Listed {
+                    epoch,
+                    begun,
+                    result: Ok(ReservedIpList { ips, contradiction: None }),
+                }
+            }
+            addresses::Action::Assign { epoch, ip, machine, .. } => {
+                self.places.insert(ip, machine);
+                let result = Ok((ActionId(1), ActionStatus::Completed));
+                addresses::Outcome::Changed { epoch, ip, result }
+            }
+            addresses::Action::ProveMachineRead { epoch } => {
+                addresses::Outcome::Proved { epoch, result: Ok(true) }
+            }
+            other => unreachable!("nobody asked for {other:?}"),
+        }
+    }
+
+    /// The number of the node that has the first address.
+    fn holder(&self) -> u16 {
+        let machine = self.places.get(&address(0)).map(MachineId::provider_id).unwrap_or_default();
+        machine.rsplit('/').next().and_then(|id| id.parse().ok()).unwrap_or_default()
+    }
+
+    /// The time of one event and of the plan that answers it. Everything that follows is not measured.
+    fn answer(&mut self, input: Input) -> (Duration, usize) {
+        let at = Instant::now();
+        self.observe(black_box(input));
+        let plan = black_box(self.fleet.plan(self.now));
+        let took = at.elapsed();
+        let effects = plan.effects.len();
+        plan.effects.into_iter().for_each(|effect| self.execute(effect));
+        self.settle();
+        (took, effects)
+    }
+}
+
+/// A pod that decides nothing: its node has another one that serves.
+fn unconcerned(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("match: a pod that decides nothing");
+    for size in SIZES {
+        let mut world = World::new(size);
+        group.bench_with_input(BenchmarkId::from_parameter(size), &size, |bencher, size| {
+            bencher.iter_custom(|rounds| {
+                let mut took = Duration::ZERO;
+                for round in 0..rounds {
+                    let second = PodFacts { name: "second".into(), ..pod(size / 2, round % 2 == 0) };
+                    let (one, effects) = world.answer(Input::Pods(pods(), Observed::Apply(second)));
+                    assert_eq!(effects, 0);
+                    took += one;
+                }
+                took
+            });
+        });
+    }
+}
+
+/// A candidate without an address stops matching, and matches again.
+fn candidate(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("match: a candidate goes or comes");
+    for size in SIZES {
+        let mut world = World::new(size);
+        group.bench_with_input(BenchmarkId::from_parameter(size), &size, |bencher, size| {
+            bencher.iter_custom(|rounds| {
+                let change = |round| pod(size - 1, round % 2 == 1);
+                (0..rounds)
+                    .map(|round| world.answer(Input::Pods(pods(), Observed::Apply(change(round)))).0)
+                    .sum()
+            });
+        });
+    }
+}
+
+/// A node that has an address fails.
+fn failover(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("plan: a node with an address fails");
+    for size in SIZES {
+        let mut world = World::new(size);
+        group.bench_with_input(BenchmarkId::from_parameter(size), &size, |bencher, _| {
+            bencher.iter_custom(|rounds| {
+                let mut took = Duration::ZERO;
+                for _ in 0..rounds {
+                    let holder = world.holder();
+                    let failed = node(holder, Readiness::NotReady);
+                    took += world.answer(Input::Nodes(nodes(), Observed::Apply(failed))).0;
+                    assert_ne!(world.holder(), holder);
+                    world.answer(Input::Nodes(nodes(), Observed::Apply(node(holder, Readiness::Ready))));
+                }
+                took
+            });
+        });
+    }
+}
+
+/// One of many records is wrong.
+fn records(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("diff: one record of a name changes");
+    for size in SIZES {
+        let record = |number: u16| Record {
+            id: number.to_string(),
+            kind: ADDRESS_KIND.to_owned(),
+            data: address(number).to_string(),
+            ttl: 60,
+            proxied: false,
+        };
+        let records: Vec<Record> = (0..size).map(record).collect();
+        let target = Target::Exact((1..=size).map(address).collect());
+        let wanted = Wanted { target, undecided: [].into(), ttl: TtlRule::Every(60) };
+        group.bench_with_input(BenchmarkId::from_parameter(size), &size, |bencher, _| {
+            bencher.iter(|| diff(black_box(&records), black_box(&wanted)));
+        });
+    }
+}
+
+criterion_group!(growth, unconcerned, candidate, failover, records);
+criterion_main!(growth);

@@ -1,0 +1,148 @@
+//! Why a candidate without an address waits for one.
+//!
+//! Owns the reason that each candidate carries until the next plan. Does not decide who gets an address.
+
+use super::assign::World;
+use super::offer::Taker;
+use super::report::Wait;
+use super::{Candidate, Pool};
+use crate::addresses::account::Account;
+use crate::addresses::account::belief::{Belief, Place};
+use crate::addresses::action::Action;
+use crate::mechanism::effects::Effects;
+use crate::model::fault::FaultKind;
+use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
+use crate::model::machine::MachineId;
+use std::collections::BTreeMap;
+
+/// The machines of operations under way, with the address and the pool of each.
+pub(super) type Busy<'a> = BTreeMap<&'a MachineId, (Address, &'a Uid)>;
+
+pub(super) fn busy(account: &Account) -> Busy<'_> {
+    account.ops().map(|(ip, op)| (&op.machine, (ip, &op.pool))).collect()
+}
+
+impl Pool {
+    /// Candidates without an address, by name, and why each waits.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (&String, &Wait)> {
+        self.candidates.iter().filter_map(|(name, candidate)| Some((name, candidate.wait.as_ref()?)))
+    }
+
+    /// Notes why each candidate without an address waits. One that can take an address waits for a free one.
+    pub(super) fn note_waits(
+        &self,
+        candidates: &mut BTreeMap<String, Candidate>,
+        account: &Account,
+        world: &World<'_>,
+        out: &mut Effects<Action>,
+    ) {
+        let busy = busy(account);
+        for (name, candidate) in candidates {
+            candidate.wait = self.lacks(name, candidate).then(|| {
+                let wait = self.taker(name, candidate, &busy, account, world).err().unwrap_or(Wait::NoFreeIp);
+                if let Wait::RetryAt(at, _) | Wait::Pending(at, _) | Wait::Firewall(at) = &wait {
+                    out.later(*at);
+                }
+                wait
+            });
+        }
+    }
+
+    /// Whether the candidate has no address and may get one. A node that fails keeps what it has, and gets nothing.
+    fn lacks(&self, name: &str, candidate: &Candidate) -> bool {
+        candidate.holds.is_none() && self.suspects.of(name).is_none()
+    }
+
+    pub(super) fn taker<'a>(
+        &self,
+        name: &'a String,
+        candidate: &'a Candidate,
+        busy: &Busy<'_>,
+        account: &Account,
+        world: &World<'_>,
+    ) -> Result<Taker<'a>, Wait> {
+        let kind = account.machines();
+        let Some(machine) = candidate.machine.as_ref().filter(|machine| machine.kind() == kind) else {
+            let (found, form) = (&candidate.provider_id, kind.form());
+            return Err(Wait::NotAMachine(format!("spec.providerID {found:?} is not of the form {form}")));
+        };
+        let holder = world.holders.get(machine);
+        // Where no address is, no used one is either.
+        let standing = holder.and_then(|_| world.standing.get(machine));
+        if let Some((claimer, ip)) = standing.filter(|(claimer, _)| claimer.uid != self.object.uid) {
+            return Err(claim(world, claimer, *ip, machine));
+        }
+        if let Some((ip, pool)) = busy.get(machine) {
+            let other = (**pool != self.object.uid).then(|| world.others.get(*pool)).flatten();
+            return Err(other.map_or(Wait::InFlight(*ip), |other| claim(world, &other.object, *ip, machine)));
+        }
+        let evict = match holder {
+            None => None,
+            Some(holder) => Some(self.evictable((*holder, machine.clone()), account, world)?),
+        };
+        let makes_room = |pool: &&Pool| {
+            let plans = pool.matched && pool.is_live() && pool.spec.account_id == self.spec.account_id;
+            plans && pool.roomy.contains_key(&candidate.uid)
+        };
+        if let Some(other) = world.others.values().find(makes_room) {
+            return Err(Wait::Claimed(other.object.name.clone()));
+        }
+        if let Some(failure) = self.node_failures.get(&candidate.uid)
+            && let Some(due) = failure.waits(&candidate.provider_id, self.spec_version, world.now)
+        {
+            let message = failure.message.clone();
+            let busy = failure.kind == FaultKind::InProgress;
+            return Err(if busy { Wait::Pending(due, message) } else { Wait::RetryAt(due, message) });
+        }
+        if let Some(until) = world.gates.get(machine).filter(|until| **until > world.now) {
+            return Err(Wait::Firewall(*until));
+        }
+        Ok(Taker { name, candidate, machine, evict })
+    }
+
+    /// An address that stands on a candidate of ours without being used here: may it be taken off?
+    fn evictable(
+        &self,
+        (holder, machine): (Address, MachineId),
+        account: &Account,
+        world: &World<'_>,
+    ) -> Result<Address, Wait> {
+        let owner = world.owners.get(&holder);
+        let ours = owner.is_some_and(|owner| owner.uid == self.object.uid)
+            || (owner.is_none()
+                && self.memory.as_ref().is_some_and(|memory| memory.former.contains(&holder)));
+        match owner {
+            _ if ours => {}
+            Some(owner) => {
+                // A surplus address serves nobody, though its pool may match the node: somebody has to take it off.
+                let pool = world.others.get(&owner.uid);
+                let surplus = pool.is_some_and(|pool| pool.matched && !pool.used().contains(&holder));
+                let blocked = Wait::ClaimedBy(owner.name.clone(), holder);
+                return Err(if surplus { blocked } else { claim(world, owner, holder, &machine) });
+            }
+            None => return Err(Wait::Foreign(holder)),
+        }
+        if account.op(holder).is_some() || account.belief(holder).is_none_or(Belief::is_doubted) {
+            return Err(Wait::InFlight(holder));
+        }
+        if let Some(failure) = self.ips.get(&holder).and_then(|record| record.failure.as_ref())
+            && let Some(due) =
+                failure.waits(&account.place(holder).machine().cloned(), self.spec_version, world.now)
+        {
+            return Err(Wait::RetryAt(due, failure.message.clone()));
+        }
+        match account.place(holder) {
+            Place::Present { locked: false, .. } => Ok(holder),
+            Place::Present { .. } | Place::Unknown | Place::Absent => Err(Wait::InFlight(holder)),
+        }
+    }
+}
+
+/// How a machine that another pool claims looks from here.
+fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Address, machine: &MachineId) -> Wait {
+    let name: ObjectName = claimer.name.clone();
+    // Of a pool whose nodes are not read yet nobody knows that it does not.
+    let serves = |pool: &Pool| !pool.matched || pool.candidate_on(machine).is_some();
+    let serves = world.others.get(&claimer.uid).is_some_and(serves);
+    if serves { Wait::Claimed(name) } else { Wait::ClaimedBy(name, ip) }
+}

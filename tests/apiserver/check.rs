@@ -1,0 +1,491 @@
+//! `flipop check`: each line that is not good, with its remedy, and each kind of thing that an uninstallation leaves.
+//!
+//! Much is broken at once in each world, and all lines that are not good are compared.
+
+use crate::commands::{call, ended, text, user};
+use crate::dns::{Name, ZONE, externals, set_spec, sorted};
+use crate::suite::{Case, cases};
+use crate::world::{ANNOTATION, Pool, SOON, TEAM, World, ip, path, plain_spec, same};
+use flipop_cloud::{Fault, Injection, Op, Provider, RecordView, Target};
+use flipop_core::model::node_labels::LabelKey;
+use flipop_envtest::cluster::{Kind, LEASE, NAMESPACE};
+use flipop_envtest::nodes::NewNode;
+use flipop_envtest::operator::{CLOUDFLARE_TOKEN, Operator, TOKEN};
+use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+pub(crate) fn cases() -> Vec<Case> {
+    let mut all = cases![Installed:
+        check_names_each_right_that_its_own_user_lacks,
+        check_names_mistakes_and_limits_and_nodes_that_can_hold_no_address,
+        check_names_what_a_token_cannot_read_and_what_cannot_be_published,
+        each_kind_of_thing_that_an_uninstallation_would_leave_is_listed,
+    ];
+    all.extend(cases![InstalledForOne:
+        check_names_each_part_of_an_installation_that_is_missing_or_old_or_strange,
+    ]);
+    all
+}
+
+/// A line that is not good: its tone, its beginning, and a part of its remedy.
+type Line<'a> = (&'a str, &'a str, &'a str);
+
+const fn bad<'a>(what: &'a str, remedy: &'a str) -> Line<'a> {
+    ("bad", what, remedy)
+}
+
+const fn doubtful<'a>(what: &'a str, remedy: &'a str) -> Line<'a> {
+    ("doubtful", what, remedy)
+}
+
+const NO_LEASE: Line<'static> = bad("there is no Lease ", "start the operator, or name its namespace with");
+
+const NO_REPLICA: Line<'static> = doubtful("no pod in namespace flipop has the label app=flipop", "name the");
+
+const NO_TOKEN: Line<'static> =
+    doubtful("the token of digitalocean is not checked", "set DIGITALOCEAN_ACCESS_TOKEN here, or use");
+
+const NO_CHECK: Line<'static> =
+    doubtful("the leader tells of no check of port 10250", "see that the port is open from its pods to the");
+
+/// `Err` unless these are all lines that are not good, in this order.
+fn compare(told: &Value, expected: &[Line<'_>]) -> Outcome {
+    let text = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
+    let lines = told.as_array().into_iter().flatten().filter(|line| line["tone"] != "good");
+    let told: Vec<[String; 3]> =
+        lines.map(|line| ["tone", "what", "remedy"].map(|key| text(line, key))).collect();
+    let fits = |([tone, what, remedy], line): (&[String; 3], &Line<'_>)| {
+        tone == line.0 && what.starts_with(line.1) && remedy.contains(line.2)
+    };
+    if told.len() == expected.len() && told.iter().zip(expected).all(fits) {
+        return Ok(());
+    }
+    Err(Failure::new(format!("{told:#?}\ninstead of {expected:#?}")))
+}
+
+/// Runs `check` with these further arguments, and compares its lines and how it ends.
+async fn finds(kubeconfig: &Path, further: &[&str], expected: &[Line<'_>]) -> Outcome {
+    let code = i32::from(expected.iter().any(|(tone, ..)| *tone == "bad"));
+    let arguments = [&["check", "-o", "json"][..], further].concat();
+    compare(&ended(&call(kubeconfig, &arguments).await?, code)?, expected)
+}
+
+async fn check_names_each_right_that_its_own_user_lacks(world: &mut World) -> Outcome {
+    let world = &*world;
+    let mut spec = plain_spec(&[10]);
+    spec["nodeCheck"] = json!({});
+    world.pool("p", &spec).await?;
+    let blind = user(world, "blind", &[]).await?;
+    let kinds = Kind::ALL.map(|kind| format!("{}.flipop.digitalocean.com", kind.plural())).join(",");
+    let resources = format!("--resource={kinds}");
+    world.kubectl.run(&["create", "clusterrole", "blind", "--verb=list", &resources]).await?;
+    let binding = ["create", "clusterrolebinding", "blind", "--clusterrole=blind", "--user=blind"];
+    world.kubectl.run(&binding).await?;
+    let definitions = "you may not get customresourcedefinitions in the cluster";
+    let policies = "get validatingadmissionpolicies and validatingadmissionpolicybindings in the cluster";
+    let reviews = "you may not create subjectaccessreviews in the cluster";
+    let expected = [
+        doubtful("the CRD floatingippools.flipop.digitalocean.com cannot be checked", definitions),
+        doubtful("the CRD nodednsrecordsets.flipop.digitalocean.com cannot be checked", definitions),
+        doubtful("the rights of system:serviceaccount:flipop:flipop cannot be checked", reviews),
+        doubtful("the admission policy flipop-node-annotation cannot be checked", policies),
+        doubtful("the admission policy flipop-warnings-floatingippools cannot be checked", policies),
+        doubtful("the admission policy flipop-warnings-nodednsrecordsets cannot be checked", policies),
+        doubtful("the Lease cannot be read", "you may not get leases in namespace flipop"),
+        doubtful("a second installation cannot be looked for", "you may not list leases in the cluster"),
+        doubtful("the replicas cannot be looked at", "you may not list pods in namespace flipop"),
+        doubtful("the nodes cannot be read", "nodes"),
+        doubtful("the agents of nodes cannot be looked at", "you may not list pods in the cluster"),
+        NO_CHECK,
+        NO_TOKEN,
+    ];
+    // The API server learns of the binding by a watch of its own.
+    eventually("each missing right is named", SOON, || finds(blind.path(), &[], &expected)).await
+}
+
+/// A condition as the operator writes it.
+fn condition(kind: &str, reason: &str, message: &str) -> Value {
+    json!({ "type": kind, "status": "True", "reason": reason, "message": message })
+}
+
+/// Nodes of no provider of addresses, nodes that nobody has given an id, and a worker of DigitalOcean's own clusters.
+async fn strange_nodes(world: &World) -> Outcome {
+    for name in ["bare-1", "bare-2"] {
+        world.nodes.create(&NewNode::new(name)).await?;
+    }
+    for number in 1..=6 {
+        let name = format!("aws-{number}");
+        world.nodes.create(&NewNode::new(&name)).await?;
+        let of_another = json!({ "spec": { "providerID": format!("aws:///eu-west-1a/{name}") } });
+        world.nodes.patch(&name, &of_another).await?;
+    }
+    world.node_with("worker", |node| node.label("doks.digitalocean.com/node-id", "x")).await.map(drop)
+}
+
+async fn check_names_mistakes_and_limits_and_nodes_that_can_hold_no_address(world: &mut World) -> Outcome {
+    let world = &*world;
+    strange_nodes(world).await?;
+    let mut spec = plain_spec(&[10]);
+    spec["reclaimPolicy"] = json!("Delete");
+    world.pool("p", &spec).await?;
+    let conditions = [
+        condition("Ready", "Assigned", "all is well"),
+        condition("CreationFailed", "Quota", "ask for more of them"),
+        condition("ReclaimBlocked", "Locked", "an action of somebody else is pending"),
+        condition("RecordSetExternalDNS", "OwnershipRecord", "let only one write the name of the pool"),
+    ];
+    world.cluster.replace_status(Kind::Pool, TEAM, "p", &json!({ "conditions": conditions })).await?;
+    let mut spec = plain_spec(&[11]);
+    spec["match"]["nodeLabel"] = json!("a in");
+    world.pool("wrong", &spec).await?;
+    world.record_set("marked", &set_spec(Provider::DigitalOcean, "marked")).await?;
+    let marked = [condition("ExternalDNS", "OwnershipRecord", "let only one write the name of the set")];
+    world.cluster.replace_status(Kind::RecordSet, TEAM, "marked", &json!({ "conditions": marked })).await?;
+    let mut set = set_spec(Provider::DigitalOcean, "wrong");
+    set["addressType"] = json!("Nonsense");
+    world.record_set("wrong", &set).await?;
+    let surveyor = user(world, "surveyor", &["flipop-status", "flipop-check"]).await?;
+    let expected = [
+        NO_LEASE,
+        NO_REPLICA,
+        doubtful("FloatingIPPool default/p deletes addresses: the token needs", "shows in ReclaimBlocked"),
+        bad("FloatingIPPool default/p has reached a limit of its account", "ask for more of them"),
+        bad("FloatingIPPool default/p cannot give an address back", "an action of somebody else"),
+        doubtful("external-dns writes at a name of FloatingIPPool default/p", "the name of the pool"),
+        bad("FloatingIPPool default/wrong is invalid", "spec.match.nodeLabel: "),
+        doubtful("external-dns writes at a name of NodeDNSRecordSet default/marked", "the name of the set"),
+        bad("NodeDNSRecordSet default/wrong is invalid", "spec.addressType: unknown value \"Nonsense\""),
+        bad(
+            "2 nodes (bare-1, bare-2) have no spec.providerID, and can hold no address",
+            "run the cloud controller manager of DigitalOcean, or set it",
+        ),
+        doubtful(
+            "6 nodes (aws-1, aws-2, aws-3, aws-4, aws-5 …) have a spec.providerID of no provider of addresses",
+            "addresses can stand on droplets of DigitalOcean alone",
+        ),
+        doubtful("node worker is a worker of DigitalOcean's managed Kubernetes (DOKS)", "does not support"),
+        NO_TOKEN,
+    ];
+    finds(surveyor.path(), &[], &expected).await
+}
+
+/// A file with these lines, as in the Secret of the Deployment.
+fn env_file(lines: &[String]) -> Outcome<tempfile::NamedTempFile> {
+    let file = tempfile::NamedTempFile::new()?;
+    fs::write(file.path(), lines.join("\n"))?;
+    Ok(file)
+}
+
+/// A pool that asks for everything, and names in zones that are not there or that are outside their zone. Returns the
+/// id of the zone at Cloudflare.
+async fn asking(world: &World) -> Outcome<String> {
+    let id = world.zones();
+    let mut spec = plain_spec(&[10]);
+    spec["firewall"] = json!({ "ports": [{ "protocol": "tcp", "port": "443" }], "sources": ["0.0.0.0/0"] });
+    spec["dnsRecordSet"] = json!({ "zone": ZONE, "recordName": "www" });
+    world.pool("p", &spec).await?;
+    for (object, provider, zone, name) in [
+        ("lost", Provider::Cloudflare, "nowhere.example", "www"),
+        ("outside", Provider::Cloudflare, id.as_str(), "www.other.org."),
+        ("unknown", Provider::DigitalOcean, "nowhere.example", "www"),
+    ] {
+        let mut spec = set_spec(provider, name);
+        spec["dnsRecordSet"]["zone"] = json!(zone);
+        world.record_set(object, &spec).await?;
+    }
+    Ok(id)
+}
+
+async fn check_names_what_a_token_cannot_read_and_what_cannot_be_published(world: &mut World) -> Outcome {
+    let world = &*world;
+    let id = asking(world).await?;
+    let auditor = user(world, "auditor", &["flipop-status", "flipop-check"]).await?;
+    world.cloud().add_token(Provider::DigitalOcean, "blind", "sees-nothing", &["account:read"]);
+    // Of 5,000 an hour. The calls of the command count too.
+    world.cloud().exhaust(Provider::DigitalOcean, "blind", 100);
+    let url = format!("DIGITALOCEAN_API_URL={}", world.digitalocean_url());
+    let blind = env_file(&[
+        "DIGITALOCEAN_ACCESS_TOKEN=sees-nothing".to_owned(),
+        url.clone(),
+        format!("CLOUDFLARE_TOKEN={CLOUDFLARE_TOKEN}"),
+        format!("CLOUDFLARE_API_URL={}", world.cloudflare_url()),
+    ])?;
+    let no_name = format!("www.other.org. is no name in the zone {id}");
+    let expected = [
+        NO_LEASE,
+        NO_REPLICA,
+        bad("the token of digitalocean does not read its addresses", "reserved_ip:read"),
+        bad("the token of digitalocean does not read machines", "give it that scope: without it every"),
+        bad("the token of digitalocean does not read its firewalls", "firewall:read"),
+        bad("the zone nowhere.example is not at cloudflare", "the token sees no zone nowhere.example"),
+        bad(&no_name, "is not in the zone example.com"),
+        bad("www.example.com at digitalocean cannot be read", "domain:read"),
+        bad("www.nowhere.example at digitalocean cannot be read", "domain:read"),
+        doubtful("the write scopes of digitalocean are unknown", "only by writing"),
+        doubtful("9", "wait, or give FLIPOP a token of its own"),
+        doubtful("the write scopes of cloudflare are unknown", "only by writing"),
+    ];
+    let file = blind.path().display().to_string();
+    finds(auditor.path(), &["--env-file", &file], &expected).await?;
+
+    // With every scope, no token for Cloudflare, machines that cannot be listed, and an alias at the name.
+    world.cloud().inject(Injection::always(Target::op(Op::ListDroplets), Fault::status(500)));
+    let alias = RecordView::new("www.example.com", "CNAME", "example.org.", 300);
+    world.cloud().add_record(Provider::DigitalOcean, ZONE, &alias);
+    let able = env_file(&[format!("DIGITALOCEAN_ACCESS_TOKEN={TOKEN}"), url])?;
+    let expected = [
+        NO_LEASE,
+        NO_REPLICA,
+        doubtful("the token of cloudflare is not checked", "set CLOUDFLARE_TOKEN here, or use --env-file"),
+        bad("the token of digitalocean does not read machines", "answered 500"),
+        bad("the token of digitalocean does not read its firewalls", "answered 500"),
+        bad("www.example.com at digitalocean is an alias (CNAME)", "or choose another recordName"),
+        bad("www.nowhere.example at digitalocean cannot be read", "the token sees no such zone"),
+        doubtful("the write scopes of digitalocean are unknown", "only by writing"),
+    ];
+    let file = able.path().display().to_string();
+    finds(auditor.path(), &["--env-file", &file], &expected).await?;
+    assert_eq!(world.cloud().mutations(), 0, "it reads alone");
+    Ok(())
+}
+
+/// A thing that stays: its place, what it is, and how to remove it.
+type Left = (String, String, String);
+
+/// A pool with an address of its own and one that is bought, with all that a pool can have; a pool whose address is on
+/// no node; and a record set of the nodes' own addresses. Returns the first pool's addresses and their nodes.
+async fn everything(world: &World) -> Outcome<(Operator, BTreeMap<String, String>)> {
+    world.reserve(&[10, 12]);
+    let operator = world.dns_operator().await?;
+    let mut spec = plain_spec(&[10]);
+    spec["desiredIPs"] = json!(2);
+    spec["reclaimPolicy"] = json!("Delete");
+    spec["nodeLabels"] = json!({ "enabled": true });
+    spec["firewall"] = json!({ "ports": [{ "protocol": "tcp", "port": "443" }], "sources": ["0.0.0.0/0"] });
+    spec["dnsRecordSet"] = json!({ "zone": ZONE, "recordName": "www" });
+    world.pool("p", &spec).await?;
+    let mut spare = plain_spec(&[12]);
+    spare["match"]["nodeLabel"] = json!("pool=none");
+    world.pool("spare", &spare).await?;
+    world.record_set("nodes", &set_spec(Provider::Cloudflare, "nodes")).await?;
+    let both = |pool: &Pool| {
+        let active = pool.active();
+        if active.len() == 2 { Ok(active) } else { Err(format!("active are {active:?}")) }
+    };
+    let active = world.pool_shows("p", "both addresses serve", SOON, both).await?;
+    let published = sorted(active.keys().filter_map(|address| address.parse().ok()));
+    world.pool_publishes("p", &Name::new(Provider::DigitalOcean, "www"), &published).await?;
+    world.set_settles("nodes", &Name::new(Provider::Cloudflare, "nodes"), &externals(&[1, 2])).await?;
+    Ok((operator, active))
+}
+
+/// What is left of it, by the account, the zones and the nodes' droplets.
+fn left_of(
+    world: &World,
+    active: &BTreeMap<String, String>,
+    droplets: &BTreeMap<&str, u64>,
+) -> BTreeSet<Left> {
+    let pool = "FloatingIPPool default/p";
+    let record = "FLIPOP leaves records in place: delete it at the provider if nobody needs it";
+    let address = "it stays in the account, and is billed there: delete it there if nobody needs it";
+    let mut all = BTreeSet::new();
+    let mut left = |place: &str, what: String, remedy: &str| {
+        all.insert((place.to_owned(), what, remedy.to_owned()));
+    };
+    for (ip_text, node) in active {
+        let by = if *ip_text == ip(10).to_string() { "" } else { ", created by FLIPOP" };
+        let droplet = droplets[node.as_str()];
+        left(pool, format!("address {ip_text} on digitalocean://{droplet}{by}"), address);
+        left(pool, format!("record www.{ZONE} A {ip_text} at digitalocean"), record);
+        let place = format!("node {node}");
+        let remove = format!("kubectl annotate node {node} {ANNOTATION}-");
+        left(&place, format!("annotation {ANNOTATION}={ip_text}"), &remove);
+        for (key, value) in [(LabelKey::Active, "true"), (LabelKey::Ip, ip_text.as_str())] {
+            let key = key.as_str();
+            left(&place, format!("label {key}={value}"), &format!("kubectl label node {node} {key}-"));
+        }
+    }
+    for wall in world.cloud().firewalls().iter().filter(|wall| wall.name != "base") {
+        let remove = "remove spec.firewall while the operator still runs, or delete the firewall there";
+        left(pool, format!("firewall {} at digitalocean", wall.name), remove);
+    }
+    let remove = "delete the object while the operator still runs: kubectl delete fipool p -n default";
+    left(pool, "finalizer flipop.digitalocean.com/reclaim".to_owned(), remove);
+    left("FloatingIPPool default/spare", format!("address {} on no droplet", ip(12)), address);
+    for ip_text in externals(&[1, 2]) {
+        let place = "NodeDNSRecordSet default/nodes";
+        left(place, format!("record nodes.{ZONE} A {ip_text} at cloudflare"), record);
+    }
+    all
+}
+
+async fn each_kind_of_thing_that_an_uninstallation_would_leave_is_listed(world: &mut World) -> Outcome {
+    let world = &*world;
+    let remover = user(world, "remover", &["flipop-status"]).await?;
+    let nothing = call(remover.path(), &["check", "--uninstall"]).await?;
+    ended(&nothing, 0)?;
+    assert_eq!(text(&nothing), "ok nothing would stay behind\n");
+    world.zones();
+    let droplets = BTreeMap::from([
+        ("alpha", world.public_node("alpha", 1).await?),
+        ("beta", world.public_node("beta", 2).await?),
+    ]);
+    assert!(world.cloud().add_firewall("base", &[], &["k8s"]).is_some());
+    let (mut operator, active) = everything(world).await?;
+    let left = left_of(world, &active, &droplets);
+    assert!(left.iter().any(|(_, what, _)| what.starts_with("firewall ")), "{left:#?}");
+    let shown = |(place, what, remedy): &Left| json!({ "place": place, "what": what, "remedy": remedy });
+    let listed = Value::Array(left.iter().map(shown).collect());
+    eventually("everything is listed, and nothing else", SOON, || async {
+        let told = ended(&call(remover.path(), &["check", "--uninstall", "-o", "json"]).await?, 0)?;
+        same(&told, &listed).map_err(Failure::new)
+    })
+    .await?;
+    // Each command does what its line says.
+    assert!(operator.terminate().await?.success());
+    for (_, what, remedy) in left.iter().filter(|(place, ..)| place.starts_with("node ")) {
+        let words: Vec<&str> = remedy.split_whitespace().collect();
+        assert_eq!(words.first(), Some(&"kubectl"), "{what}");
+        world.kubectl.run(&words[1..]).await?;
+    }
+    let told = text(&call(remover.path(), &["check", "--uninstall"]).await?);
+    assert!(!told.contains("! node ") && told.contains("! FloatingIPPool default/p: finalizer "), "{told}");
+    Ok(())
+}
+
+/// Changes an object, as kubectl does.
+async fn patch(world: &World, object: &str, patch: &Value) -> Outcome {
+    world.kubectl.run(&["patch", object, "--type=json", "-p", &patch.to_string()]).await.map(drop)
+}
+
+/// Definitions of other versions: one lacks fields and lets a number pass, and one has another name.
+async fn other_definitions(world: &World) -> Outcome {
+    let schema = "/spec/versions/0/schema/openAPIV3Schema/properties";
+    let lacking = [
+        "spec/properties/firewall",
+        "spec/properties/grace/properties/podSeconds",
+        "spec/properties/match/properties/tolerations/items/properties/value",
+        "spec/properties/minActive",
+        "spec/properties/nodeLabels",
+        "spec/properties/reclaimPolicy",
+        "status/properties/conditions",
+    ];
+    let remove = |field: &str| json!({ "op": "remove", "path": format!("{schema}/{field}") });
+    let mut patch: Vec<Value> = lacking.into_iter().map(remove).collect();
+    patch.push(json!({
+        "op": "replace", "path": format!("{schema}/spec/properties/provider"),
+        "value": { "x-kubernetes-preserve-unknown-fields": true },
+    }));
+    self::patch(world, "crd/floatingippools.flipop.digitalocean.com", &json!(patch)).await?;
+    world.kubectl.run(&["delete", "crd", "nodednsrecordsets.flipop.digitalocean.com"]).await?;
+    let sets = fs::read_to_string(path("k8s/crd-nodednsrecordsets.yaml"))?;
+    world.kubectl.apply(NAMESPACE, &sets.replace("name: v1alpha1", "name: v2")).await?;
+    // The new schema counts moments later.
+    let odd = json!({ "provider": 7 });
+    eventually("a provider may be a number", SOON, || world.pool("odd", &odd)).await
+}
+
+/// Rights and policies as after an installation into another namespace that was left half done.
+async fn other_rights(world: &World) -> Outcome {
+    let other = "request.userInfo.username == 'system:serviceaccount:other:flipop'";
+    let replace = json!([{ "op": "replace", "path": "/spec/matchConditions/0/expression", "value": other }]);
+    patch(world, "validatingadmissionpolicy/flipop-node-annotation", &replace).await?;
+    let is_of_nodes = json!({ "op": "test", "path": "/rules/1/verbs", "value": ["patch"] });
+    patch(world, "clusterrole/flipop", &json!([is_of_nodes, { "op": "remove", "path": "/rules/1" }])).await?;
+    let binding = "validatingadmissionpolicybinding/flipop-warnings-floatingippools";
+    let policy = "validatingadmissionpolicy/flipop-warnings-nodednsrecordsets";
+    world.kubectl.run(&["delete", binding, policy]).await?;
+    // Another test may have applied them to this server.
+    world.kubectl.run(&["delete", "--ignore-not-found", "-f", &path("k8s/nodecheck")]).await?;
+    world.kubectl.run(&["set", "env", "deployment/flipop", "-n", NAMESPACE, "NODE_NAME-"]).await.map(drop)
+}
+
+async fn lease(world: &World, namespace: &str, holder: &str) -> Outcome {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": LEASE, "namespace": namespace },
+        "spec": {
+            "holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z",
+        },
+    });
+    world.kubectl.apply(namespace, &lease.to_string()).await.map(drop)
+}
+
+/// A pod of the operator, with its name as the tag of its image.
+async fn replica(world: &World, name: &str) -> Outcome {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": NAMESPACE, "labels": { "app": "flipop" } },
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "securityContext": {
+                "runAsNonRoot": true, "runAsUser": 65_532, "seccompProfile": { "type": "RuntimeDefault" },
+            },
+            "containers": [{
+                "name": "flipop", "image": format!("flipop:{name}"),
+                "securityContext": { "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] } },
+            }],
+        },
+    });
+    world.kubectl.apply(NAMESPACE, &pod.to_string()).await.map(drop)
+}
+
+async fn check_names_each_part_of_an_installation_that_is_missing_or_old_or_strange(
+    world: &mut World,
+) -> Outcome {
+    let world = &*world;
+    let inspector = user(world, "inspector", &["flipop-status", "flipop-check"]).await?;
+    let mut spec = plain_spec(&[10]);
+    spec["nodeCheck"] = json!({});
+    world.pool("p", &spec).await?;
+    other_definitions(world).await?;
+    other_rights(world).await?;
+    world.cluster.namespace("second", None).await?;
+    lease(world, "second", "other-0_1").await?;
+    replica(world, "one").await?;
+    replica(world, "two").await?;
+    let apply = "apply the CRDs of this version: flipop crd | kubectl apply --server-side -f -";
+    let policies = "apply the policies of k8s/, with their bindings";
+    let before = [
+        bad("system:serviceaccount:flipop:flipop may not patch nodes", "apply the roles and bindings of"),
+        bad("system:serviceaccount:flipop:flipop may not get, list, watch leases ", "apply k8s/nodecheck, "),
+        bad("the admission policy flipop-node-annotation is for another account", "write the operator's"),
+        doubtful("the admission policy flipop-warnings-floatingippools or its binding is not", policies),
+        doubtful("the admission policy flipop-warnings-nodednsrecordsets or its binding is not", policies),
+    ];
+    let after = [
+        bad("FloatingIPPool default/odd is invalid", "nvalid type"),
+        bad("the Deployment does not set NODE_NAME, so spec.nodeCheck has no effect", "k8s/deployment.yaml"),
+        NO_CHECK,
+        NO_TOKEN,
+    ];
+    let all = async |sets: Line<'_>, lease: Line<'_>, replicas: Line<'_>| {
+        let old = "the CRD floatingippools.flipop.digitalocean.com is of another version: it lacks spec.firewall, \
+                   spec.grace.podSeconds, spec.match.tolerations.value, spec.minActive, spec.nodeLabels and 2 more";
+        let second = "there is a Lease of a second installation in namespace second";
+        let second = bad(second, "remove that installation, or delete its Lease if it is gone");
+        let definitions = [bad(old, apply), sets];
+        let expected = [&definitions[..], &before[..], &[lease, second, replicas][..], &after[..]].concat();
+        eventually("each part is named", SOON, || finds(inspector.path(), &[], &expected)).await
+    };
+    let strange = bad("the CRD nodednsrecordsets.flipop.digitalocean.com does not serve v1alpha1", apply);
+    let differ = "the replicas run different images: flipop:one, flipop:two";
+    all(strange, NO_LEASE, doubtful(differ, "wait for the end of the rollout")).await?;
+    // Without that definition, after a leader that gave its Lease up, and with one replica.
+    world.kubectl.run(&["delete", "crd", "nodednsrecordsets.flipop.digitalocean.com"]).await?;
+    lease(world, NAMESPACE, "").await?;
+    world.nodes.delete_pod(NAMESPACE, "two").await?;
+    let sets = "the CRD nodednsrecordsets.flipop.digitalocean.com is not installed";
+    let sets = bad(sets, "flipop crd | kubectl apply --server-side -f -");
+    let look = "look at the pods of the operator and at their logs";
+    let one = doubtful("there is one replica", "run two, so that one takes over in seconds");
+    all(sets, bad("no replica holds the Lease", look), one).await?;
+    // After a leader that died, and with no replica.
+    lease(world, NAMESPACE, "flipop-0_1").await?;
+    world.nodes.delete_pod(NAMESPACE, "one").await?;
+    all(sets, bad("the Lease of flipop-0_1 has run out", look), NO_REPLICA).await
+}
