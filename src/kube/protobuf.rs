@@ -1,7 +1,7 @@
 //! The envelope of Kubernetes' protobuf encoding.
 //!
-//! Lists of nodes and pods are requested in protobuf ([`super::objects`]), so a refusal of such a list may be protobuf
-//! too ([`super::refusal`]). Everything else is JSON. Field numbers are those of the API's `generated.proto` files; an
+//! Nodes and pods are requested in protobuf ([`super::objects`]), so a refusal of such a request may be protobuf too
+//! ([`super::refusal`]). Everything else is JSON. Field numbers are those of the API's `generated.proto` files; an
 //! API version never changes them. Unknown fields are skipped.
 
 use bytes::Bytes;

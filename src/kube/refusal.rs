@@ -4,7 +4,6 @@
 //! for protobuf gets a protobuf `Status`. A refusal from in front of the API itself (too many requests at a time, a
 //! server shutting down, a proxy) is plain text or other JSON, with the seconds to wait in the header `Retry-After`.
 //! Here each becomes a `Status` with the answer's code. Nothing is repeated, and nothing waits.
-//! waits.
 
 use super::protobuf;
 use bytes::Bytes;
@@ -87,15 +86,11 @@ fn asked_to_wait<B>(answer: &Response<B>) -> Option<u32> {
 
 /// The refusal as JSON.
 fn status(body: &Bytes, code: StatusCode, seconds: Option<u32>) -> Result<Bytes, serde_json::Error> {
-    let from_protobuf = protobuf::message(body).and_then(Result::ok).map(|wire: WireStatus| {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let status = Status::failure(&text(&wire.message), &text(&wire.reason));
-        (status, wire.details.and_then(|details| u32::try_from(details.retry_after_seconds).ok()))
-    });
-    let (mut status, said) = from_protobuf.or_else(|| Some((from_json(body)?, None))).unwrap_or_else(|| {
-        let reason = code.canonical_reason().unwrap_or_default();
-        (Status::failure(String::from_utf8_lossy(body).trim(), reason), None)
-    });
+    let (mut status, said) =
+        from_protobuf(body).or_else(|| Some((from_json(body)?, None))).unwrap_or_else(|| {
+            let reason = code.canonical_reason().unwrap_or_default();
+            (Status::failure(String::from_utf8_lossy(body).trim(), reason), None)
+        });
     if !(400..600).contains(&status.code) {
         status.code = code.as_u16();
     }
@@ -113,6 +108,15 @@ fn status(body: &Bytes, code: StatusCode, seconds: Option<u32>) -> Result<Bytes,
     serde_json::to_vec(&status).map(Bytes::from)
 }
 
+/// A `Status` in protobuf, with the seconds that it asks to wait. `None` if the body is no such thing.
+pub(super) fn from_protobuf(body: &Bytes) -> Option<(Status, Option<u32>)> {
+    let wire: WireStatus = protobuf::message(body)?.ok()?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let status = Status::failure(&text(&wire.message), &text(&wire.reason));
+    let status = status.with_code(u16::try_from(wire.code).unwrap_or_default());
+    Some((status, wire.details.and_then(|details| u32::try_from(details.retry_after_seconds).ok())))
+}
+
 /// Any object parses as a `Status`, because no field is required. `None` if it says nothing; then the body is quoted as
 /// it came.
 fn from_json(body: &Bytes) -> Option<Status> {
@@ -120,7 +124,7 @@ fn from_json(body: &Bytes) -> Option<Status> {
     Some(status).filter(|status| !status.message.is_empty() || !status.reason.is_empty())
 }
 
-/// `k8s.io.apimachinery.pkg.apis.meta.v1.Status`, limited to the fields that a refused list fills.
+/// `k8s.io.apimachinery.pkg.apis.meta.v1.Status`, limited to the fields that are read.
 #[derive(Clone, PartialEq, Message)]
 struct WireStatus {
     #[prost(bytes = "bytes", tag = "3")]
@@ -129,6 +133,8 @@ struct WireStatus {
     reason: Bytes,
     #[prost(message, optional, tag = "5")]
     details: Option<WireDetails>,
+    #[prost(int32, tag = "6")]
+    code: i32,
 }
 
 /// `StatusDetails`.

@@ -11,6 +11,7 @@ mod assignment;
 mod bad_input;
 mod book;
 mod by_hand;
+mod check;
 mod claims;
 mod commands;
 mod corpus;
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 49] = [
+    let modules: [fn() -> Vec<Case>; 50] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         grace::cases,
         by_hand::cases,
         commands::cases,
+        check::cases,
         observation::cases,
         why::cases,
         spec_edits::cases,

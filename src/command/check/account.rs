@@ -10,6 +10,7 @@ use crate::provider::{CallContext, DESCRIPTORS, Providers};
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::firewalls::spec::FirewallSpec;
+use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::AccountId;
 use flipop_core::records::diff::is_marked_by_external_dns;
 use flipop_core::records::dns::Zone;
@@ -177,7 +178,9 @@ async fn zone(
     let found = match client.find_zone(&context, zone.text()).await {
         Ok(found) => found,
         Err(fault) => {
-            return vec![Finding::bad(format!("the zone {} is not at {id}", zone.text()), fault.message)];
+            let verdict = if fault.kind == FaultKind::NotFound { "is not at" } else { "cannot be read at" };
+            let what = format!("the zone {} {verdict} {id}", zone.text());
+            return vec![Finding::bad(what, fault.message)];
         }
     };
     let mut findings = Vec::new();

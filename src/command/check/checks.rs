@@ -1,13 +1,11 @@
 //! Checks of nodes: whether the operator knows its node, and whether the checked port is open.
 
-use super::Finding;
+use super::{Finding, deployment};
 use crate::command::copy::{self, Objects};
 use crate::command::leader;
 use crate::command::reach::Reach;
 use crate::config::Variable;
 use flipop_core::model::node_check::NodeCheck;
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::Api;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -28,24 +26,29 @@ pub(super) async fn check(reach: &Reach, checks: &BTreeSet<NodeCheck>) -> Vec<Fi
     let ports: BTreeSet<u16> = checks.iter().map(|check| check.port).collect();
     let told = leader::ask(reach).await.debug;
     let told = told.as_ref().and_then(|debug| debug.get("checks")).and_then(Value::as_array);
-    let mut findings: Vec<Finding> = knows_its_node(reach).await.into_iter().collect();
+    let mut findings = vec![knows_its_node(reach).await];
     findings.extend(ports.into_iter().map(|port| is_open(port, told.map_or(&[], Vec::as_slice))));
     findings
 }
 
-async fn knows_its_node(reach: &Reach) -> Option<Finding> {
-    let api: Api<Deployment> = Api::namespaced(reach.client.clone(), &reach.operator);
-    let pod = api.get("flipop").await.ok()?.spec.template.spec?;
-    let variables = pod.containers.iter().flat_map(|container| container.env.iter().flatten());
+async fn knows_its_node(reach: &Reach) -> Finding {
     let name = Variable::NodeName.name();
-    Some(if variables.into_iter().any(|variable| variable.name == name) {
+    let pod = match deployment::pod(reach).await {
+        Ok(pod) => pod,
+        Err(trouble) => {
+            let what = format!("whether the Deployment sets {name}, which spec.nodeCheck needs, is unknown");
+            return Finding::doubtful(what, deployment::why(reach, &trouble));
+        }
+    };
+    let variables = pod.containers.iter().flat_map(|container| container.env.iter().flatten());
+    if variables.into_iter().any(|variable| variable.name == name) {
         Finding::good(format!("the Deployment sets {name}, which spec.nodeCheck needs"))
     } else {
         Finding::bad(
             format!("the Deployment does not set {name}, so spec.nodeCheck has no effect"),
             "apply k8s/deployment.yaml",
         )
-    })
+    }
 }
 
 /// The leader's results for a port.

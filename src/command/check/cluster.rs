@@ -75,7 +75,10 @@ fn unread(name: &str, trouble: &Trouble) -> Finding {
 
 fn served(installed: &Value) -> Option<&Value> {
     let versions = installed.pointer("/spec/versions")?.as_array()?;
-    let ours = |version: &&Value| version.get("name").and_then(Value::as_str) == Some(crate::api::VERSION);
+    let ours = |version: &&Value| {
+        version.get("name").and_then(Value::as_str) == Some(crate::api::VERSION)
+            && version.get("served").and_then(Value::as_bool) == Some(true)
+    };
     versions.iter().find(ours)?.pointer("/schema/openAPIV3Schema")
 }
 
@@ -105,7 +108,7 @@ pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
     let mut findings = Vec::new();
     for name in POLICIES {
         let (policy, binding) = futures::join!(policies.get(name), bindings.get(name));
-        let (policy, _) = match (policy, binding) {
+        let (policy, binding) = match (policy, binding) {
             (Ok(policy), Ok(binding)) => (policy, binding),
             (Err(error), _) | (_, Err(error)) => {
                 let trouble = Trouble::from(error);
@@ -122,9 +125,15 @@ pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
             }
         };
         let conditions = policy.spec.and_then(|spec| spec.match_conditions).unwrap_or_default();
+        let bound = binding.spec.policy_name == name;
         let names_it =
             conditions.iter().any(|condition| condition.expression.contains(&format!("'{account}'")));
-        findings.push(if name == NARROWING && !names_it {
+        findings.push(if !bound {
+            Finding::doubtful(
+                format!("the binding {name} binds another admission policy"),
+                "apply the policies of k8s/, with their bindings",
+            )
+        } else if name == NARROWING && !names_it {
             Finding::bad(
                 format!("the admission policy {name} is for another account than {account}"),
                 "write the operator's namespace and account into its matchConditions",

@@ -6,6 +6,7 @@ mod account;
 mod agents;
 mod checks;
 mod cluster;
+mod deployment;
 mod installation;
 mod nodes;
 mod objects;

@@ -2,6 +2,7 @@
 
 use super::Finding;
 use crate::command::copy::Objects;
+use crate::command::leader;
 use crate::command::reach::Reach;
 use crate::kube::watch::once;
 use flipop_core::model::facts::NodeFacts;
@@ -19,7 +20,8 @@ pub(super) async fn check(reach: &Reach, objects: &Objects) -> Vec<Finding> {
     let (all, workers) = match (all, workers) {
         (Ok(all), Ok(workers)) => (all, workers),
         (Err(trouble), _) | (_, Err(trouble)) => {
-            return vec![Finding::doubtful("the nodes cannot be read", trouble.message)];
+            let why = leader::missing_right(&trouble, "list", "nodes", None);
+            return vec![Finding::doubtful("the nodes cannot be read", why)];
         }
     };
     let mut findings = Vec::new();

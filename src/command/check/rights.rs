@@ -1,12 +1,11 @@
 //! The rights of the operator's account. Each is asked of the API server.
 
-use super::Finding;
+use super::{Finding, deployment};
 use crate::command::leader;
 use crate::command::reach::Reach;
 use crate::kube::objects::lease;
 use crate::kube::trouble::Trouble;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Api;
@@ -28,15 +27,20 @@ pub(super) struct Account {
     /// Its user name.
     pub(super) user: String,
     groups: Vec<String>,
+    /// Why the Deployment that names it cannot be read.
+    assumed: Option<String>,
 }
 
-/// The operator's account: the one that its Deployment names, or `flipop` by default.
+/// The operator's account: the one that its Deployment names, or `flipop` if that cannot be read.
 pub(super) async fn account(reach: &Reach) -> Account {
-    let api: Api<Deployment> = Api::namespaced(reach.client.clone(), &reach.operator);
-    let pod = api.get("flipop").await.ok().and_then(|deployment| deployment.spec.template.spec);
-    let name = pod.and_then(|pod| pod.service_account_name).unwrap_or_else(|| "flipop".to_owned());
+    let (name, assumed) = match deployment::pod(reach).await {
+        Ok(pod) => (pod.service_account_name, None),
+        Err(trouble) => (None, Some(deployment::why(reach, &trouble))),
+    };
+    let name = name.unwrap_or_else(|| deployment::NAME.to_owned());
     let namespace = &reach.operator;
     Account {
+        assumed,
         user: format!("system:serviceaccount:{namespace}:{name}"),
         groups: vec![
             "system:serviceaccounts".to_owned(),
@@ -60,14 +64,17 @@ pub(super) async fn check(reach: &Reach, checks_nodes: bool) -> Vec<Finding> {
     let asked = stream::iter(resources)
         .map(|(rule, resource, namespace)| of_resource(reach, &account, rule, resource, namespace))
         .buffered(AT_A_TIME);
-    match asked.try_collect().await {
-        Ok(findings) => findings,
-        Err(trouble) => {
-            let what = format!("the rights of {} cannot be checked", account.user);
-            let why = leader::missing_right(&trouble, "create", "subjectaccessreviews", None);
-            vec![Finding::doubtful(what, why)]
-        }
-    }
+    let asked: Result<Vec<Finding>, Trouble> = asked.try_collect().await;
+    let assumed = account.assumed.as_ref().map(|why| {
+        let what = format!("the account of the operator is taken to be {}", account.user);
+        Finding::doubtful(what, format!("its Deployment cannot be read: {why}"))
+    });
+    let findings = asked.unwrap_or_else(|trouble| {
+        let what = format!("the rights of {} cannot be checked", account.user);
+        let why = leader::missing_right(&trouble, "create", "subjectaccessreviews", None);
+        vec![Finding::doubtful(what, why)]
+    });
+    assumed.into_iter().chain(findings).collect()
 }
 
 async fn of_resource(

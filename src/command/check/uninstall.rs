@@ -5,10 +5,17 @@ use crate::command::copy::{self, Objects};
 use crate::command::output::{Output, Tone, shown};
 use crate::command::reach::Reach;
 use crate::kube::watch::once;
+use flipop_core::addresses::pool::spec::ReclaimPolicy;
 use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
 use kube::core::Resource as _;
 use serde::Serialize;
 use std::collections::BTreeSet;
+
+/// For an address that is in the account.
+const STAYS: &str = "it stays in the account, and is billed there: delete it there if nobody needs it";
+
+/// For an address that FLIPOP bought for a pool with `reclaimPolicy: Delete`.
+const GIVEN_BACK: &str = "FLIPOP deletes it with its pool while the operator still runs";
 
 /// One thing that stays behind.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -27,7 +34,8 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
     let nodes = nodes.map_err(|trouble| CommandError::read("nodes", trouble))?;
     let mut left = BTreeSet::new();
     for node in nodes {
-        for (key, label) in &node.labels.0 {
+        // Labels that others wrote stay in use.
+        for (key, label) in node.labels.0.iter().filter(|(_, label)| label.ours) {
             let key = key.as_str();
             left.insert(Left {
                 what: format!("label {key}={}", label.value),
@@ -51,14 +59,17 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
         let spec = copy::pool_spec(pool, &providers);
         let created = pool.status.memory.iter().flat_map(|memory| &memory.created);
         let created: BTreeSet<String> = created.map(|created| created.ip.to_string()).collect();
+        let purchased = pool.status.memory.iter().flat_map(|memory| &memory.purchased);
+        let purchased: BTreeSet<String> = purchased.map(|purchased| purchased.ip.to_string()).collect();
         for (ip, entry) in &pool.status.ips {
             let bought = if created.contains(ip) { ", created by FLIPOP" } else { "" };
+            let given_back = spec.as_ref().is_some_and(|spec| spec.reclaim == ReclaimPolicy::Delete)
+                && purchased.contains(ip);
             let on = if entry.provider_id.is_empty() { "no droplet" } else { &entry.provider_id };
             left.insert(Left {
                 place: place.clone(),
                 what: format!("address {ip} on {on}{bought}"),
-                remedy: "it stays in the account, and is billed there: delete it there if nobody needs it"
-                    .to_owned(),
+                remedy: if given_back { GIVEN_BACK } else { STAYS }.to_owned(),
             });
         }
         for firewall in &pool.status.firewalls {

@@ -1,4 +1,4 @@
-//! Lists of nodes and pods in protobuf, which cost the API server and us a fraction of what they cost in JSON.
+//! Nodes and pods in protobuf, which cost the API server and us a fraction of what they cost in JSON.
 //!
 //! Owns the messages of `k8s.io/api/core/v1`, as far as decisions need them. What their fields mean is decided where JSON
 //! is read too ([`super`]). Texts are bytes here: the API server hands on what some client stored, and one odd byte in one
@@ -22,6 +22,24 @@ use std::fmt::Debug;
 /// Decodes a list; `None` if the body is no protobuf.
 pub type DecodeList<K> = fn(&Bytes) -> Option<Result<ObjectList<K>, DecodeError>>;
 
+/// Decodes one object, with its version; `None` if the body is no protobuf.
+pub type DecodeObject<K> = fn(&Bytes) -> Option<Result<K, DecodeError>>;
+
+/// How objects are read that the API server also has in protobuf.
+#[derive(Debug)]
+pub struct Wire<K: Clone> {
+    /// A list of them.
+    pub list: DecodeList<K>,
+    /// One of them, in an event of a watch.
+    pub object: DecodeObject<K>,
+}
+
+/// Nodes.
+pub const NODES: Wire<NodeSlim> = Wire { list: nodes, object: node };
+
+/// Pods.
+pub const PODS: Wire<PodSlim> = Wire { list: pods, object: pod };
+
 /// Decodes a list of nodes; `None` if the body is no protobuf.
 #[must_use]
 pub fn nodes(body: &Bytes) -> Option<Result<ObjectList<NodeSlim>, DecodeError>> {
@@ -38,6 +56,14 @@ pub fn pods(body: &Bytes) -> Option<Result<ObjectList<PodSlim>, DecodeError>> {
     Some(decoded.map(|List { metadata, items }| {
         object_list("PodList", metadata, items.into_iter().map(|pod| RawPod::from(pod).into()).collect())
     }))
+}
+
+fn node(body: &Bytes) -> Option<Result<NodeSlim, DecodeError>> {
+    Some(protobuf::message::<Node>(body)?.map(|node| RawNode::from(node).into()))
+}
+
+fn pod(body: &Bytes) -> Option<Result<PodSlim, DecodeError>> {
+    Some(protobuf::message::<Pod>(body)?.map(|pod| RawPod::from(pod).into()))
 }
 
 fn object_list<K: Clone>(kind: &str, metadata: Option<Metadata>, items: Vec<K>) -> ObjectList<K> {

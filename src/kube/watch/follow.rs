@@ -1,18 +1,19 @@
 //! The list-then-watch loop.
 //!
-//! Built on `Api::watch` and its own lists ([`page`]) instead of `kube::runtime::watcher`. The watcher hides the
+//! Built on its own lists ([`page`]) and events ([`events`]) instead of `kube::runtime::watcher`. The watcher hides the
 //! version of a list, which is needed to recognise an outdated one. It has no deadline for lists and for the start of a
 //! watch, loops on a 410 that comes as an HTTP status, and drops an event that it cannot decode.
 
+use super::events::{self, Event};
 use super::health::Registration;
 use super::{Sink, WatchContext, WatchName, page};
-use crate::kube::objects::protobuf::DecodeList;
+use crate::kube::objects::protobuf::Wire;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use flipop_core::model::facts::Observed;
 use flipop_core::model::moment::Moment;
 use futures::{Stream, StreamExt};
 use kube::Api;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, WatchParams};
 use kube::core::{ObjectList, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -80,8 +81,8 @@ pub(super) struct Source<K: Clone, T> {
     pub(super) label_selector: String,
     pub(super) field_selector: Option<String>,
     pub(super) absent: Absent,
-    /// Decodes lists as protobuf, if the API supports it for these objects.
-    pub(super) decode_list: Option<DecodeList<K>>,
+    /// Reads them as protobuf, if the API has that for these objects.
+    pub(super) wire: Option<Wire<K>>,
     pub(super) cut: fn(K) -> T,
 }
 
@@ -224,7 +225,7 @@ where
     async fn page(&self, params: &ListParams) -> Result<ObjectList<K>, Trouble> {
         let mut tries: u32 = 0;
         loop {
-            let page = page::read(&self.source.api, params, self.source.decode_list);
+            let page = page::read(&self.source.api, params, self.source.wire.as_ref().map(|wire| wire.list));
             let trouble = match within(PAGE_TIMEOUT_MS, page).await {
                 Ok(page) => return Ok(page),
                 Err(trouble) => trouble,
@@ -279,7 +280,8 @@ where
             send_initial_events: false,
         };
         let started_at = self.context.clock.now();
-        let start = within(START_TIMEOUT_MS, self.source.api.watch(&params, version)).await;
+        let decode = self.source.wire.as_ref().map(|wire| wire.object);
+        let start = within(START_TIMEOUT_MS, events::open(&self.source.api, &params, version, decode)).await;
         let stream = start.map_err(|trouble| {
             // The place in the stream stays valid only if the server may simply be restarting.
             let relist = trouble.answered()
@@ -305,7 +307,7 @@ where
     /// Delivers events until the stream ends. Returns their number.
     async fn read(
         &mut self,
-        mut stream: std::pin::Pin<&mut impl Stream<Item = kube::Result<WatchEvent<K>>>>,
+        mut stream: std::pin::Pin<&mut impl Stream<Item = kube::Result<Event<K>>>>,
     ) -> Result<u64, Stop> {
         let failed = |relist, trouble| Err(Stop::Failed { verb: "watch", relist, trouble });
         let mut lines: u64 = 0;
@@ -314,7 +316,7 @@ where
             let Ok(next) = next else { return failed(true, Trouble::timed_out(SILENCE_MS)) };
             let event = match next {
                 None => return Ok(lines),
-                Some(Ok(WatchEvent::Error(status))) => return failed(true, Trouble::from(status.as_ref())),
+                Some(Ok(Event::Failed(trouble))) => return failed(true, trouble),
                 Some(Ok(event)) => event,
                 Some(Err(error)) => {
                     let trouble = Trouble::from(error);
@@ -326,16 +328,16 @@ where
             lines = lines.saturating_add(1);
             self.heard_at = self.context.clock.now();
             match event {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                Event::Seen(object) => {
                     self.saw(object.resource_version());
                     self.deliver(Observed::Apply((self.source.cut)(object))).await?;
                 }
-                WatchEvent::Deleted(object) => {
+                Event::Gone(object) => {
                     self.saw(object.resource_version());
                     self.deliver(Observed::Delete((self.source.cut)(object))).await?;
                 }
-                WatchEvent::Bookmark(bookmark) => self.saw(Some(bookmark.metadata.resource_version)),
-                WatchEvent::Error(_) => {}
+                Event::Bookmark(version) => self.saw(version),
+                Event::Failed(_) => {}
             }
         }
     }

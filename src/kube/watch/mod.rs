@@ -6,6 +6,7 @@
 //! Invariants: a [`Observed::Reset`] is always a complete, consistent list; objects are cut to their facts before
 //! they are kept; an undecodable object never ends a watch; a silent watch is noticed within 65 s.
 
+mod events;
 mod follow;
 mod health;
 pub mod once;
@@ -68,7 +69,7 @@ pub async fn watch_nodes<G: Clone + Send>(
         label_selector,
         field_selector: None,
         absent: Absent::Waited,
-        decode_list: Some(protobuf::nodes),
+        wire: Some(protobuf::NODES),
         cut: NodeSlim::into_facts,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
@@ -87,7 +88,7 @@ pub async fn watch_leases<G: Clone + Send>(
         label_selector: String::new(),
         field_selector: None,
         absent: Absent::Waited,
-        decode_list: None,
+        wire: None,
         cut: LeaseSlim::into_facts,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
@@ -106,7 +107,7 @@ pub async fn watch_own_node(
         label_selector: String::new(),
         field_selector: Some(format!("metadata.name={name}")),
         absent: Absent::Waited,
-        decode_list: None,
+        wire: None,
         cut: OwnNode::into_facts,
     };
     Follow::new(context, source, (), sink).run(cancel).await;
@@ -134,7 +135,7 @@ pub async fn watch_pods<G: Clone + Send>(
         label_selector,
         field_selector: Some("status.phase=Running".to_owned()),
         absent: Absent::Waited,
-        decode_list: Some(protobuf::pods),
+        wire: Some(protobuf::PODS),
         cut: PodSlim::into_facts,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
@@ -160,7 +161,7 @@ pub async fn watch_resources<K, G>(
         label_selector: String::new(),
         field_selector: None,
         absent: Absent::CountsAsEmpty,
-        decode_list: None,
+        wire: None,
         cut: resource::seen,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;

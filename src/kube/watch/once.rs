@@ -26,7 +26,7 @@ const MAX_PAGES: u32 = 20_000;
 /// Why a page could not be read.
 pub async fn nodes(client: &Client, label_selector: &str) -> Result<Vec<NodeFacts>, Trouble> {
     let params = ListParams::default().labels(label_selector);
-    let all = list(&Api::<NodeSlim>::all(client.clone()), params, Some(protobuf::nodes)).await?;
+    let all = list(&Api::<NodeSlim>::all(client.clone()), params, Some(protobuf::NODES.list)).await?;
     Ok(all.into_iter().map(NodeSlim::into_facts).collect())
 }
 
@@ -41,7 +41,7 @@ pub async fn pods(client: &Client, namespace: &str, label_selector: &str) -> Res
         Api::namespaced(client.clone(), namespace)
     };
     let params = ListParams::default().labels(label_selector).fields("status.phase=Running");
-    let all = list(&api, params, Some(protobuf::pods)).await?;
+    let all = list(&api, params, Some(protobuf::PODS.list)).await?;
     Ok(all.into_iter().map(PodSlim::into_facts).collect())
 }
 

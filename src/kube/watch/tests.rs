@@ -123,7 +123,7 @@ async fn a_list_is_delivered_only_when_its_last_page_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_are_asked_for_in_protobuf_and_read_as_they_come() {
+async fn lists_and_events_are_asked_for_in_protobuf_and_lists_read_as_they_come() {
     let mut bench = start();
     let first = bench.list().await;
     assert_eq!(first.request.headers()[http::header::ACCEPT], crate::kube::protobuf::ACCEPT);
@@ -135,7 +135,7 @@ async fn lists_are_asked_for_in_protobuf_and_read_as_they_come() {
     assert_eq!(bench.step().await, Observed::Reset(vec!["b".to_owned()]));
     let watch = bench.calls.next().await;
     assert!(watch.uri().contains("resourceVersion=5"), "{}", watch.uri());
-    assert_eq!(watch.request.headers().get(http::header::ACCEPT), None, "events are read as JSON");
+    assert_eq!(watch.request.headers()[http::header::ACCEPT], crate::kube::protobuf::ACCEPT);
     watch.answer(stub::refusal(410, "Expired"));
     bench.list().await.answer(stub::raw(200, b"k8s\0\x12\xff".to_vec()));
     let again = bench.list().await;

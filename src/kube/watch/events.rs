@@ -1,0 +1,309 @@
+//! The events of a watch, as JSON or protobuf.
+//!
+//! `Api::watch` reads JSON only. An event of a pod is then 9 KB of text, of which a few fields count.
+//!
+//! Invariants: an event is read whole or not at all; a stream that breaks off within an event ends there, as one that
+//! ends between two does.
+
+use crate::kube::objects::protobuf::DecodeObject;
+use crate::kube::trouble::Trouble;
+use crate::kube::{protobuf, refusal};
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, Stream, StreamExt as _, TryStreamExt as _,
+};
+use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
+use kube::api::{WatchEvent, WatchParams};
+use kube::core::{Request, Resource, ResourceExt as _, Status};
+use kube::{Api, Error};
+use prost::Message;
+use serde::de::{DeserializeOwned, Error as _};
+use std::fmt::Debug;
+use std::io;
+
+/// Longest event: far more than the largest object that etcd takes, as JSON.
+const MAX_BYTES: usize = 16 << 20;
+
+/// One event.
+pub(super) enum Event<K> {
+    /// The object is there, as it is now.
+    Seen(K),
+    /// The object is gone. This was its last state.
+    Gone(K),
+    /// Nothing has changed up to this version.
+    Bookmark(Option<String>),
+    /// The watch cannot go on.
+    Failed(Trouble),
+}
+
+/// Starts a watch, as protobuf if `decode` is given and the API server supports it.
+pub(super) async fn open<K>(
+    api: &Api<K>,
+    params: &WatchParams,
+    version: &str,
+    decode: Option<DecodeObject<K>>,
+) -> kube::Result<BoxStream<'static, kube::Result<Event<K>>>>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let Some(decode) = decode else {
+        return Ok(api.watch(params, version).await?.map_ok(of_json).boxed());
+    };
+    let mut request = Request::new(api.resource_url()).watch(params, version).map_err(Error::BuildRequest)?;
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(protobuf::ACCEPT));
+    // The client decompresses no stream in which each event is compressed by itself.
+    request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let body = api.clone().into_client().request_stream(request).await?;
+    Ok(events(body, decode).boxed())
+}
+
+/// The events in a body.
+fn events<K>(
+    body: impl AsyncBufRead + Send + 'static,
+    decode: DecodeObject<K>,
+) -> impl Stream<Item = kube::Result<Event<K>>> + Send
+where
+    K: Resource + Clone + DeserializeOwned + Send,
+{
+    stream::try_unfold(Box::pin(body), move |mut body| async move {
+        let event = match frame(&mut body).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(Frame::Protobuf(bytes))) => from_protobuf(bytes, decode)?,
+            Ok(Some(Frame::Json(line))) => from_json(&line)?,
+            Err(error) if is_end(&error) => return Ok(None),
+            Err(error) => return Err(Error::ReadEvents(error)),
+        };
+        Ok(Some((event, body)))
+    })
+}
+
+/// One event, not decoded.
+enum Frame {
+    Protobuf(Bytes),
+    Json(Vec<u8>),
+}
+
+/// Reads the next event. In protobuf it begins with its length in four bytes, the first of which is 0 up to
+/// [`MAX_BYTES`]. In JSON it is a line.
+async fn frame(body: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Frame>> {
+    let Some(first) = body.fill_buf().await?.first().copied() else { return Ok(None) };
+    if first == b'{' {
+        let mut line = Vec::new();
+        let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+        body.take(most).read_until(b'\n', &mut line).await?;
+        return match line.last() {
+            Some(b'\n') => Ok(Some(Frame::Json(line))),
+            _ if line.len() >= MAX_BYTES => Err(too_long()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        };
+    }
+    let mut length = [0; 4];
+    body.read_exact(&mut length).await?;
+    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+    if length > MAX_BYTES {
+        return Err(too_long());
+    }
+    let mut bytes = vec![0; length];
+    body.read_exact(&mut bytes).await?;
+    Ok(Some(Frame::Protobuf(bytes.into())))
+}
+
+fn too_long() -> io::Error {
+    io::Error::other("the event is too long")
+}
+
+/// Whether the connection ended, maybe within an event. hyper wraps the end of a body in errors of its own.
+fn is_end(error: &io::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof)
+            || error.to_string().contains("unexpected EOF during chunk")
+        {
+            return true;
+        }
+        // The source of an `io::Error` leaves out the error that it wraps.
+        cause = io
+            .and_then(io::Error::get_ref)
+            .map(|inner| inner as &(dyn std::error::Error + 'static))
+            .or_else(|| error.source());
+    }
+    false
+}
+
+fn of_json<K>(event: WatchEvent<K>) -> Event<K> {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) => Event::Seen(object),
+        WatchEvent::Deleted(object) => Event::Gone(object),
+        WatchEvent::Bookmark(bookmark) => Event::Bookmark(Some(bookmark.metadata.resource_version)),
+        WatchEvent::Error(status) => Event::Failed(Trouble::from(status.as_ref())),
+    }
+}
+
+fn from_json<K: DeserializeOwned>(line: &[u8]) -> kube::Result<Event<K>> {
+    serde_json::from_slice(line).map(of_json).map_err(|error| {
+        match serde_json::from_slice::<Status>(line).ok().filter(|status| status.code > 0) {
+            Some(status) => Error::Api(status.boxed()),
+            None => Error::SerdeError(error),
+        }
+    })
+}
+
+fn from_protobuf<K: Resource>(frame: Bytes, decode: DecodeObject<K>) -> kube::Result<Event<K>> {
+    let undecodable = |error: String| Error::SerdeError(serde_json::Error::custom(error));
+    let WireEvent { kind, object } =
+        WireEvent::decode(frame).map_err(|error| undecodable(error.to_string()))?;
+    let raw = object.unwrap_or_default().raw;
+    if &kind[..] == b"ERROR" {
+        let status = refusal::from_protobuf(&raw).map(|(status, _)| Trouble::from(&status));
+        return status.map(Event::Failed).ok_or_else(|| undecodable("an error without a Status".to_owned()));
+    }
+    let object = decode(&raw).ok_or_else(|| undecodable("an object that is no protobuf".to_owned()))?;
+    let object = object.map_err(|error| undecodable(error.to_string()))?;
+    match &kind[..] {
+        b"ADDED" | b"MODIFIED" => Ok(Event::Seen(object)),
+        b"DELETED" => Ok(Event::Gone(object)),
+        b"BOOKMARK" => Ok(Event::Bookmark(object.resource_version())),
+        other => Err(undecodable(format!("an event of type {:?}", String::from_utf8_lossy(other)))),
+    }
+}
+
+/// `k8s.io.apimachinery.pkg.apis.meta.v1.WatchEvent`.
+#[derive(Clone, PartialEq, Message)]
+struct WireEvent {
+    #[prost(bytes = "bytes", tag = "1")]
+    kind: Bytes,
+    #[prost(message, optional, tag = "2")]
+    object: Option<WireObject>,
+}
+
+/// `k8s.io.apimachinery.pkg.runtime.RawExtension`.
+#[derive(Clone, PartialEq, Message)]
+struct WireObject {
+    #[prost(bytes = "bytes", tag = "1")]
+    raw: Bytes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kube::objects::NodeSlim;
+    use crate::kube::objects::protobuf::NODES;
+    use futures::io::BufReader;
+    use serde_json::json;
+
+    /// A `Node` with its name and version.
+    #[derive(Clone, PartialEq, Message)]
+    struct WireNode {
+        #[prost(message, optional, tag = "1")]
+        metadata: Option<WireMeta>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct WireMeta {
+        #[prost(string, tag = "1")]
+        name: String,
+        #[prost(string, tag = "6")]
+        version: String,
+    }
+
+    /// A `Status`.
+    #[derive(Clone, PartialEq, Message)]
+    struct WireStatus {
+        #[prost(string, tag = "3")]
+        message: String,
+        #[prost(string, tag = "4")]
+        reason: String,
+        #[prost(int32, tag = "6")]
+        code: i32,
+    }
+
+    fn in_protobuf(kind: &str, object: &impl Message) -> Vec<u8> {
+        let object = Some(WireObject { raw: protobuf::body(object) });
+        let event = WireEvent { kind: Bytes::from(kind.to_owned()), object }.encode_to_vec();
+        [&u32::try_from(event.len()).unwrap().to_be_bytes()[..], &event].concat()
+    }
+
+    fn node(name: &str, version: &str) -> WireNode {
+        WireNode { metadata: Some(WireMeta { name: name.to_owned(), version: version.to_owned() }) }
+    }
+
+    fn stream_in_protobuf() -> Vec<u8> {
+        let gone = WireStatus { message: "too old".to_owned(), reason: "Expired".to_owned(), code: 410 };
+        [
+            in_protobuf("ADDED", &node("a", "1")),
+            in_protobuf("MODIFIED", &node("b", "2")),
+            in_protobuf("DELETED", &node("a", "3")),
+            in_protobuf("BOOKMARK", &node("", "4")),
+            in_protobuf("ERROR", &gone),
+        ]
+        .concat()
+    }
+
+    fn stream_in_json() -> Vec<u8> {
+        let line = |kind: &str, name: &str, version: &str| {
+            json!({ "type": kind, "object": { "apiVersion": "v1", "kind": "Node",
+                    "metadata": { "name": name, "uid": name, "resourceVersion": version } } })
+        };
+        let gone = json!({ "type": "ERROR", "object": {
+            "kind": "Status", "message": "too old", "reason": "Expired", "code": 410,
+        } });
+        let lines = [line("ADDED", "a", "1"), line("MODIFIED", "b", "2"), line("DELETED", "a", "3")];
+        let lines = lines.into_iter().chain([line("BOOKMARK", "", "4"), gone]);
+        lines.flat_map(|line| format!("{line}\n").into_bytes()).collect()
+    }
+
+    /// The events in a body that arrives in pieces of this size, as text.
+    async fn read(body: &[u8], piece: usize) -> Vec<String> {
+        let body = BufReader::with_capacity(piece, futures::io::Cursor::new(body.to_vec()));
+        let events = events(body, NODES.object);
+        let told = events.map(|event| match event {
+            Ok(Event::Seen(node)) => format!("seen {}", named(node)),
+            Ok(Event::Gone(node)) => format!("gone {}", named(node)),
+            Ok(Event::Bookmark(version)) => format!("bookmark {}", version.unwrap_or_default()),
+            Ok(Event::Failed(trouble)) => format!("failed {:?} {}", trouble.kind, trouble.message),
+            Err(error) => format!("error {error}"),
+        });
+        told.collect().await
+    }
+
+    fn named(node: NodeSlim) -> String {
+        let version = node.resource_version().unwrap_or_default();
+        format!("{} {version}", node.into_facts().name)
+    }
+
+    const TOLD: [&str; 5] = ["seen a 1", "seen b 2", "gone a 3", "bookmark 4", "failed Expired 410 too old"];
+
+    #[tokio::test]
+    async fn events_are_the_same_in_both_forms_in_pieces_of_any_size() {
+        for piece in [1, 3, 64, 4_096] {
+            assert_eq!(read(&stream_in_protobuf(), piece).await, TOLD, "pieces of {piece}");
+            assert_eq!(read(&stream_in_json(), piece).await, TOLD, "pieces of {piece}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_breaks_off_ends_after_its_last_whole_event() {
+        for stream in [stream_in_protobuf(), stream_in_json()] {
+            for end in 0..stream.len() {
+                let told = read(&stream[..end], 4_096).await;
+                assert_eq!(told, TOLD[..told.len()], "{end} of {}", stream.len());
+                assert!(told.len() < TOLD.len());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_is_an_error_and_ends_the_stream() {
+        let odd = [in_protobuf("ADDED", &node("a", "1")), in_protobuf("RENAMED", &node("a", "2"))].concat();
+        let told = read(&odd, 4_096).await;
+        assert_eq!(told.len(), 2);
+        assert!(told[1].contains("RENAMED"), "{told:?}");
+        let long = u32::try_from(MAX_BYTES + 1).unwrap().to_be_bytes();
+        let told = read(&long, 4_096).await;
+        assert!(told.len() == 1 && told[0].contains("too long"), "{told:?}");
+        let told = read(b"{\"type\": 1}\n{}\n", 4_096).await;
+        assert_eq!(told.len(), 1, "{told:?}");
+    }
+}
