@@ -147,9 +147,15 @@ fn complete(shell: crate::config::words::Shell, program: &str) -> Result<Exit, C
     let (mut command, name) = if program == "flipop" {
         (crate::config::command_line(), "flipop")
     } else {
-        (crate::config::plugin_command_line(), "kubectl-flipop")
+        (crate::config::plugin_command_line(), crate::config::PLUGIN)
     };
     let mut script = Vec::new();
-    generate(shell, &mut command, name, &mut script);
+    if (shell, name) == (Shell::Bash, crate::config::PLUGIN) {
+        // clap_complete 4.6 writes a script that never finds the words of a command whose name has a hyphen.
+        generate(shell, &mut command, "kubectl_flipop", &mut script);
+        script.extend_from_slice(b"complete -F _kubectl_flipop -o bashdefault -o default kubectl-flipop\n");
+    } else {
+        generate(shell, &mut command, name, &mut script);
+    }
     output::print(&String::from_utf8_lossy(&script))
 }

@@ -35,7 +35,7 @@ pub(super) enum Unclear {
 const AGENT: &str = "agent";
 
 /// The name by which kubectl calls its plugin.
-const PLUGIN: &str = "kubectl-flipop";
+pub(crate) const PLUGIN: &str = "kubectl-flipop";
 
 /// Reads the arguments, the first of which is the program's name.
 ///

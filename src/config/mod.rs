@@ -12,6 +12,7 @@ mod variables;
 pub mod words;
 
 pub use agent::{AgentConfig, Egress};
+pub(crate) use flags::PLUGIN;
 pub use flags::{command_line, plugin_command_line};
 pub use provider::{ProviderConfig, ProviderConfigs, ProviderVariables};
 pub use variables::Variable;

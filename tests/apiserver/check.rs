@@ -303,9 +303,12 @@ fn left_of(
         all.insert((place.to_owned(), what, remedy.to_owned()));
     };
     for (ip_text, node) in active {
-        let by = if *ip_text == ip(10).to_string() { "" } else { ", created by FLIPOP" };
+        let own = *ip_text == ip(10).to_string();
+        let by = if own { "" } else { ", bought by FLIPOP" };
+        let remedy =
+            if own { address } else { "FLIPOP deletes it with its pool while the operator still runs" };
         let droplet = droplets[node.as_str()];
-        left(pool, format!("address {ip_text} on digitalocean://{droplet}{by}"), address);
+        left(pool, format!("address {ip_text} on digitalocean://{droplet}{by}"), remedy);
         left(pool, format!("record www.{ZONE} A {ip_text} at digitalocean"), record);
         let place = format!("node {node}");
         let remove = format!("kubectl annotate node {node} {ANNOTATION}-");

@@ -85,5 +85,12 @@ async fn lists_say_the_same_in_protobuf_and_in_json(world: &mut World) -> Outcom
     let first = protobuf::pods(&page(&client, path, protobuf::ACCEPT).await?);
     let first = first.ok_or_else(|| Failure::new("no protobuf"))??;
     assert!(first.items.len() == 1 && first.metadata.continue_.is_some(), "{:?}", first.metadata);
+
+    // An event begins with its length, and holds its object in the envelope.
+    let path = "/api/v1/nodes?watch=1&timeoutSeconds=1";
+    let events = page(&client, path, protobuf::ACCEPT).await?;
+    assert_eq!(events.first(), Some(&0), "{events:?}");
+    let objects = events.windows(4).filter(|bytes| *bytes == b"k8s\0").count();
+    assert_eq!(objects, 3, "{events:?}");
     Ok(())
 }

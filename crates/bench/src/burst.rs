@@ -5,7 +5,7 @@
 //! after the last node was ready; they follow one another.
 
 use crate::report::Report;
-use crate::stats::{Ms, Samples};
+use crate::stats::{Ms, Samples, ms};
 use crate::world::{POOL, REGION, SOON, TEAM, World};
 use crate::zones::{LATENCY_MS, OTHERS, ZONE, calls, holds};
 use flipop_cloud::{ChangeKind, Provider};
@@ -72,6 +72,8 @@ pub(crate) async fn measure(
         format_args!("{took} (and up to {} at the provider)", Ms(at_provider)),
         took.max() <= GOAL,
     );
+    report
+        .value(format_args!("ms, {name}: {NODES} nodes become ready → the set is right"), ms(took.median()));
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use crate::failover::{self, Pair, Who};
 use crate::footprint::processor_time;
 use crate::load::{Load, RATE};
 use crate::report::Report;
-use crate::stats::Ms;
+use crate::stats::{Ms, ms};
 use crate::world::{SOON, World};
 use flipop_envtest::Outcome;
 use flipop_envtest::operator::Operator;
@@ -53,6 +53,7 @@ pub(crate) async fn measure(
         format_args!("{}; at rest {}", Ms(busy), Ms(rest)),
         busy <= CPU,
     );
+    report.value("ms of processor time a minute, under pod updates", ms(busy));
     world.cloud().tune(|knobs| knobs.rate_limits = false);
     let _bare = Bare::start(world, "pool=work", BARE_IP).await?;
     let mut pair = Pair::default();

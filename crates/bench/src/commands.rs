@@ -6,7 +6,7 @@
 use crate::bulk::{self, Copied};
 use crate::report::Report;
 use crate::scale::make_node;
-use crate::stats::{Ms, Samples};
+use crate::stats::{Ms, Samples, ms};
 use crate::world::{REGION, Stage, TEAM, World};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::{Failure, Outcome};
@@ -53,6 +53,7 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
             format_args!("{samples}"),
             samples.median() <= GOAL,
         );
+        report.value(format_args!("ms of own time of {word}"), ms(samples.median()));
     }
     world.end().await;
     Ok(())

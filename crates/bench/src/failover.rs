@@ -5,7 +5,7 @@ use crate::bare::{self, Bare};
 use crate::hang::Hangs;
 use crate::load::{Load, RATE};
 use crate::report::Report;
-use crate::stats::{Ms, Samples, above};
+use crate::stats::{Ms, Samples, above, ms};
 use crate::world::{BARE, OPERATOR, POOL, SOON, Stage, World, is_assign};
 use flipop_envtest::Outcome;
 use flipop_envtest::nodes::NewPod;
@@ -108,6 +108,8 @@ pub(crate) fn row(report: &mut Report, figure: &str, goal: Duration, Pair { oper
         format_args!("{excess} (max {worst}); operator {operator}, bare client {bare}, {count} each"),
         operator.median() <= bare.median() + goal,
     );
+    report.value(format_args!("ms, {figure}"), ms(operator.median()));
+    report.value(format_args!("ms, {figure}, the bare client"), ms(bare.median()));
 }
 
 /// Takes samples of both clients in turn.

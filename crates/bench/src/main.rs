@@ -5,6 +5,7 @@
 //! provider's call log and `/proc`. Latencies are compared with a bare client's in the same run, because a loaded
 //! machine slows both. Each figure has its own cluster and account.
 
+mod against;
 mod bare;
 mod bulk;
 mod burst;
@@ -64,6 +65,9 @@ struct Run {
     /// The operator's binary (default: target/release/flipop).
     #[arg(long)]
     binary: Option<PathBuf>,
+    /// Another binary, measured in turn with the first: prints ratios instead of verdicts.
+    #[arg(long)]
+    against: Option<PathBuf>,
     /// Nodes of the large cluster.
     #[arg(long, default_value_t = 5_000)]
     nodes: usize,
@@ -128,44 +132,55 @@ fn main() -> ExitCode {
     }
 }
 
-/// True if every goal is met.
+/// True if every goal is met. Two binaries are only compared.
 async fn measure(run: &Run) -> Outcome<bool> {
-    let assets = match assets::find()? {
-        Found::Assets(assets) => assets,
-        Found::Nothing(reason) => return Err(Failure::new(reason)),
+    let stage = |binary: Option<PathBuf>| match assets::find()? {
+        Found::Assets(assets) => Stage::new(assets, binary),
+        Found::Nothing(reason) => Err(Failure::new(reason)),
     };
-    let stage = Stage::new(assets, run.binary.clone())?;
+    let ours = stage(run.binary.clone())?;
+    let mut out = std::io::stdout().lock();
+    if let Some(other) = run.against.clone() {
+        let compared = against::measure(run, [&ours, &stage(Some(other))?]).await?;
+        writeln!(out, "{compared}")?;
+        return Ok(true);
+    }
+    let report = figures(run, &ours).await?;
+    writeln!(out, "{report}")?;
+    Ok(report.all_met())
+}
+
+/// Measures one binary.
+async fn figures(run: &Run, stage: &Stage) -> Outcome<Report> {
     let mut report = Report::default();
     if run.wants(Figure::Failover) {
         say("failover: a node becomes NotReady …");
-        failover::measure(&stage, run.quick, &mut report).await?;
+        failover::measure(stage, run.quick, &mut report).await?;
     }
     if run.wants(Figure::Repair) {
         say("repair: assignments fail …");
-        repair::measure(&stage, run.quick, &mut report).await?;
+        repair::measure(stage, run.quick, &mut report).await?;
     }
     if run.wants(Figure::Start) || run.wants(Figure::Rest) {
-        hundred::measure(&stage, run.quick, (run.wants(Figure::Start), run.wants(Figure::Rest)), &mut report)
+        hundred::measure(stage, run.quick, (run.wants(Figure::Start), run.wants(Figure::Rest)), &mut report)
             .await?;
     }
     if run.wants(Figure::Dns) {
-        dns::measure(&stage, run.quick, &mut report).await?;
+        dns::measure(stage, run.quick, &mut report).await?;
     }
     if run.wants(Figure::Scale) {
         say(&format!("scale: {} nodes, {} pods …", run.nodes, run.pods));
-        scale::measure(&stage, (run.nodes, run.pods), run.quick, &mut report).await?;
+        scale::measure(stage, (run.nodes, run.pods), run.quick, &mut report).await?;
     }
     if run.wants(Figure::Commands) {
         say("commands: status, plan and check on a large cluster …");
-        commands::measure(&stage, run.quick, &mut report).await?;
+        commands::measure(stage, run.quick, &mut report).await?;
     }
     if run.wants(Figure::Soak) {
         say(&format!("soak: {} minutes …", run.soak_minutes));
-        soak::measure(&stage, run.soak_minutes, &mut report).await?;
+        soak::measure(stage, run.soak_minutes, &mut report).await?;
     }
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{report}")?;
-    Ok(report.all_met())
+    Ok(report)
 }
 
 /// Writes a line for the user at the terminal.

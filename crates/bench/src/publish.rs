@@ -6,7 +6,7 @@
 //! drop round is normally the faster one, so it is slowed down for the other order.
 
 use crate::report::Report;
-use crate::stats::{Ms, Samples};
+use crate::stats::{Ms, Samples, ms};
 use crate::world::{POOL, REGION, SOON, TEAM, World};
 use crate::zones::{LATENCY_MS, ZONE, calls, holds};
 use flipop_cloud::{Fault, Injection, Op, Provider, Target};
@@ -78,6 +78,7 @@ pub(crate) async fn measure(
             format_args!("{took}, {} samples", took.len()),
             took.max() <= GOAL,
         );
+        report.value(format_args!("ms, {name}: {due} → first call"), ms(took.median()));
         report.row(
             format_args!("{figure}: calls of that round ({due})"),
             format_args!("≤ {CALLS}"),

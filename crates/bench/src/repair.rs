@@ -4,7 +4,7 @@
 //! it there and only the answer was lost, it is repaired when the status says so.
 
 use crate::report::Report;
-use crate::stats::{Ms, Samples};
+use crate::stats::{Ms, Samples, ms};
 use crate::world::{OPERATOR, POOL, REGION, SOON, Stage, World, is_assign};
 use flipop_cloud::{ActionOutcome, ActionPlan, Call, ChangeKind, Fault, Garble, Injection, Op, Target, When};
 use flipop_envtest::{Failure, Outcome};
@@ -102,6 +102,7 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
             format_args!("{samples}"),
             samples.max() <= limit,
         );
+        report.value(format_args!("ms, failed assignment ({}) → repaired", case.name), ms(samples.median()));
     }
     world.end().await;
     Ok(())

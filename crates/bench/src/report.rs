@@ -7,6 +7,7 @@ use std::fmt::{self, Display};
 pub(crate) struct Report {
     rows: Vec<Row>,
     notes: Vec<String>,
+    values: Vec<(String, f64)>,
 }
 
 #[derive(Debug)]
@@ -36,6 +37,16 @@ impl Report {
     pub(crate) fn note(&mut self, note: impl Display) {
         crate::say(&format!("  {note}"));
         self.notes.push(note.to_string());
+    }
+
+    /// Adds the number by which two binaries are compared. Smaller is better.
+    pub(crate) fn value(&mut self, figure: impl Display, value: f64) {
+        self.values.push((figure.to_string(), value));
+    }
+
+    /// All such numbers, in order.
+    pub(crate) fn into_values(self) -> Vec<(String, f64)> {
+        self.values
     }
 
     /// True if no goal was missed.

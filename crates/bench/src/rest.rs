@@ -70,6 +70,7 @@ pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> 
         memory,
         memory.resident <= MEMORY,
     );
+    report.value("KiB resident, at rest", f64::from(u32::try_from(memory.resident)?));
     let noticed = moved_by_others(world).await?;
     report.row(
         "changes by others, made right after a list → repairing request",

@@ -5,7 +5,7 @@ use crate::churn;
 use crate::footprint::Memory;
 use crate::report::Report;
 use crate::say;
-use crate::stats::{Ms, Samples};
+use crate::stats::{Ms, Samples, ms};
 use crate::world::{OPERATOR, POOL, REGION, SOON, Stage, World, is_assign};
 use flipop_envtest::Outcome;
 use flipop_envtest::operator::Operator;
@@ -82,6 +82,7 @@ pub(crate) async fn measure(
     if let Some(worst) = memories.last() {
         let measured = format_args!("{worst}, worst of {}", memories.len()).to_string();
         report.row(format_args!("{figure}: resident memory"), "≤ 40 MiB", measured, worst.resident <= MEMORY);
+        report.value("KiB resident, large cluster", f64::from(u32::try_from(worst.resident)?));
     }
     report.row(
         format_args!("{figure}: exec → first assign request, no Lease held"),
@@ -89,6 +90,7 @@ pub(crate) async fn measure(
         format_args!("{took}"),
         took.max() <= GOAL,
     );
+    report.value("ms, exec → first assign request, large cluster", ms(took.median()));
     // The last node is the last candidate in line.
     let (matching, spare) = (matching_pods(pods), node(nodes.saturating_sub(1)));
     churn::measure(&world, &operator, (&matching, ip(0), &spare), quick, report).await?;

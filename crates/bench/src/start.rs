@@ -6,7 +6,7 @@
 
 use crate::report::Report;
 use crate::standing::{COUNT, node, settled};
-use crate::stats::{Ms, Samples};
+use crate::stats::{Ms, Samples, ms};
 use crate::world::{OPERATOR, POOL, SOON, TEAM, World};
 use flipop_envtest::audit::Write;
 use flipop_envtest::cluster::{Kind, LEASE, NAMESPACE, USER};
@@ -62,6 +62,7 @@ pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> 
         format_args!("{took} ({statuses} status writes at most)"),
         took.max() <= GOAL,
     );
+    report.value("ms, lease's answer → last status", ms(took.median()));
     report.note(format_args!("start: lease's answer → last of {COUNT} annotations {annotated}"));
     Ok(())
 }

@@ -33,6 +33,11 @@ impl Display for Samples {
     }
 }
 
+/// A duration as a number, in milliseconds.
+pub(crate) fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
 /// A duration as text, in a suitable unit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ms(pub(crate) Duration);

@@ -57,14 +57,12 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
     for pool in &pools {
         let place = format!("FloatingIPPool {}", pool.object.name);
         let spec = copy::pool_spec(pool, &providers);
-        let created = pool.status.memory.iter().flat_map(|memory| &memory.created);
-        let created: BTreeSet<String> = created.map(|created| created.ip.to_string()).collect();
         let purchased = pool.status.memory.iter().flat_map(|memory| &memory.purchased);
         let purchased: BTreeSet<String> = purchased.map(|purchased| purchased.ip.to_string()).collect();
         for (ip, entry) in &pool.status.ips {
-            let bought = if created.contains(ip) { ", created by FLIPOP" } else { "" };
-            let given_back = spec.as_ref().is_some_and(|spec| spec.reclaim == ReclaimPolicy::Delete)
-                && purchased.contains(ip);
+            let ours = purchased.contains(ip);
+            let bought = if ours { ", bought by FLIPOP" } else { "" };
+            let given_back = ours && spec.as_ref().is_some_and(|spec| spec.reclaim == ReclaimPolicy::Delete);
             let on = if entry.provider_id.is_empty() { "no droplet" } else { &entry.provider_id };
             left.insert(Left {
                 place: place.clone(),
