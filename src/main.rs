@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 fn run(config: flipop::config::Config) -> Exit {
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = Builder::new_current_thread().enable_all().build();
     live(runtime, config.debug, |shutdown| operator::run(config, shutdown, |_started| {}))
 }
 

@@ -304,7 +304,8 @@ impl Reconciler {
             let taken = self.drain(room);
             room = room.saturating_sub(taken);
             quiet = if taken > 0 { 0 } else { quiet + 1 };
-            if room == 0 || quiet > QUIET_TURNS {
+            // Most events of pods decide nothing. These turns would be most of what such an event costs.
+            if room == 0 || quiet > QUIET_TURNS || !self.fleet.is_changed() {
                 return;
             }
             tokio::task::yield_now().await;

@@ -84,6 +84,13 @@ impl Fleet {
         Plan { effects, wake: self.wake, fresh: true }
     }
 
+    /// Whether a fact since the last plan may change a decision. A judgement of failing nodes, or the time of a wake, may
+    /// do so too.
+    #[must_use]
+    pub const fn is_changed(&self) -> bool {
+        self.dirty
+    }
+
     /// Pools from the oldest to the youngest, those that are being deleted left out.
     pub(super) fn by_age(&self) -> Vec<&Pool> {
         let mut pools: Vec<&Pool> = self.pools.values().filter(|pool| !pool.deleting).collect();
