@@ -182,6 +182,7 @@ impl Reconciler {
                 () = tokio::time::sleep(AWAIT_PERMIT), if self.awaits_permit() => {}
                 () = tokio::time::sleep(BEAT), if self.watches.follow_the_leases() => {}
             }
+            self.observe_own();
             self.take_in().await;
             self.plan();
             if draining && self.is_drained() {
@@ -300,12 +301,14 @@ impl Reconciler {
     /// received is one plan, however many tasks it passes through.
     async fn take_in(&mut self) {
         let (mut room, mut quiet) = (MAX_DRAINED, 0);
+        // After a stall of the machine, a plan that is due by its time must know what has arrived meanwhile.
+        let due = self.wake.is_some_and(|at| at <= self.clock.now());
         for _ in 0..MAX_TURNS {
             let taken = self.drain(room);
             room = room.saturating_sub(taken);
             quiet = if taken > 0 { 0 } else { quiet + 1 };
             // Most events of pods decide nothing. These turns would be most of what such an event costs.
-            if room == 0 || quiet > QUIET_TURNS || !self.fleet.is_changed() {
+            if room == 0 || quiet > QUIET_TURNS || !(due || self.fleet.is_changed()) {
                 return;
             }
             tokio::task::yield_now().await;
@@ -365,10 +368,16 @@ impl Reconciler {
         }
     }
 
-    fn plan(&mut self) {
+    /// Takes in the state of the accounts and of the permit.
+    fn observe_own(&mut self) {
         self.observe_accounts();
         let permit = self.executor.permit.may_start().is_ok();
         self.observe(Input::Permit(permit));
+    }
+
+    fn plan(&mut self) {
+        // The permit may have lapsed a moment ago.
+        self.observe_own();
         let plan = self.fleet.plan(self.clock.now());
         self.wake = plan.wake;
         for effect in plan.effects {

@@ -4,6 +4,7 @@
 //! that a busy machine adds are nobody's.
 
 use crate::bulk::{self, Copied};
+use crate::footprint::{OF_CHILDREN, TICK, ticks};
 use crate::report::Report;
 use crate::scale::make_node;
 use crate::stats::{Ms, Samples, ms};
@@ -34,9 +35,6 @@ const ROUNDS: usize = 3;
 
 /// Parallel requests while the pools are created.
 const AT_ONCE: usize = 8;
-
-/// The kernel counts processor time in hundredths of a second.
-const TICK: Duration = Duration::from_millis(10);
 
 pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> Outcome {
     let world = stage.world().await?;
@@ -75,16 +73,8 @@ async fn own_time(binary: &Path, word: &str, kubeconfig: &Path, codes: [i32; 2])
 /// The processor time of all children of this process that have ended.
 fn waited_for() -> Outcome<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    let ticks = ticks_of_children(&stat).ok_or_else(|| Failure::new("no times in /proc/self/stat"))?;
+    let ticks = ticks(&stat, OF_CHILDREN).ok_or_else(|| Failure::new("no times in /proc/self/stat"))?;
     Ok(TICK.saturating_mul(ticks))
-}
-
-/// The sum of `cutime` and `cstime`, which come 14 and 15 fields after the name in brackets.
-fn ticks_of_children(stat: &str) -> Option<u32> {
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split(' ').collect();
-    let ticks = |at: usize| fields.get(at)?.parse::<u32>().ok();
-    Some(ticks(13)?.saturating_add(ticks(14)?))
 }
 
 /// Creates nodes, and pools whose addresses stand on them. A node in a hundred has failed.
@@ -134,18 +124,4 @@ async fn pool(world: &World, number: usize, first: usize) -> Outcome {
     let entries: Map<String, Value> = ips.iter().cloned().zip((0..ADDRESSES).map(entry)).collect();
     let status = json!({ "ips": entries, "observedGeneration": 1 });
     world.cluster.replace_status(Kind::Pool, TEAM, &pool, &status).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_times_of_children_are_found_behind_any_name() {
-        let fields: Vec<String> = (3..=20).map(|field| field.to_string()).collect();
-        let stat = format!("1 (a) b) S {}", fields.join(" "));
-        // "S" is field 3 of the file, so that the number 15 stands in field 16.
-        assert_eq!(ticks_of_children(&stat), Some(15 + 16));
-        assert_eq!(ticks_of_children("1 (a"), None);
-    }
 }

@@ -32,15 +32,28 @@ impl Memory {
     }
 }
 
-/// The processor time of all threads of a process. They do not end before it.
+/// The processor time of a process.
 pub(crate) fn processor_time(id: u32) -> Outcome<Duration> {
-    let mut nanos = 0;
-    for thread in fs::read_dir(format!("/proc/{id}/task"))? {
-        let times = fs::read_to_string(thread?.path().join("schedstat"))?;
-        let first = times.split_whitespace().next().and_then(|first| first.parse::<u64>().ok());
-        nanos += first.ok_or_else(|| Failure::new("no time in schedstat"))?;
-    }
-    Ok(Duration::from_nanos(nanos))
+    let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
+    let ticks = ticks(&stat, OWN).ok_or_else(|| Failure::new("no times in /proc/<id>/stat"))?;
+    Ok(TICK.saturating_mul(ticks))
+}
+
+/// The kernel counts processor time in hundredths of a second.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
+/// The fields `utime` and `stime` of `stat`, counted from behind the name in brackets.
+const OWN: [usize; 2] = [11, 12];
+
+/// The fields `cutime` and `cstime`: the same of children that have ended.
+pub(crate) const OF_CHILDREN: [usize; 2] = [13, 14];
+
+/// The sum of two fields.
+pub(crate) fn ticks(stat: &str, [one, two]: [usize; 2]) -> Option<u32> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split(' ').collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<u32>().ok();
+    Some(ticks(one)?.saturating_add(ticks(two)?))
 }
 
 /// The number of files, sockets and pipes that a process has open.
@@ -84,6 +97,16 @@ mod tests {
         assert!(memory.resident > 0 && memory.resident <= memory.peak && memory.anonymous < memory.resident);
         assert_eq!(mib(15 * 1_024 + 1), "15.1");
         assert!(open_files(std::process::id()).unwrap() > 2);
-        assert!(processor_time(std::process::id()).unwrap() > Duration::ZERO);
+    }
+
+    #[test]
+    fn times_are_found_behind_any_name() {
+        let fields: Vec<String> = (3..=20).map(|field| field.to_string()).collect();
+        let stat = format!("1 (a) b) S {}", fields.join(" "));
+        // "S" is field 3 of the file, so that the number 13 stands in field 14.
+        assert_eq!(ticks(&stat, OWN), Some(13 + 14));
+        assert_eq!(ticks(&stat, OF_CHILDREN), Some(15 + 16));
+        assert_eq!(ticks("1 (a", OWN), None);
+        assert!(processor_time(std::process::id()).is_ok());
     }
 }

@@ -43,6 +43,9 @@ impl Load {
 
     /// Changes pods of the namespace `web` in turn, at the full rate.
     pub(crate) async fn of(world: &World, names: &[String]) -> Outcome<Self> {
+        if names.len() < WRITERS {
+            return Err(Failure::new(format!("{} matching pods are too few to change", names.len())));
+        }
         let written = Arc::new(AtomicU64::new(0));
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS {

@@ -125,12 +125,14 @@ pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
             }
         };
         let conditions = policy.spec.and_then(|spec| spec.match_conditions).unwrap_or_default();
-        let bound = binding.spec.policy_name == name;
+        let denies = |actions: &[String]| actions.iter().any(|action| action == "Deny");
+        let bound = binding.spec.policy_name == name
+            && (name != NARROWING || denies(&binding.spec.validation_actions));
         let names_it =
             conditions.iter().any(|condition| condition.expression.contains(&format!("'{account}'")));
         findings.push(if !bound {
             Finding::doubtful(
-                format!("the binding {name} binds another admission policy"),
+                format!("the binding {name} binds another admission policy, or denies nothing"),
                 "apply the policies of k8s/, with their bindings",
             )
         } else if name == NARROWING && !names_it {

@@ -34,7 +34,7 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
     let nodes = nodes.map_err(|trouble| CommandError::read("nodes", trouble))?;
     let mut left = BTreeSet::new();
     for node in nodes {
-        // Labels that others wrote stay in use.
+        // Labels that others wrote stay in use. The annotation is FLIPOP's own, whoever wrote it.
         for (key, label) in node.labels.0.iter().filter(|(_, label)| label.ours) {
             let key = key.as_str();
             left.insert(Left {

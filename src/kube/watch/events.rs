@@ -19,11 +19,14 @@ use kube::core::{Request, Resource, ResourceExt as _, Status};
 use kube::{Api, Error};
 use prost::Message;
 use serde::de::{DeserializeOwned, Error as _};
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::io;
 
 /// Longest event: far more than the largest object that etcd takes, as JSON.
 const MAX_BYTES: usize = 16 << 20;
+
+/// Longest chain of causes that is followed.
+const MAX_CAUSES: usize = 16;
 
 /// One event.
 pub(super) enum Event<K> {
@@ -72,6 +75,8 @@ where
             Ok(Some(Frame::Protobuf(bytes))) => from_protobuf(bytes, decode)?,
             Ok(Some(Frame::Json(line))) => from_json(&line)?,
             Err(error) if is_end(&error) => return Ok(None),
+            // An unreadable event is a missed event: a watch that is resumed would meet it again.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(undecodable(error)),
             Err(error) => return Err(Error::ReadEvents(error)),
         };
         Ok(Some((event, body)))
@@ -110,13 +115,14 @@ async fn frame(body: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Fram
 }
 
 fn too_long() -> io::Error {
-    io::Error::other("the event is too long")
+    io::Error::new(io::ErrorKind::InvalidData, "the event is too long")
 }
 
 /// Whether the connection ended, maybe within an event. hyper wraps the end of a body in errors of its own.
 fn is_end(error: &io::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
+    for _ in 0..MAX_CAUSES {
+        let Some(error) = cause else { return false };
         let io = error.downcast_ref::<io::Error>();
         if io.is_some_and(|io| io.kind() == io::ErrorKind::UnexpectedEof)
             || error.to_string().contains("unexpected EOF during chunk")
@@ -150,22 +156,27 @@ fn from_json<K: DeserializeOwned>(line: &[u8]) -> kube::Result<Event<K>> {
     })
 }
 
+fn undecodable(what: impl Display) -> Error {
+    Error::SerdeError(serde_json::Error::custom(what))
+}
+
 fn from_protobuf<K: Resource>(frame: Bytes, decode: DecodeObject<K>) -> kube::Result<Event<K>> {
-    let undecodable = |error: String| Error::SerdeError(serde_json::Error::custom(error));
-    let WireEvent { kind, object } =
-        WireEvent::decode(frame).map_err(|error| undecodable(error.to_string()))?;
+    let WireEvent { kind, object } = WireEvent::decode(frame).map_err(undecodable)?;
     let raw = object.unwrap_or_default().raw;
     if &kind[..] == b"ERROR" {
-        let status = refusal::from_protobuf(&raw).map(|(status, _)| Trouble::from(&status));
-        return status.map(Event::Failed).ok_or_else(|| undecodable("an error without a Status".to_owned()));
+        let (status, seconds) =
+            refusal::from_protobuf(&raw).ok_or_else(|| undecodable("an error without a Status"))?;
+        let mut trouble = Trouble::from(&status);
+        trouble.retry_after_ms = seconds.filter(|s| *s > 0).map(|s| u64::from(s) * 1_000);
+        return Ok(Event::Failed(trouble));
     }
-    let object = decode(&raw).ok_or_else(|| undecodable("an object that is no protobuf".to_owned()))?;
-    let object = object.map_err(|error| undecodable(error.to_string()))?;
+    let object = decode(&raw).ok_or_else(|| undecodable("an object that is no protobuf"))?;
+    let object = object.map_err(undecodable)?;
     match &kind[..] {
         b"ADDED" | b"MODIFIED" => Ok(Event::Seen(object)),
         b"DELETED" => Ok(Event::Gone(object)),
         b"BOOKMARK" => Ok(Event::Bookmark(object.resource_version())),
-        other => Err(undecodable(format!("an event of type {:?}", String::from_utf8_lossy(other)))),
+        other => Err(undecodable(format_args!("an event of type {:?}", String::from_utf8_lossy(other)))),
     }
 }
 
@@ -190,6 +201,7 @@ mod tests {
     use super::*;
     use crate::kube::objects::NodeSlim;
     use crate::kube::objects::protobuf::NODES;
+    use crate::kube::trouble::TroubleKind;
     use futures::io::BufReader;
     use serde_json::json;
 
@@ -215,8 +227,16 @@ mod tests {
         message: String,
         #[prost(string, tag = "4")]
         reason: String,
+        #[prost(message, optional, tag = "5")]
+        details: Option<WireDetails>,
         #[prost(int32, tag = "6")]
         code: i32,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct WireDetails {
+        #[prost(int32, tag = "5")]
+        seconds: i32,
     }
 
     fn in_protobuf(kind: &str, object: &impl Message) -> Vec<u8> {
@@ -230,7 +250,12 @@ mod tests {
     }
 
     fn stream_in_protobuf() -> Vec<u8> {
-        let gone = WireStatus { message: "too old".to_owned(), reason: "Expired".to_owned(), code: 410 };
+        let gone = WireStatus {
+            message: "too old".to_owned(),
+            reason: "Expired".to_owned(),
+            details: Some(WireDetails { seconds: 7 }),
+            code: 410,
+        };
         [
             in_protobuf("ADDED", &node("a", "1")),
             in_protobuf("MODIFIED", &node("b", "2")),
@@ -248,6 +273,7 @@ mod tests {
         };
         let gone = json!({ "type": "ERROR", "object": {
             "kind": "Status", "message": "too old", "reason": "Expired", "code": 410,
+            "details": { "retryAfterSeconds": 7 },
         } });
         let lines = [line("ADDED", "a", "1"), line("MODIFIED", "b", "2"), line("DELETED", "a", "3")];
         let lines = lines.into_iter().chain([line("BOOKMARK", "", "4"), gone]);
@@ -262,7 +288,9 @@ mod tests {
             Ok(Event::Seen(node)) => format!("seen {}", named(node)),
             Ok(Event::Gone(node)) => format!("gone {}", named(node)),
             Ok(Event::Bookmark(version)) => format!("bookmark {}", version.unwrap_or_default()),
-            Ok(Event::Failed(trouble)) => format!("failed {:?} {}", trouble.kind, trouble.message),
+            Ok(Event::Failed(Trouble { kind, message, retry_after_ms, .. })) => {
+                format!("failed {kind:?} {message} {}", retry_after_ms.unwrap_or_default())
+            }
             Err(error) => format!("error {error}"),
         });
         told.collect().await
@@ -273,7 +301,8 @@ mod tests {
         format!("{} {version}", node.into_facts().name)
     }
 
-    const TOLD: [&str; 5] = ["seen a 1", "seen b 2", "gone a 3", "bookmark 4", "failed Expired 410 too old"];
+    const TOLD: [&str; 5] =
+        ["seen a 1", "seen b 2", "gone a 3", "bookmark 4", "failed Expired 410 too old 7000"];
 
     #[tokio::test]
     async fn events_are_the_same_in_both_forms_in_pieces_of_any_size() {
@@ -303,6 +332,9 @@ mod tests {
         let long = u32::try_from(MAX_BYTES + 1).unwrap().to_be_bytes();
         let told = read(&long, 4_096).await;
         assert!(told.len() == 1 && told[0].contains("too long"), "{told:?}");
+        let one = events::<NodeSlim>(BufReader::new(futures::io::Cursor::new(long.to_vec())), NODES.object);
+        let error = one.map_err(Trouble::from).try_collect::<Vec<_>>().await.err().unwrap();
+        assert_eq!(error.kind, TroubleKind::Undecodable, "it is listed again");
         let told = read(b"{\"type\": 1}\n{}\n", 4_096).await;
         assert_eq!(told.len(), 1, "{told:?}");
     }

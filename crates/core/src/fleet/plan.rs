@@ -84,11 +84,10 @@ impl Fleet {
         Plan { effects, wake: self.wake, fresh: true }
     }
 
-    /// Whether a fact since the last plan may change a decision. A judgement of failing nodes, or the time of a wake, may
-    /// do so too.
+    /// Whether a fact since the last plan may change a decision. The time of a wake may do so too.
     #[must_use]
     pub const fn is_changed(&self) -> bool {
-        self.dirty
+        self.leading && self.dirty
     }
 
     /// Pools from the oldest to the youngest, those that are being deleted left out.
