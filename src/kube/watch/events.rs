@@ -132,7 +132,7 @@ fn is_end(error: &io::Error) -> bool {
         // The source of an `io::Error` leaves out the error that it wraps.
         cause = io
             .and_then(io::Error::get_ref)
-            .map(|inner| inner as &(dyn std::error::Error + 'static))
+            .map(|inner| -> &(dyn std::error::Error + 'static) { inner })
             .or_else(|| error.source());
     }
     false
