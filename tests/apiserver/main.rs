@@ -58,6 +58,7 @@ mod shutdown;
 mod spec_edits;
 mod suite;
 mod team;
+mod uninstall;
 mod verdicts;
 mod warnings;
 mod watch_faults;
@@ -75,7 +76,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 50] = [
+    let modules: [fn() -> Vec<Case>; 51] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         by_hand::cases,
         commands::cases,
         check::cases,
+        uninstall::cases,
         observation::cases,
         why::cases,
         spec_edits::cases,

@@ -7,6 +7,7 @@ use super::behind::Behind;
 use super::offer::{Free, Taker};
 use super::report::{Report, Wait};
 use super::waits::busy;
+use super::world::World;
 use super::{Candidate, Pool};
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
@@ -15,7 +16,6 @@ use crate::addresses::account::rights::Right;
 use crate::addresses::action::Action;
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
-use crate::model::facts::ReservedIp;
 use crate::model::fault::FaultKind;
 use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
 use crate::model::machine::MachineId;
@@ -24,31 +24,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Operations under way per account. Far above what a failover needs; it bounds memory and sockets.
 pub const MAX_OPS: usize = 64;
-
-/// A pool's view of the rest of the world.
-#[derive(Debug)]
-pub struct World<'a> {
-    /// Now.
-    pub now: Moment,
-    /// Mutating calls may start.
-    pub permit: bool,
-    /// The oldest pool that names an address.
-    pub owners: &'a BTreeMap<Address, ObjectRef>,
-    /// The used addresses that are on machines, of all pools of the account.
-    pub standing: &'a BTreeMap<MachineId, (ObjectRef, Address)>,
-    /// Every address of the account.
-    pub seen: &'a BTreeMap<Address, ReservedIp>,
-    /// Every address that is on a machine.
-    pub holders: &'a BTreeMap<MachineId, Address>,
-    /// Machines whose ports are being opened for this pool, and until when that is waited for.
-    pub gates: &'a BTreeMap<MachineId, Moment>,
-    /// The addresses that labels name, with the nodes on which these stand. Only of nodes that are well.
-    pub labelled: &'a BTreeMap<Address, Uid>,
-    /// A deletion in this account may take effect, or has and is not confirmed.
-    pub deleting: bool,
-    /// The other pools.
-    pub others: &'a BTreeMap<Uid, Pool>,
-}
 
 impl Pool {
     /// Decides which assignments start now. Only for a live pool with its nodes and its account known.

@@ -5,12 +5,12 @@
 //! first, and what was moved stays where it is like everything else.
 
 use super::Pool;
-use super::assign::World;
 use super::last_move::{LastMove, MoveOutcome, Request};
 use super::moving::{Sight, Stage, Unkept};
 use super::offer::{Free, Taker};
 use super::report::Wait;
 use super::waits::busy;
+use super::world::World;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{End, Op, OpKind};

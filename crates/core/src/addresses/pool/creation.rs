@@ -7,9 +7,9 @@
 
 use super::Pool;
 use super::absences::{Absences, BETWEEN_LISTS_MS};
-use super::assign::World;
 use super::memory::Intent;
 use super::orphans::Sightings;
+use super::world::World;
 use crate::addresses::account::Account;
 use crate::addresses::account::rights::Right;
 use crate::addresses::action::Action;

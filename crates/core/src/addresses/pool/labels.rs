@@ -4,7 +4,7 @@
 //! [`Pool::is_unlabelling`] says so.
 
 use super::Pool;
-use super::assign::World;
+use super::world::World;
 use crate::mechanism::effects::Effects;
 use crate::model::ids::{Address, Uid};
 use crate::model::label_mode::LabelMode;

@@ -32,6 +32,7 @@ pub mod report;
 pub mod spec;
 pub mod status;
 mod waits;
+pub mod world;
 mod writing;
 
 use crate::addresses::pool::object::PoolObject;

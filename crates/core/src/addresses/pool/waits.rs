@@ -2,9 +2,9 @@
 //!
 //! Owns the reason that each candidate carries until the next plan. Does not decide who gets an address.
 
-use super::assign::World;
 use super::offer::Taker;
 use super::report::Wait;
+use super::world::World;
 use super::{Candidate, Pool};
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};

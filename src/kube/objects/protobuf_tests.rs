@@ -1,0 +1,186 @@
+//! Both forms mean the same.
+
+use super::*;
+use flipop_core::model::facts::{NodeFacts, PodFacts};
+use serde_json::{Value, json};
+
+fn bytes(value: &Value) -> Bytes {
+    Bytes::from(value.as_str().unwrap_or_default().to_owned())
+}
+
+fn entries(map: &Value) -> Vec<Entry> {
+    let entry =
+        |(key, value): (&String, &Value)| Entry { key: Bytes::from(key.clone()), value: bytes(value) };
+    map.as_object().into_iter().flatten().map(entry).collect()
+}
+
+fn items<T>(list: &Value, item: impl Fn(&Value) -> T) -> Vec<T> {
+    list.as_array().into_iter().flatten().map(item).collect()
+}
+
+fn pairs(list: &Value, value: &str) -> Vec<Pair> {
+    let instant = |item: &Value, field: &str| {
+        let time = item[field].as_str()?.parse::<jiff::Timestamp>().unwrap();
+        Some(Instant { seconds: time.as_second() })
+    };
+    items(list, |item| Pair {
+        kind: bytes(&item["type"]),
+        value: bytes(&item[value]),
+        heartbeat: instant(item, "lastHeartbeatTime"),
+        since: instant(item, "lastTransitionTime"),
+    })
+}
+
+fn meta(meta: &Value) -> Meta {
+    Meta {
+        name: bytes(&meta["name"]),
+        namespace: bytes(&meta["namespace"]),
+        uid: bytes(&meta["uid"]),
+        version: bytes(&meta["resourceVersion"]),
+        deletion_timestamp: meta["deletionTimestamp"].as_str().map(|_| Time {}),
+        labels: entries(&meta["labels"]),
+        annotations: entries(&meta["annotations"]),
+        managed_fields: items(&meta["managedFields"], |entry| ManagedFields {
+            manager: bytes(&entry["manager"]),
+            fields: Some(Fields { raw: Bytes::from(entry["fieldsV1"].to_string()) }),
+        }),
+    }
+}
+
+fn list<T: Message + Default + Debug>(items: Vec<T>) -> Bytes {
+    let metadata = Metadata { version: Bytes::from("7"), more: Bytes::new() };
+    protobuf::body(&List { metadata: Some(metadata), items })
+}
+
+fn node_of(value: &Value) -> Node {
+    Node {
+        metadata: Some(meta(&value["metadata"])),
+        spec: Some(NodeSpec {
+            provider_id: bytes(&value["spec"]["providerID"]),
+            taints: items(&value["spec"]["taints"], |taint| Taint {
+                key: bytes(&taint["key"]),
+                value: bytes(&taint["value"]),
+                effect: bytes(&taint["effect"]),
+            }),
+        }),
+        status: Some(NodeStatus {
+            conditions: pairs(&value["status"]["conditions"], "status"),
+            addresses: pairs(&value["status"]["addresses"], "address"),
+        }),
+    }
+}
+
+fn facts(list: &Bytes) -> Vec<NodeFacts> {
+    nodes(list).unwrap().unwrap().items.into_iter().map(NodeSlim::into_facts).collect()
+}
+
+fn pod_facts(list: &Bytes) -> Vec<PodFacts> {
+    pods(list).unwrap().unwrap().items.into_iter().map(PodSlim::into_facts).collect()
+}
+
+/// A node with everything that is read of it.
+fn full() -> Value {
+    json!({
+        "metadata": {
+            "name": "a", "uid": "u", "resourceVersion": "6", "deletionTimestamp": "2024-01-01T00:00:00Z",
+            "labels": {"other": "x", REGION_LABEL: "nyc3"},
+            "annotations": {"other": "x", RESERVED_IP_ANNOTATION: "192.0.2.1"},
+            "managedFields": [
+                {"manager": "kubelet", "fieldsV1": {"f:status": {"f:images": {}}}},
+                {"manager": FIELD_MANAGER, "fieldsV1": {"f:metadata": {"f:annotations": {
+                    format!("f:{RESERVED_IP_ANNOTATION}"): {}}}}},
+            ],
+        },
+        "spec": {
+            "providerID": "digitalocean://11",
+            "taints": [{"key": "k", "value": "v", "effect": "NoExecute"}, {"key": "l", "effect": "NoSchedule"}],
+        },
+        "status": {
+            "conditions": [
+                {"type": "MemoryPressure", "status": "False"},
+                {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-26T15:20:00Z",
+                 "lastTransitionTime": "2026-11-26T15:00:00Z"},
+            ],
+            "addresses": [
+                {"type": "InternalIP", "address": "10.0.0.1"}, {"type": "ExternalIP", "address": "2001:db8::1"},
+                {"type": "ExternalIP", "address": "198.51.100.1"},
+            ],
+        },
+    })
+}
+
+#[test]
+fn a_node_means_the_same_as_in_json() {
+    let mut other = full();
+    other["metadata"]["managedFields"][1]["manager"] = json!("kubectl");
+    other["metadata"]["deletionTimestamp"] = Value::Null;
+    other["status"]["conditions"][1]["status"] = json!("Unknown");
+    for value in [full(), other] {
+        let of_json = serde_json::from_value::<NodeSlim>(value.clone()).unwrap().into_facts();
+        assert_eq!(facts(&list(vec![node_of(&value)])), [of_json]);
+    }
+    let all = facts(&list(vec![node_of(&full())]));
+    assert!(
+        all[0].ready.is_ready() && all[0].deleting && all[0].annotation_ours && all[0].taints.len() == 2,
+        "{all:?}"
+    );
+}
+
+#[test]
+fn a_pod_means_the_same_as_in_json() {
+    for (phase, ready, deletion) in [
+        ("Running", "True", None),
+        ("Running", "False", None),
+        ("Running", "True", Some("x")),
+        ("Failed", "True", None),
+    ] {
+        let value = json!({
+            "metadata": {"namespace": "n", "name": "p", "uid": "u", "deletionTimestamp": deletion},
+            "spec": {"nodeName": "a"},
+            "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]},
+        });
+        let pod = Pod {
+            metadata: Some(meta(&value["metadata"])),
+            spec: Some(PodSpec { node_name: Bytes::from("a") }),
+            status: Some(PodStatus {
+                phase: Bytes::from(phase),
+                conditions: pairs(&value["status"]["conditions"], "status"),
+            }),
+        };
+        let of_json = serde_json::from_value::<PodSlim>(value).unwrap().into_facts();
+        assert_eq!(pod_facts(&list(vec![pod])), [of_json]);
+    }
+}
+
+#[test]
+fn one_odd_byte_hides_no_other_node() {
+    let mut odd = node_of(&full());
+    odd.metadata.as_mut().unwrap().annotations[0].value = Bytes::from_static(b"\xff");
+    odd.metadata.as_mut().unwrap().managed_fields[1].fields =
+        Some(Fields { raw: Bytes::from_static(b"{\xff") });
+    let all = facts(&list(vec![odd, node_of(&full()), Node::default()]));
+    assert_eq!(all.len(), 3);
+    assert_eq!(all[0].annotation.as_deref(), Some("\u{fffd}"));
+    assert!(!all[0].annotation_ours && all[1].annotation_ours && !all[2].ready.is_ready());
+}
+
+#[test]
+fn a_list_has_its_version_and_its_next_page() {
+    let page = |version: &'static str, more: &'static str| {
+        let metadata = Metadata { version: Bytes::from(version), more: Bytes::from(more) };
+        let body = protobuf::body(&List::<Pod> { metadata: Some(metadata), items: Vec::new() });
+        let metadata = pods(&body).unwrap().unwrap().metadata;
+        (metadata.resource_version, metadata.continue_)
+    };
+    assert_eq!(page("5", "next"), (Some("5".to_owned()), Some("next".to_owned())));
+    assert_eq!(page("", ""), (None, None));
+}
+
+#[test]
+fn what_is_cut_or_no_protobuf_is_no_list() {
+    assert!(nodes(&Bytes::from("{}")).is_none() && pods(&Bytes::new()).is_none());
+    let whole = list(vec![node_of(&full())]);
+    for end in 5..whole.len() {
+        assert!(nodes(&whole.slice(..end)).unwrap().is_err(), "{end} of {}", whole.len());
+    }
+}
