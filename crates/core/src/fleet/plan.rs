@@ -235,9 +235,8 @@ impl Fleet {
             account.excuse_absences(&going, now);
         }
         for uid in members {
-            let elsewhere = owners.iter().filter(|(_, owner)| owner.uid != *uid).map(|(ip, _)| *ip).collect();
             if let Some(pool) = self.pools.get_mut(uid) {
-                pool.keep_memory(account, &elsewhere, !visible.is_empty());
+                pool.keep_memory(account, owners, !visible.is_empty());
             }
         }
     }

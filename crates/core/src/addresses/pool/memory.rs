@@ -4,9 +4,9 @@ use super::Pool;
 use super::spec::ReclaimPolicy;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
-use crate::model::ids::{AccountId, Address, Uid};
+use crate::model::ids::{AccountId, Address, ObjectRef, Uid};
 use crate::model::machine::MachineId;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An address that the operator created, or that counts as created.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Pool {
     pub fn keep_memory(
         &mut self,
         account: &Account,
-        named_elsewhere: &BTreeSet<Address>,
+        owners: &BTreeMap<Address, ObjectRef>,
         others_visible: bool,
     ) {
         if self.raw.is_err() || self.spec.is_frozen() {
@@ -171,6 +171,8 @@ impl Pool {
         };
         let let_go: Vec<Address> =
             self.effective_before.difference(&effective).filter(let_go).copied().collect();
+        let own = &self.object.uid;
+        let elsewhere = |ip: &Address| owners.get(ip).is_some_and(|owner| owner.uid != *own);
         if let Some(memory) = &mut self.memory {
             memory.former.extend(let_go);
             memory.former.retain(|ip| {
@@ -181,15 +183,13 @@ impl Pool {
                     // An address on its way may arrive on a node of ours.
                     Place::Present { machine, locked, .. } => machine.is_some() || *locked,
                 };
-                (standing || account.op(*ip).is_some())
-                    && !effective.contains(ip)
-                    && !named_elsewhere.contains(ip)
+                (standing || account.op(*ip).is_some()) && !effective.contains(ip) && !elsewhere(ip)
             });
         }
         // Failures of an address that was given up still delay its next request.
         let former = self.former();
         self.ips.retain(|ip, _| effective.contains(ip) || former.contains(ip));
-        self.effective_before = effective.difference(named_elsewhere).copied().collect();
+        self.effective_before = effective.into_iter().filter(|ip| !elsewhere(ip)).collect();
     }
 
     /// The pool's addresses that may still stand on a machine although they are not effective.
