@@ -37,27 +37,21 @@ fn main() -> ExitCode {
 }
 
 fn run(config: flipop::config::Config) -> Exit {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    live(runtime, config.debug, |shutdown| operator::run(config, shutdown, |_started| {}))
+    live(config.debug, |shutdown| operator::run(config, shutdown, |_started| {}))
 }
 
-/// The agent does little at a time: one thread serves it.
 fn run_agent(config: AgentConfig) -> Exit {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    live(runtime, config.debug, |shutdown| agent::run(config, shutdown))
+    live(config.debug, |shutdown| agent::run(config, shutdown))
 }
 
-/// Logs, and runs until the work ends.
-fn live<F, E>(
-    runtime: std::io::Result<Runtime>,
-    debug: bool,
-    work: impl FnOnce(CancellationToken) -> F,
-) -> Exit
+/// Logs, and runs until the work ends. One thread is enough: it works in small pieces, and what crosses from one thread to
+/// another costs more than it saves. The election has a thread of its own.
+fn live<F, E>(debug: bool, work: impl FnOnce(CancellationToken) -> F) -> Exit
 where
     F: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
-    let prepared = runtime.and_then(prepare);
+    let prepared = Builder::new_current_thread().enable_all().build().and_then(prepare);
     let logs = match telemetry::start(debug, Clock::system()) {
         Ok(logs) => logs,
         Err(error) => {

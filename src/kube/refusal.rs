@@ -137,6 +137,14 @@ struct WireStatus {
     code: i32,
 }
 
+/// Such a refusal.
+#[cfg(test)]
+pub(super) fn wire(message: &str, reason: &str, code: i32, seconds: i32) -> impl Message + use<> {
+    let text = |text: &str| Bytes::from(text.to_owned());
+    let details = Some(WireDetails { retry_after_seconds: seconds });
+    WireStatus { message: text(message), reason: text(reason), details, code }
+}
+
 /// `StatusDetails`.
 #[derive(Clone, PartialEq, Message)]
 struct WireDetails {

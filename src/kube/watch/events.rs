@@ -220,25 +220,6 @@ mod tests {
         version: String,
     }
 
-    /// A `Status`.
-    #[derive(Clone, PartialEq, Message)]
-    struct WireStatus {
-        #[prost(string, tag = "3")]
-        message: String,
-        #[prost(string, tag = "4")]
-        reason: String,
-        #[prost(message, optional, tag = "5")]
-        details: Option<WireDetails>,
-        #[prost(int32, tag = "6")]
-        code: i32,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    struct WireDetails {
-        #[prost(int32, tag = "5")]
-        seconds: i32,
-    }
-
     fn in_protobuf(kind: &str, object: &impl Message) -> Vec<u8> {
         let object = Some(WireObject { raw: protobuf::body(object) });
         let event = WireEvent { kind: Bytes::from(kind.to_owned()), object }.encode_to_vec();
@@ -250,12 +231,7 @@ mod tests {
     }
 
     fn stream_in_protobuf() -> Vec<u8> {
-        let gone = WireStatus {
-            message: "too old".to_owned(),
-            reason: "Expired".to_owned(),
-            details: Some(WireDetails { seconds: 7 }),
-            code: 410,
-        };
+        let gone = refusal::wire("too old", "Expired", 410, 7);
         [
             in_protobuf("ADDED", &node("a", "1")),
             in_protobuf("MODIFIED", &node("b", "2")),
