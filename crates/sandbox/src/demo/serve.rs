@@ -14,6 +14,7 @@ use super::story::Story;
 use super::teller::{Line, Teller};
 use super::web::{Scene, Web};
 use flipop_apiserver::Key;
+use flipop_core::addresses::pool::object::FINALIZER;
 use flipop_simulation::furnish::NAMESPACE;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -217,6 +218,8 @@ fn given_back(documents: &[manifest::Document]) -> Vec<String> {
     vec![
         "to see the addresses that a pool created leave the account when it is deleted:".to_owned(),
         patching(pool, r#"{"spec":{"reclaimPolicy":"Delete"}}"#),
+        // A pool that is deleted before it has its finalizer is gone at once and keeps what it bought.
+        format!("  kubectl wait {} --for 'jsonpath={{.metadata.finalizers[0]}}={FINALIZER}'", named(pool)),
         format!("  kubectl delete {} --wait=false", named(pool)),
     ]
 }
