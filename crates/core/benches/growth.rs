@@ -1,7 +1,8 @@
 //! How the cost of decisions grows with the size of a pool: `cargo bench --package flipop-core --bench growth`.
 //!
-//! A pool has ten addresses on its first ten nodes. Measured are an event that concerns one node, together with the
-//! plan that answers it, and the comparison of a name's records with those that it should have.
+//! A pool has up to ten addresses, on its first nodes. Measured are an event that concerns one node, together with the
+//! plan that answers it, among many nodes of one pool and among many pools, and the comparison of a name's records with
+//! those that it should have.
 
 #![expect(clippy::disallowed_methods, reason = "real time is what is measured")]
 
@@ -27,9 +28,13 @@ use flipop_core::records::diff::{Target, TtlRule, Wanted, diff};
 use flipop_core::records::dns::{ADDRESS_KIND, Record};
 use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 const SIZES: [u16; 4] = [10, 100, 1_000, 5_000];
+
+/// Pools of ten nodes each.
+const POOLS: [u16; 3] = [1, 10, 100];
 
 const PROVIDER: &str = "digitalocean";
 
@@ -62,12 +67,12 @@ fn machine(number: u16) -> MachineId {
     MACHINES.machine(number.to_string())
 }
 
-fn nodes() -> WatchKey {
-    WatchKey::Nodes { selector: "pool=work".into() }
+fn nodes(pool: u16) -> WatchKey {
+    WatchKey::Nodes { selector: format!("pool={pool}") }
 }
 
-fn pods() -> WatchKey {
-    WatchKey::Pods { namespace: "web".into(), selector: "app=web".into() }
+fn pods(pool: u16) -> WatchKey {
+    WatchKey::Pods { namespace: "web".into(), selector: format!("app={pool}") }
 }
 
 fn node(number: u16, ready: Readiness) -> NodeFacts {
@@ -100,16 +105,21 @@ fn pod(number: u16, serving: bool) -> PodFacts {
     }
 }
 
-fn pool(size: u16) -> PoolObject {
+/// A pool whose nodes are these.
+fn pool(number: u16, nodes: Range<u16>) -> PoolObject {
     let matching = RawMatch {
-        node_label: "pool=work".into(),
+        node_label: format!("pool={number}"),
         pod_namespace: "web".into(),
-        pod_label: "app=web".into(),
+        pod_label: format!("app={number}"),
         ..RawMatch::default()
     };
-    let ips = (0..ADDRESSES.min(size / 2)).map(|number| address(number).to_string()).collect();
+    let used = ADDRESSES.min((nodes.end - nodes.start) / 2);
+    let ips = nodes.take(used.into()).map(|number| address(number).to_string()).collect();
     PoolObject {
-        object: ObjectRef { uid: Uid("uid-pool".into()), name: ObjectName::new("web", "pool") },
+        object: ObjectRef {
+            uid: Uid(format!("uid-{number}")),
+            name: ObjectName::new("web", &format!("pool-{number}")),
+        },
         created_at_s: 0,
         generation: 1,
         resource_version: "1".into(),
@@ -137,21 +147,26 @@ struct World {
 }
 
 impl World {
-    fn new(size: u16) -> Self {
+    /// Pools with as many nodes each.
+    fn new(pools: u16, size: u16) -> Self {
         let providers = Providers::new([(DESCRIPTOR, true)], false);
         let fleet = Fleet::new(Settings { providers, epoch_ms: 0, own_node: None, own_namespace: None });
-        let pool = pool(size);
-        let used = pool.spec.as_ref().map_or(0, |spec| spec.ips.len());
-        let places = (0..size).take(used).map(|number| (address(number), machine(number))).collect();
+        let of = |number: u16| number * size..(number + 1) * size;
+        let objects: Vec<PoolObject> = (0..pools).map(|number| pool(number, of(number))).collect();
+        let used = objects.iter().filter_map(|pool| pool.spec.as_ref().ok()).map(|spec| spec.ips.len());
+        let standing = (0..pools).zip(used).flat_map(|(number, used)| of(number).take(used));
+        let places = standing.map(|number| (address(number), machine(number))).collect();
         let mut world = Self { fleet, now: Moment::from_millis(1_000_000), places, version: 1 };
         world.observe(Input::Leading);
         world.observe(Input::Permit(true));
         world.observe(Input::RecordSets(Observed::Reset(Vec::new())));
-        world.observe(Input::Pools(Observed::Reset(vec![pool])));
-        let all = (0..size).map(|number| node(number, Readiness::Ready)).collect();
-        world.observe(Input::Nodes(nodes(), Observed::Reset(all)));
-        let all = (0..size).map(|number| pod(number, true)).collect();
-        world.observe(Input::Pods(pods(), Observed::Reset(all)));
+        world.observe(Input::Pools(Observed::Reset(objects)));
+        for number in 0..pools {
+            let all = of(number).map(|number| node(number, Readiness::Ready)).collect();
+            world.observe(Input::Nodes(nodes(number), Observed::Reset(all)));
+            let all = of(number).map(|number| pod(number, true)).collect();
+            world.observe(Input::Pods(pods(number), Observed::Reset(all)));
+        }
         world.settle();
         world
     }
@@ -243,19 +258,29 @@ impl World {
         self.settle();
         (took, effects)
     }
+
+    /// The time of a failure of the node that has the first address. Then the node is ready again.
+    fn fail_over(&mut self) -> Duration {
+        let holder = self.holder();
+        let failed = node(holder, Readiness::NotReady);
+        let (took, _) = self.answer(Input::Nodes(nodes(0), Observed::Apply(failed)));
+        assert_ne!(self.holder(), holder);
+        self.answer(Input::Nodes(nodes(0), Observed::Apply(node(holder, Readiness::Ready))));
+        took
+    }
 }
 
 /// A pod that decides nothing: its node has another one that serves.
 fn unconcerned(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("match: a pod that decides nothing");
     for size in SIZES {
-        let mut world = World::new(size);
+        let mut world = World::new(1, size);
         group.bench_with_input(BenchmarkId::from_parameter(size), &size, |bencher, size| {
             bencher.iter_custom(|rounds| {
                 let mut took = Duration::ZERO;
                 for round in 0..rounds {
                     let second = PodFacts { name: "second".into(), ..pod(size / 2, round % 2 == 0) };
-                    let (one, effects) = world.answer(Input::Pods(pods(), Observed::Apply(second)));
+                    let (one, effects) = world.answer(Input::Pods(pods(0), Observed::Apply(second)));
                     assert_eq!(effects, 0);
                     took += one;
                 }
@@ -269,12 +294,12 @@ fn unconcerned(criterion: &mut Criterion) {
 fn candidate(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("match: a candidate goes or comes");
     for size in SIZES {
-        let mut world = World::new(size);
+        let mut world = World::new(1, size);
         group.bench_with_input(BenchmarkId::from_parameter(size), &size, |bencher, size| {
             bencher.iter_custom(|rounds| {
                 let change = |round| pod(size - 1, round % 2 == 1);
                 (0..rounds)
-                    .map(|round| world.answer(Input::Pods(pods(), Observed::Apply(change(round)))).0)
+                    .map(|round| world.answer(Input::Pods(pods(0), Observed::Apply(change(round)))).0)
                     .sum()
             });
         });
@@ -285,19 +310,20 @@ fn candidate(criterion: &mut Criterion) {
 fn failover(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("plan: a node with an address fails");
     for size in SIZES {
-        let mut world = World::new(size);
+        let mut world = World::new(1, size);
         group.bench_with_input(BenchmarkId::from_parameter(size), &size, |bencher, _| {
-            bencher.iter_custom(|rounds| {
-                let mut took = Duration::ZERO;
-                for _ in 0..rounds {
-                    let holder = world.holder();
-                    let failed = node(holder, Readiness::NotReady);
-                    took += world.answer(Input::Nodes(nodes(), Observed::Apply(failed))).0;
-                    assert_ne!(world.holder(), holder);
-                    world.answer(Input::Nodes(nodes(), Observed::Apply(node(holder, Readiness::Ready))));
-                }
-                took
-            });
+            bencher.iter_custom(|rounds| (0..rounds).map(|_| world.fail_over()).sum());
+        });
+    }
+}
+
+/// The same in one of many pools.
+fn among_pools(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("plan: a node of one of many pools fails");
+    for pools in POOLS {
+        let mut world = World::new(pools, 10);
+        group.bench_with_input(BenchmarkId::from_parameter(pools), &pools, |bencher, _| {
+            bencher.iter_custom(|rounds| (0..rounds).map(|_| world.fail_over()).sum());
         });
     }
 }
@@ -322,5 +348,5 @@ fn records(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(growth, unconcerned, candidate, failover, records);
+criterion_group!(growth, unconcerned, candidate, failover, among_pools, records);
 criterion_main!(growth);

@@ -29,7 +29,7 @@ const MARGIN_MS: u64 = 600_000;
 /// A rehearsal without a change for this long has settled. It is longer than the pauses between reads of one fact.
 const QUIET_MS: u64 = 60_000;
 
-/// The delay of each answer. Without a delay, nothing would count as under way.
+/// The delay of each answer, and of what a watch shows of it. Without a delay, nothing would count as under way.
 const ANSWER_MS: u64 = 50;
 
 /// The most plans of one rehearsal. It ends a rehearsal whose plans ask for ever to be made again at once.
@@ -227,7 +227,7 @@ impl Rehearsal<'_> {
                 object.resource_version.clone_from(&resource_version);
                 object.status = (*status).clone();
                 let seen = object.clone();
-                self.later(ANSWER_MS / 2, Input::Pools(Observed::Apply(seen)));
+                self.later(ANSWER_MS, Input::Pools(Observed::Apply(seen)));
                 let kept = Box::new(WrittenStatus { resource_version, status: *status });
                 self.answer(Answer::StatusWritten { pool: pool.uid, result: Ok(kept) });
             }
@@ -237,7 +237,7 @@ impl Rehearsal<'_> {
                 object.resource_version.clone_from(&resource_version);
                 object.status = (*status).clone();
                 let seen = object.clone();
-                self.later(ANSWER_MS / 2, Input::RecordSets(Observed::Apply(seen)));
+                self.later(ANSWER_MS, Input::RecordSets(Observed::Apply(seen)));
                 let kept = Box::new(WrittenStatus { resource_version, status: *status });
                 self.answer(Answer::RecordSetStatusWritten { record_set: record_set.uid, result: Ok(kept) });
             }
@@ -277,7 +277,7 @@ impl Rehearsal<'_> {
 
     fn mark(&mut self, node: &str, uid: &Uid, change: impl Fn(&mut NodeFacts)) {
         for (key, node) in self.world.mark(node, uid, change) {
-            self.later(ANSWER_MS / 2, Input::Nodes(key, Observed::Apply(node)));
+            self.later(ANSWER_MS, Input::Nodes(key, Observed::Apply(node)));
         }
     }
 
@@ -309,7 +309,7 @@ impl Rehearsal<'_> {
             object.guarded = present;
             object.resource_version = resource_version;
             let seen = object.clone();
-            self.later(ANSWER_MS / 2, Input::Pools(Observed::Apply(seen)));
+            self.later(ANSWER_MS, Input::Pools(Observed::Apply(seen)));
         }
         self.answer(Answer::FinalizerWritten { pool: pool.uid, present, result: Ok(()) });
     }
@@ -327,7 +327,7 @@ impl Rehearsal<'_> {
             object.generation = object.generation.saturating_add(1);
             object.resource_version = resource_version;
             let seen = object.clone();
-            self.later(ANSWER_MS / 2, Input::Pools(Observed::Apply(seen)));
+            self.later(ANSWER_MS, Input::Pools(Observed::Apply(seen)));
         }
         self.answer(Answer::IpsWritten { pool: pool.uid, add, remove, result: Ok(()) });
     }

@@ -8,7 +8,6 @@ use super::{Fleet, Plan};
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
 use crate::addresses::action::Action as OfAddresses;
-use crate::addresses::pool::creation::Purchase;
 use crate::addresses::pool::world::World;
 use crate::addresses::pool::{Candidate, Pool};
 use crate::mechanism::effects::{Effect, Effects};
@@ -145,6 +144,12 @@ impl Fleet {
                 let owners = self.owners();
                 let mut named = self.name_addresses(&members, &mut account, now);
                 let (seen, holders) = (account.seen(), account.holders());
+                let mut strays: BTreeMap<&MachineId, Vec<Address>> = BTreeMap::new();
+                for read in seen.values().filter(|read| !named.contains(&read.ip)) {
+                    if let Some(machine) = &read.machine {
+                        strays.entry(machine).or_default().push(read.ip);
+                    }
+                }
                 let standing = self.standing(&members, &owners, &account);
                 let deleting = self.may_delete_in(&account_id, &account, now);
                 out.later(account.unowned_deletion_until(now));
@@ -162,6 +167,7 @@ impl Fleet {
                         owners,
                         standing,
                         seen,
+                        strays: &strays,
                         holders,
                         gates,
                         labelled,
@@ -170,8 +176,7 @@ impl Fleet {
                     };
                     plan_moves(&mut pool, &mut account, &world, why_not.as_ref(), out);
                     if *pool.creates_at() == account_id {
-                        let ahead = self.others_create(uid, &account_id, &account);
-                        pool.plan_creation(&mut account, &world, &named, ahead, out);
+                        pool.plan_creation(&mut account, &world, &named, out);
                         // No other pool may adopt it too.
                         named.extend(pool.effective());
                     }
@@ -281,15 +286,6 @@ impl Fleet {
         }
     }
 
-    /// How far the other pools of the account are with creations. The one that is planned is taken out of the map.
-    fn others_create(&self, uid: &Uid, account_id: &AccountId, account: &Account) -> Purchase {
-        if account.creating.as_ref().is_some_and(|creating| creating != uid) {
-            return Purchase::Open;
-        }
-        let others = self.pools.values().filter(|pool| pool.creates_at() == account_id);
-        others.map(Pool::purchase).max().unwrap_or(Purchase::None)
-    }
-
     fn plan_reads(
         &mut self,
         owners: &BTreeMap<Address, ObjectRef>,
@@ -322,13 +318,6 @@ impl Fleet {
         }
     }
 
-    /// Whether the watch shows a node of this name.
-    fn is_on_watch(&self, pool: &Pool, node: &str, uid: &Uid) -> bool {
-        let key = pool.spec.criteria.as_ref().map(Criteria::node_watch);
-        let store = key.and_then(|key| self.nodes.get(&key));
-        store.and_then(|store| store.get(node)).is_some_and(|node| node.uid == *uid)
-    }
-
     /// The addresses that labels name, with the nodes on which these stand. A move waits for none of a node that fails or
     /// is being deleted. A node that no watch shows may only have left a filter; if it is gone, the answer says so at once.
     fn labelled(&self) -> BTreeMap<Address, Uid> {
@@ -349,6 +338,8 @@ impl Fleet {
             let account = self.accounts.get(&pool.spec.account_id);
             let known = account.is_some_and(Account::is_known);
             read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
+            let watch = pool.spec.criteria.as_ref().map(Criteria::node_watch);
+            let watched = watch.and_then(|watch| self.nodes.get(&watch));
             // What was a candidate before a gap in the leadership may be another node by now.
             let seen = self.matched_once.contains(&pool.object.uid);
             let still = pool.pause.holds();
@@ -360,7 +351,8 @@ impl Fleet {
                 let frozen = pool.spec.is_frozen();
                 let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
                 // A frozen pool does not look at its nodes again: another one may have the name by now.
-                let stands = |candidate: &&Candidate| self.is_on_watch(pool, node, &candidate.uid);
+                let shown = watched.and_then(|nodes| nodes.get(node));
+                let stands = |candidate: &&Candidate| shown.is_some_and(|node| node.uid == candidate.uid);
                 let due = |uid: &Uid| !still || pool.pause.finishes_on(*ip, uid);
                 let candidate = pool.candidates.get(node).filter(|_| owned && seen);
                 let candidate = candidate.filter(|candidate| due(&candidate.uid));

@@ -197,7 +197,10 @@ fn the_printed_commands_give_back_the_addresses_that_a_pool_created() {
     let Some((server, config)) = with_kubectl() else { return };
     let commands = [
         server.wait(&["kubectl patch floatingippool game-servers -n default", "reclaimPolicy"]),
-        server.wait(&["kubectl wait floatingippool game-servers -n default", "flipop.digitalocean.com/reclaim"]),
+        server.wait(&[
+            "kubectl wait floatingippool game-servers -n default",
+            "flipop.digitalocean.com/reclaim",
+        ]),
         server.wait(&["kubectl delete floatingippool game-servers -n default --wait=false"]),
     ];
     server.wait(&["pool", "default/game-servers Ready=True"]);

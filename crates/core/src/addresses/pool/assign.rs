@@ -6,7 +6,6 @@
 use super::behind::Behind;
 use super::offer::{Free, Taker};
 use super::report::{Report, Wait};
-use super::waits::busy;
 use super::world::World;
 use super::{Candidate, Pool};
 use crate::addresses::account::Account;
@@ -211,7 +210,7 @@ impl Pool {
         account: &Account,
         world: &World<'_>,
     ) -> Vec<Taker<'a>> {
-        let busy = busy(account);
+        let busy = self.busy(account, world);
         let able = candidates.iter().filter(|(_, candidate)| candidate.wait == Some(Wait::NoFreeIp));
         let takers =
             able.filter_map(|(name, candidate)| self.taker(name, candidate, &busy, account, world).ok());

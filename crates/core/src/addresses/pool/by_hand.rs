@@ -9,7 +9,6 @@ use super::last_move::{LastMove, MoveOutcome, Request};
 use super::moving::{Sight, Stage, Unkept};
 use super::offer::{Free, Taker};
 use super::report::Wait;
-use super::waits::busy;
 use super::world::World;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
@@ -231,9 +230,9 @@ impl Pool {
         };
         self.may_leave(*ip, machine.as_ref(), account, world.now)?;
         let free = Free { ip: *ip, region, from: machine };
-        let busy = busy(account);
+        let busy = self.busy(account, world);
         // Whichever pool has begun it.
-        if there.is_some_and(|on| busy.contains_key(on)) {
+        if there.is_some_and(|on| busy.machines.contains_key(on)) {
             return Err(Unfit::Waits(None));
         }
         let taker = match self.taker(name, candidate, &busy, account, world) {

@@ -121,24 +121,31 @@ impl Pool {
         }
     }
 
-    /// Decides on creations. `named` are the addresses that any pool names; `others` says how far
-    /// other pools of the account are with creations of theirs.
+    /// How far the other pools of an account are with creations of theirs.
+    fn others_create(&self, account: &Account, world: &World<'_>) -> Purchase {
+        if account.creating.as_ref().is_some_and(|creating| *creating != self.object.uid) {
+            return Purchase::Open;
+        }
+        let others = world.others.values().filter(|pool| *pool.creates_at() == account.epoch().account_id);
+        others.map(Self::purchase).max().unwrap_or(Purchase::None)
+    }
+
+    /// Decides on creations. `named` are the addresses that any pool names.
     pub fn plan_creation(
         &mut self,
         account: &mut Account,
         world: &World<'_>,
         named: &BTreeSet<Address>,
-        others: Purchase,
         out: &mut Effects<Action>,
     ) {
         self.weigh_uncertain(account, named, out);
-        self.look_for_orphans(account, world.seen, named);
+        self.look_for_orphans(account, world, named);
         if !account.rights.lacks(Right::Create) {
             self.forgive_token_creating();
         }
         match self.creation.stage {
-            Progress::Idle => self.announce(account, world, named, others, out),
-            Progress::Announcing => self.send(account, world, named, others, out),
+            Progress::Idle => self.announce(account, world, named, out),
+            Progress::Announcing => self.send(account, world, named, out),
             Progress::Sending => {}
             Progress::Resolving { since, first } => self.resolve(account, named, (since, first), out),
         }
@@ -208,7 +215,6 @@ impl Pool {
         account: &mut Account,
         world: &World<'_>,
         named: &BTreeSet<Address>,
-        others: Purchase,
         out: &mut Effects<Action>,
     ) {
         if account.last_list().is_none() || account.lists_contradict_themselves() {
@@ -223,12 +229,12 @@ impl Pool {
             return;
         }
         let uncertain = self.memory.as_ref().is_some_and(|memory| memory.intent.is_some());
-        if others > Purchase::None
-            || uncertain
+        if uncertain
             || self.creation.crds_outdated
             || !self.may_begin()
             || !self.spec.may_create()
             || !self.matched
+            || self.others_create(account, world) > Purchase::None
         {
             return;
         }
@@ -256,7 +262,6 @@ impl Pool {
         account: &mut Account,
         world: &World<'_>,
         named: &BTreeSet<Address>,
-        others: Purchase,
         out: &mut Effects<Action>,
     ) {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.clone());
@@ -274,20 +279,23 @@ impl Pool {
         {
             // Nothing was sent yet: the intent is simply taken back, and another may take its place.
             self.forget_intent();
-            return self.announce(account, world, named, others, out);
+            return self.announce(account, world, named, out);
         }
         let kept = self.on_server.memory.as_ref().and_then(|memory| memory.intent.as_ref());
         if account.lists_contradict_themselves() || !self.may_buy_guarded() {
             return;
         }
-        if kept != Some(&intent) || others > Purchase::Announced || !world.permit || !account.is_authorised()
+        if kept != Some(&intent)
+            || self.others_create(account, world) > Purchase::Announced
+            || !world.permit
+            || !account.is_authorised()
         {
             return;
         }
         if !account.known_with(named).is_subset(&intent.known) {
             // Pools or people have bought meanwhile: a new intent tells their addresses from the one of this request.
             self.forget_intent();
-            self.announce(account, world, named, others, out);
+            self.announce(account, world, named, out);
             return;
         }
         let free = account.budget().admit(Purpose::Create, world.now);

@@ -308,14 +308,13 @@ impl Pool {
     /// Every address that counts, in order: `spec.ips`, then the created ones.
     #[must_use]
     pub fn effective(&self) -> Vec<Address> {
-        let written = self.spec.ips.iter().copied();
-        let created = self.created();
-        let mut list: Vec<Address> = Vec::new();
-        let mut seen = BTreeSet::new();
-        for ip in written.chain(created).filter(|ip| !self.spec.released.contains(ip)) {
-            if seen.insert(ip) {
-                list.push(ip);
-            }
+        let kept = |ip: &Address| !self.spec.released.contains(ip);
+        // The spec names each address once.
+        let mut list: Vec<Address> = self.spec.ips.iter().copied().filter(kept).collect();
+        let mut created = self.created().filter(kept).peekable();
+        if created.peek().is_some() {
+            let mut seen: BTreeSet<Address> = list.iter().copied().collect();
+            list.extend(created.filter(|ip| seen.insert(*ip)));
         }
         list
     }

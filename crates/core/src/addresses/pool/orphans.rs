@@ -7,6 +7,7 @@
 use super::Pool;
 use super::absences::Absences;
 use super::memory::Memory;
+use super::world::World;
 use crate::addresses::account::Account;
 use crate::mechanism::effects::Notice;
 use crate::model::catalog::events::EventReason;
@@ -41,15 +42,15 @@ impl Pool {
     pub(super) fn look_for_orphans(
         &mut self,
         account: &mut Account,
-        seen: &BTreeMap<Address, ReservedIp>,
+        world: &World<'_>,
         named: &BTreeSet<Address>,
     ) {
         let Some((begun, _)) = account.last_list() else { return };
         // A list that contradicts itself does not prove that one has left.
         if !account.lists_contradict_themselves() {
-            self.forget_left(begun, seen, named);
+            self.forget_left(begun, world.seen, named);
         }
-        let orphans = self.orphans(seen, named);
+        let orphans = self.orphans(world, named);
         let wanted = self.missing() > 0;
         if let Some(memory) = self.memory.as_mut().filter(|memory| memory.orphans.is_none()) {
             memory.unknown.extend(orphans.iter().filter(|_| wanted));
@@ -84,27 +85,20 @@ impl Pool {
 
     /// Addresses in our region that no pool names and that are on our candidates. New ones are sought before the first
     /// creation. Those are then watched until they leave their machines or a pool names them.
-    fn orphans(&self, seen: &BTreeMap<Address, ReservedIp>, named: &BTreeSet<Address>) -> BTreeSet<Address> {
+    fn orphans(&self, world: &World<'_>, named: &BTreeSet<Address>) -> BTreeSet<Address> {
         let Some(Memory { unknown, orphans, former, .. }) = &self.memory else { return BTreeSet::new() };
-        let stray = seen.values().filter(|read| orphans.is_none() && !named.contains(&read.ip));
-        let stray: BTreeSet<_> = stray.filter_map(|read| read.machine.as_ref()).collect();
-        // Candidates count only while they are complete and the pool may act.
-        let sought = !stray.is_empty() && self.matched && self.is_live();
-        let candidates = self.candidates.values().filter(|_| sought);
-        let machines = candidates.filter_map(|candidate| candidate.machine.as_ref());
-        let machines: BTreeSet<_> = machines.filter(|machine| stray.contains(machine)).collect();
-        let on_candidate =
-            |read: &ReservedIp| read.machine.as_ref().is_some_and(|machine| machines.contains(machine));
-        let ours = |ip: &Address| match orphans {
-            Some(orphans) => orphans.contains(ip),
-            None => unknown.contains(ip) || seen.get(ip).is_some_and(on_candidate),
-        };
-        let noted = unknown.iter().chain(orphans.iter().flatten());
-        let mut found: BTreeSet<Address> = seen.keys().chain(noted).copied().filter(ours).collect();
+        let mut found = orphans.clone().unwrap_or_else(|| {
+            // Candidates count only while they are complete and the pool may act.
+            let sought = self.matched && self.is_live();
+            let candidates = self.candidates.values().filter(|_| sought);
+            let machines = candidates.filter_map(|candidate| candidate.machine.as_ref());
+            let stray = machines.filter_map(|machine| world.strays.get(machine)).flatten();
+            unknown.iter().chain(stray).copied().collect()
+        });
         // Former addresses are known to have been this pool's. An address that lists leave out may be in our region.
         let elsewhere = |read: &ReservedIp| Some(&read.region) != self.spec.region.as_ref();
         found.retain(|ip| !named.contains(ip) && !former.contains(ip));
-        found.retain(|ip| !seen.get(ip).is_some_and(elsewhere));
+        found.retain(|ip| !world.seen.get(ip).is_some_and(elsewhere));
         found
     }
 

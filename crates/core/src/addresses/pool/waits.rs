@@ -15,14 +15,29 @@ use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
 use crate::model::machine::MachineId;
 use std::collections::BTreeMap;
 
-/// The machines of operations under way, with the address and the pool of each.
-pub(super) type Busy<'a> = BTreeMap<&'a MachineId, (Address, &'a Uid)>;
-
-pub(super) fn busy(account: &Account) -> Busy<'_> {
-    account.ops().map(|(ip, op)| (&op.machine, (ip, &op.pool))).collect()
+/// Machines and nodes that an operation already concerns.
+pub(super) struct Busy<'a> {
+    /// The machines of operations under way, with the address and the pool of each.
+    pub(super) machines: BTreeMap<&'a MachineId, (Address, &'a Uid)>,
+    /// Nodes on which another pool has made room, and which it fills next.
+    roomy: BTreeMap<&'a Uid, &'a Pool>,
 }
 
 impl Pool {
+    /// The machines and nodes that others are busy with.
+    pub(super) fn busy<'a>(&self, account: &'a Account, world: &World<'a>) -> Busy<'a> {
+        let machines = account.ops().map(|(ip, op)| (&op.machine, (ip, &op.pool))).collect();
+        let mut roomy = BTreeMap::new();
+        for pool in world.others.values() {
+            if pool.matched && pool.is_live() && pool.spec.account_id == self.spec.account_id {
+                for node in pool.roomy.keys() {
+                    roomy.entry(node).or_insert(pool);
+                }
+            }
+        }
+        Busy { machines, roomy }
+    }
+
     /// Candidates without an address, by name, and why each waits.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (&String, &Wait)> {
         self.candidates.iter().filter_map(|(name, candidate)| Some((name, candidate.wait.as_ref()?)))
@@ -36,7 +51,7 @@ impl Pool {
         world: &World<'_>,
         out: &mut Effects<Action>,
     ) {
-        let busy = busy(account);
+        let busy = self.busy(account, world);
         for (name, candidate) in candidates {
             candidate.wait = self.lacks(name, candidate).then(|| {
                 let wait = self.taker(name, candidate, &busy, account, world).err().unwrap_or(Wait::NoFreeIp);
@@ -72,7 +87,7 @@ impl Pool {
         if let Some((claimer, ip)) = standing.filter(|(claimer, _)| claimer.uid != self.object.uid) {
             return Err(claim(world, claimer, *ip, machine));
         }
-        if let Some((ip, pool)) = busy.get(machine) {
+        if let Some((ip, pool)) = busy.machines.get(machine) {
             let other = (**pool != self.object.uid).then(|| world.others.get(*pool)).flatten();
             return Err(other.map_or(Wait::InFlight(*ip), |other| claim(world, &other.object, *ip, machine)));
         }
@@ -80,11 +95,7 @@ impl Pool {
             None => None,
             Some(holder) => Some(self.evictable((*holder, machine.clone()), account, world)?),
         };
-        let makes_room = |pool: &&Pool| {
-            let plans = pool.matched && pool.is_live() && pool.spec.account_id == self.spec.account_id;
-            plans && pool.roomy.contains_key(&candidate.uid)
-        };
-        if let Some(other) = world.others.values().find(makes_room) {
+        if let Some(other) = busy.roomy.get(&candidate.uid) {
             return Err(Wait::Claimed(other.object.name.clone()));
         }
         if let Some(failure) = self.node_failures.get(&candidate.uid)

@@ -20,6 +20,8 @@ pub struct World<'a> {
     pub standing: &'a BTreeMap<MachineId, (ObjectRef, Address)>,
     /// Every address of the account.
     pub seen: &'a BTreeMap<Address, ReservedIp>,
+    /// Addresses that no pool named when the account was planned, by machine.
+    pub strays: &'a BTreeMap<&'a MachineId, Vec<Address>>,
     /// Every address that is on a machine.
     pub holders: &'a BTreeMap<MachineId, Address>,
     /// Machines whose ports are being opened for this pool, and until when that is waited for.
