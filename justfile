@@ -45,7 +45,7 @@ simulate SEEDS="600":
 mutations *ARGS:
     cargo run --quiet --locked --package flipop-verify -- mutations {{ARGS}}
 
-# More seeds, repetitions and minutes than CI has. Goes on where it ended; `just runs --list` says what is due.
+# More seeds, repetitions and minutes than CI has. Continues where it ended. `just runs --list` says what is due.
 runs *ARGS:
     cargo build --release --locked --package flipop --bin flipop
     cargo run --quiet --locked --package flipop-verify -- runs {{ARGS}}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the image's final stage from a local release binary, twice with the same digest, and runs it: tests/image says
-# what is checked.
+# Builds the image's final stage twice from a local release binary, requires the same digest, and runs the image.
+# tests/image says what is checked.
 #
 # Needs buildah, and no registry: the build stage is replaced by a folder. Runs as root or without.
 set -euo pipefail

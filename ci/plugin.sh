@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs binaries as the kubectl plugin `kubectl flipop`: an archive for each platform, and a manifest for krew. They join
-# the other files of a release in target/release-files, so run ci/release.sh first.
+# Packs binaries as the kubectl plugin `kubectl flipop`: an archive for each platform, and a manifest for krew. They go
+# beside the other files of a release in target/release-files, so run ci/release.sh first.
 #
 #   ci/plugin.sh https://example.com/releases/v0.1.0 linux_amd64=target/release/flipop
 #

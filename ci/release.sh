@@ -27,7 +27,7 @@ rm -rf "$out" target/release-chart
 mkdir -p "$out" target/release-chart
 
 cp -r charts/flipop target/release-chart/
-# The comment is true of the repository alone.
+# The removed comment is true only in the repository.
 sed -i "/# No registry has this name/d; s#registry.invalid/flipop#$image#" target/release-chart/flipop/values.yaml
 helm4 package target/release-chart/flipop --destination "$out"
 
@@ -36,7 +36,7 @@ for file in k8s/*.yaml; do
   sed "/# No registry has this name/d; s#registry.invalid/flipop:#$image:#" "$file"
 done > "$out/flipop-$version.yaml"
 
-# What is applied by a command of its own: the agent, and the rights of node checks.
+# Files that users apply with separate commands: the agent, and the rights of node checks.
 for part in agent nodecheck; do
   for file in k8s/"$part"/*.yaml; do
     printf -- '---\n'

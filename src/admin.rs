@@ -1,9 +1,10 @@
-//! HTTP endpoints of a process: `/metrics`, `/healthz`, `/readyz`, and `/debug` with the web page for this machine only.
+//! HTTP endpoints of a process: `/metrics`, `/healthz`, `/readyz`, and, for this machine only, `/debug` with the web
+//! page.
 //!
 //! Owns the listener and its limits. The content comes from closures that never wait.
 //!
-//! Invariants: no client can block another: a connection has one request and a few seconds, and the oldest connection
-//! is closed if there are too many. Nothing here takes a lock that the work holds.
+//! Invariants: no client can block another. A connection carries one request and lasts a few seconds, and the oldest
+//! connection is closed when there are too many. Nothing here takes a lock that the work holds.
 
 pub mod page;
 
@@ -109,8 +110,8 @@ pub fn routes(endpoints: Endpoints) -> Router {
         .with_state(endpoints)
 }
 
-/// Serves these routes until it is cancelled, then closes every connection. Each request carries the address of its peer
-/// as an extension.
+/// Serves these routes until it is cancelled, then closes every connection. Each request carries the address of its
+/// peer as an extension.
 pub async fn serve(listener: TcpListener, router: Router, cancel: CancellationToken) {
     let tracker = TaskTracker::new();
     let mut connections = Connections::default();
@@ -183,7 +184,7 @@ async fn converse(stream: TcpStream, peer: SocketAddr, router: Router, end: Conn
     tokio::select! {
         biased;
         () = end.0.cancelled() => {}
-        // An error of the client does not matter to us.
+        // A client's error does not matter to us.
         _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection) => {}
     }
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 /// Buckets for the seconds from the last answer of a node to the verdict. Kubernetes takes 40 s to 55 s.
 const BUCKETS: [f64; 7] = [12.5, 13.0, 14.0, 16.0, 20.0, 30.0, 60.0];
 
-/// The verdict of one process.
+/// The stage of a verdict that one process reaches alone.
 const STAGE: &str = "1";
 
-/// What is counted of the checks of nodes.
+/// The counts of node checks.
 pub struct CheckMetrics {
     ended: IntCounterVec,
     stretched: IntGauge,
@@ -18,7 +18,7 @@ pub struct CheckMetrics {
 }
 
 impl CheckMetrics {
-    /// Registers them.
+    /// Registers the metrics.
     ///
     /// # Errors
     /// If a name or label is malformed.
@@ -27,7 +27,7 @@ impl CheckMetrics {
             Opts::new(
                 "flipop_node_checks_total",
                 "Checks of nodes by outcome: the machine answered (passed), it did not answer (failed), or something failed \
-                 on the side of FLIPOP, so that the check says nothing of the machine (error).",
+                 on the side of FLIPOP, so that the check says nothing about the machine (error).",
             ),
             &["outcome"],
         )?;
@@ -64,12 +64,12 @@ impl CheckMetrics {
         self.ended.with_label_values(&[word]).inc();
     }
 
-    /// How many checks are more than a period late.
+    /// Sets the number of checks that are more than a period late.
     pub fn set_stretched(&self, late: usize) {
         self.stretched.set(i64::try_from(late).unwrap_or(i64::MAX));
     }
 
-    /// Takes in how long it took from the last answer of each node to the verdict that it is dead.
+    /// Takes in the time from each node's last answer to the verdict that the node is dead.
     pub fn observe_detections(&self, detections_ms: &[u64]) {
         for ms in detections_ms {
             let seconds = Duration::from_millis(*ms).as_secs_f64();

@@ -13,7 +13,7 @@ use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{Address, ObjectName};
 use serde_json::{Value, json};
 
-/// The facts. `left_out`: the nodes that pools leave out, and those that record sets do.
+/// The facts. `left_out`: the nodes that pools leave out, and the nodes that record sets leave out.
 #[must_use]
 pub fn describe(
     snapshot: &Snapshot,

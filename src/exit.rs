@@ -1,4 +1,4 @@
-//! The exit codes of the process: the one place that names them.
+//! The exit codes of the process. Only this module names them.
 
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ flipop_core::described! {
         Changes = 3,
         /// `flipop plan` found an object that is invalid, whatever else there is to change.
         Invalid = 4,
-        /// `flipop plan` did not come to rest within its simulated time.
+        /// `flipop plan` did not settle within its simulated time.
         Unsettled = 5,
         /// Outside a pod: the first argument is not a command, and the help is printed. Or a flag or an argument of a
         /// command is wrong or missing. 64 is `EX_USAGE` of sysexits.

@@ -44,8 +44,8 @@ fn run_agent(config: AgentConfig) -> Exit {
     live(config.debug, |shutdown| agent::run(config, shutdown))
 }
 
-/// Logs, and runs until the work ends. One thread is enough: it works in small pieces, and what crosses from one thread to
-/// another costs more than it saves. The election has a thread of its own.
+/// Starts logging, and runs until the work ends. One thread is enough: it works in small pieces, and handing a piece to
+/// another thread costs more than it saves. The election has a thread of its own.
 fn live<F, E>(debug: bool, work: impl FnOnce(CancellationToken) -> F) -> Exit
 where
     F: Future<Output = Result<(), E>>,
@@ -84,14 +84,14 @@ where
             Exit::Failure
         }
     };
-    // What is still under way is cut off: a blocked call must not keep a process that is to end.
+    // Cuts off what is still under way: a blocked call must not keep the process alive.
     runtime.shutdown_background();
     logs.flush();
     code
 }
 
-/// The runtime, and the signals before all that may take time: one that a container's first process does not listen for
-/// is lost.
+/// Listens for signals before anything that takes time, and returns the runtime with them. The kernel drops a signal to
+/// a container's first process that does not listen for it.
 fn prepare(runtime: Runtime) -> std::io::Result<(Runtime, Signals)> {
     let signals = {
         let _inside = runtime.enter();
@@ -100,19 +100,19 @@ fn prepare(runtime: Runtime) -> std::io::Result<(Runtime, Signals)> {
     Ok((runtime, signals))
 }
 
-/// What asks the process to end.
+/// The signals that ask the process to end.
 struct Signals {
     term: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    /// From now on none is lost.
+    /// Starts to listen. No later signal is lost.
     fn listen() -> std::io::Result<Self> {
         Ok(Self { term: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// The first one begins the shutdown, the second one ends the process at once.
+    /// The first signal begins the shutdown, and the second one ends the process at once.
     async fn obey(mut self, shutdown: CancellationToken) {
         for _ in 0..2 {
             tokio::select! {

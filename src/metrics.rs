@@ -56,11 +56,11 @@ pub struct Metrics {
     checked: ArcSwap<Vec<CheckedNode>>,
 }
 
-/// What is made only while somebody asks for it.
+/// Values that are made only while somebody asks for `/debug`.
 #[derive(Default)]
 struct OnDemand {
     asked: AtomicBool,
-    /// Of pools, and of record sets.
+    /// The nodes left out by pools, and by record sets.
     answer: ArcSwap<(NodesLeftOut, NodesLeftOut)>,
 }
 
@@ -98,8 +98,8 @@ impl Metrics {
         let failover_seconds = HistogramVec::new(
             HistogramOpts::new(
                 "flipop_failover_seconds",
-                "Time from the moment when a node with an address lost its match, its grace over, to the end of each phase \
-                 of the failover, in seconds.",
+                "Time from the moment when a node with an address lost its match, after any grace, to the end of each \
+                 phase of the failover, in seconds.",
             )
             .buckets(ASSIGNMENT_BUCKETS.to_vec()),
             &["phase"],
@@ -202,23 +202,24 @@ impl Metrics {
         self.left_out.asked.swap(false, Ordering::Relaxed)
     }
 
-    /// Takes in which nodes pools and record sets leave out.
+    /// Takes in the nodes that pools and record sets leave out.
     pub fn publish_left_out(&self, left_out: (NodesLeftOut, NodesLeftOut)) {
         self.left_out.answer.store(Arc::new(left_out));
     }
 
-    /// Takes in which nodes are checked, and what came of it.
+    /// Takes in the nodes that are checked, with the results.
     pub fn publish_checked(&self, checked: Vec<CheckedNode>) {
         self.checked.store(Arc::new(checked));
     }
 
-    /// What is counted of the checks of nodes.
+    /// The counts of node checks.
     pub const fn checks(&self) -> &CheckMetrics {
         &self.checks
     }
 
-    /// The latest facts as JSON, with what every node without an address waits for and the last changes of addresses. Nodes
-    /// that are left out are there from the second answer on, since nobody looks for them before they are asked for.
+    /// The latest facts as JSON, with the reason why each node without an address waits, and the latest changes of
+    /// addresses. Nodes that are left out are there from the second answer on, because nobody looks for them before
+    /// somebody asks.
     pub fn describe(&self, clock: &Clock) -> serde_json::Value {
         self.left_out.asked.store(true, Ordering::Relaxed);
         let (snapshot, left_out) = (self.snapshot.load(), self.left_out.answer.load());
@@ -284,7 +285,7 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
         Opts::new(
             "flipop_providers_rate_remaining",
             "Requests left in the quota of the token: per hour at DigitalOcean, per five minutes at Cloudflare. Absent \
-             until the provider has told it.",
+             until the provider has reported it.",
         ),
         &["provider"],
     )?;
@@ -388,9 +389,9 @@ impl PoolFamilies {
             moves: IntCounterVec::new(
                 Opts::new(
                     "flipop_moves_total",
-                    "Addresses that FLIPOP took from one node to another, by the reason: why the node that they left \
-                     matched no more, Manual for a move by hand, or Unseen for a node that matched no more when this \
-                     process began to lead.",
+                    "Addresses that FLIPOP moved from one node to another, by reason: why the node that they left \
+                     no longer matched, Manual for a move by hand, or Unseen for a node that no longer matched when \
+                     this process began to lead.",
                 ),
                 &["namespace", "name", "reason"],
             )?,

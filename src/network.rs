@@ -11,13 +11,14 @@ pub struct Network {
 }
 
 impl Network {
-    /// Of its parts.
+    /// The network of an address and a prefix length.
     #[must_use]
     pub const fn new(address: Ipv4Addr, length: u8) -> Self {
         Self { address, length }
     }
 
-    /// Reads `10.244.1.0/24`; an address alone is a network of one. `None`: no IPv4 network, or bits set beyond its length.
+    /// Parses `10.244.1.0/24`. An address alone is a network of one. `None` if it is not an IPv4 network, or has bits
+    /// set beyond its length.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (address, length) = text.split_once('/').unwrap_or((text, "32"));
@@ -31,7 +32,7 @@ impl Network {
         self.address
     }
 
-    /// How many bits are fixed.
+    /// How many leading bits are fixed.
     #[must_use]
     pub fn length(self) -> u8 {
         self.length

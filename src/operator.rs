@@ -164,7 +164,7 @@ impl Platform {
     }
 }
 
-/// What every part uses.
+/// The facilities that every part uses.
 struct Base {
     clock: Clock,
     random: Random,
@@ -461,7 +461,7 @@ fn with_leader(
     debug
 }
 
-/// What the API server has not answered since the process began. The elector itself logs a refused lease.
+/// The requests that the API server has not answered since the process began. The elector itself logs a refused lease.
 fn unanswered(health: &WatchHealth, leader: &watch::Receiver<LeaderState>) -> Vec<String> {
     let mut waits = health.unanswered();
     if matches!(*leader.borrow(), LeaderState::Starting) && !health.is_answered() {

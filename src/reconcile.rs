@@ -4,6 +4,8 @@
 //! fact: every call runs on a task of its own. Inputs are drained before a plan, so that a burst of events is one
 //! plan.
 
+mod writes;
+
 use crate::api::Condition;
 use crate::api::conditioned::Conditioned;
 use crate::api::translate::pool::pool_object;
@@ -19,12 +21,10 @@ use crate::probe::feed::{BEAT, Feed};
 use crate::provider::Providers;
 use crate::random::Random;
 use crate::watches::{Step, Watches};
-use flipop_core::fleet::action::{Action, Outcome};
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::mechanism::effects::Effect;
 use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::WriteFailure;
 use flipop_core::model::ids::{AccountId, ObjectKind, Uid};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
+use writes::{refused_write, written};
 
 /// Facts taken in before a plan is made all the same: a flood of events must not keep a failover waiting.
 const MAX_DRAINED: usize = 512;
@@ -46,6 +47,9 @@ const MAX_TURNS: usize = 256;
 
 /// Between two looks at what has no event of its own: token files, permit, troubles of watches, liveness.
 const HOUSEKEEPING: Duration = Duration::from_secs(2);
+
+/// How long after a plan its facts reach the metrics, in milliseconds. The requests that it starts leave before that.
+const PUBLISH_MS: u64 = 20;
 
 /// While a permit is awaited, it is looked for this often.
 const AWAIT_PERMIT: Duration = Duration::from_millis(100);
@@ -79,6 +83,8 @@ pub struct Reconciler {
     clock: Clock,
     random: Random,
     wake: Option<Moment>,
+    /// When the metrics are due, if a plan has changed something that they tell.
+    publish_at: Option<Moment>,
     heartbeat: Heartbeat,
 }
 
@@ -147,6 +153,7 @@ impl Reconciler {
             server_epoch_ms: None,
             random,
             wake: None,
+            publish_at: None,
             heartbeat,
         }
     }
@@ -158,9 +165,9 @@ impl Reconciler {
         housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             self.heartbeat.beat();
-            let (wake, clock) = (self.wake, self.clock.clone());
+            let (next, clock) = (self.wake.into_iter().chain(self.publish_at).min(), self.clock.clone());
             let due = async {
-                match wake {
+                match next {
                     Some(at) => clock.sleep_until(at).await,
                     None => std::future::pending().await,
                 }
@@ -185,6 +192,7 @@ impl Reconciler {
             self.observe_own();
             self.take_in().await;
             self.plan();
+            self.publish();
             if draining && self.is_drained() {
                 return;
             }
@@ -396,56 +404,16 @@ impl Reconciler {
             self.watches.follow_leases(self.fleet.wants_leases());
             self.checks.follow(self.fleet.checks());
             self.metrics.checks().observe_detections(&self.fleet.take_detections_ms());
+            self.publish_at.get_or_insert(self.clock.now().plus_millis(PUBLISH_MS));
+        }
+    }
+
+    /// Passes on what metrics tell, once it is due. A copy of the facts of a large cluster takes as long as a plan.
+    fn publish(&mut self) {
+        if self.publish_at.take_if(|at| *at <= self.clock.now()).is_some() {
             let (snapshot, latencies_ms) = (self.fleet.snapshot(), self.fleet.take_latencies_ms());
             self.metrics.publish(snapshot, &latencies_ms, &self.fleet.take_failovers());
         }
-    }
-}
-
-/// The object whose status an action writes.
-fn written(action: &Action) -> Option<(ObjectKind, Uid)> {
-    match action {
-        Action::WriteStatus { pool, .. } => Some((ObjectKind::Pool, pool.uid.clone())),
-        Action::WriteRecordSetStatus { record_set, .. } => {
-            Some((ObjectKind::RecordSet, record_set.uid.clone()))
-        }
-        Action::Addresses(_)
-        | Action::Records(_)
-        | Action::Firewalls(_)
-        | Action::WriteIps { .. }
-        | Action::Annotate { .. }
-        | Action::Label { .. }
-        | Action::SweepAnnotations
-        | Action::CountNodes
-        | Action::ListObjects { .. }
-        | Action::WriteFinalizer { .. }
-        | Action::ReadNode { .. } => None,
-    }
-}
-
-/// Why the API server refused a write, until somebody mends it: that is logged, since the status that would tell may be
-/// what is refused.
-fn refused_write(outcome: &Outcome) -> Option<&str> {
-    let failure = match outcome {
-        Outcome::Annotated { result, .. }
-        | Outcome::Labelled { result, .. }
-        | Outcome::FinalizerWritten { result, .. }
-        | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
-        Outcome::StatusWritten { result, .. } => result.as_ref().err(),
-        Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
-        Outcome::Swept(result) => result.as_ref().err(),
-        Outcome::NodesCounted(result) => result.as_ref().err(),
-        Outcome::ObjectsListed { result, .. } => result.as_ref().err(),
-        Outcome::NodeRead { read, .. } => read.result.as_ref().err(),
-        Outcome::Addresses(_) | Outcome::Records(_) | Outcome::Firewalls(_) => None,
-    };
-    match failure? {
-        WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) => Some(message),
-        WriteFailure::NotSent
-        | WriteFailure::Conflict
-        | WriteFailure::Gone
-        | WriteFailure::Throttled { .. }
-        | WriteFailure::Transient(_) => None,
     }
 }
 
@@ -472,19 +440,6 @@ fn map<T, U>(step: &Observed<T>, cut: impl Fn(&T) -> U) -> Observed<U> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_write_that_is_refused_until_somebody_acts_is_logged_and_others_are_not() {
-        let said = |failure| {
-            let outcome = Outcome::StatusWritten { pool: Uid("uid".to_owned()), result: Err(failure) };
-            refused_write(&outcome).map(str::to_owned)
-        };
-        let refused = || "a policy says no".to_owned();
-        assert_eq!(said(WriteFailure::Invalid(refused())), Some(refused()));
-        assert_eq!(said(WriteFailure::Forbidden(refused())), Some(refused()));
-        assert_eq!(said(WriteFailure::Transient(refused())), None);
-        assert_eq!(said(WriteFailure::Conflict), None);
-    }
 
     #[test]
     fn a_message_is_told_once_and_what_is_remembered_stays_bounded() {

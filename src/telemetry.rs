@@ -92,7 +92,7 @@ fn levels(debug: bool) -> Targets {
 fn end_on_panic(logs: Logs) {
     std::panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let words = panic.payload_as_str().unwrap_or("a panic without words");
+        let words = panic.payload_as_str().unwrap_or("a panic without a message");
         let thread = std::thread::current();
         // Make room first: a full queue must not drop this line.
         logs.flush();

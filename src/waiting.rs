@@ -1,11 +1,11 @@
 //! Logs what the process waits for until it has read everything from the API server once.
 //!
-//! It waits for nothing itself: it checks what is missing, and ends once nothing is. Later failures are logged where
-//! they happen.
+//! This module itself waits for nothing: it checks what is missing, and ends once nothing is. Later failures are logged
+//! where they happen.
 
 use crate::clock::Clock;
 
-/// A healthy server has answered long before.
+/// A healthy server has answered by then.
 const FIRST_MS: u64 = 2_000;
 
 /// Longest time between two lines: rare enough for a log of a day.

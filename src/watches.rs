@@ -172,8 +172,8 @@ impl Watches {
         }
     }
 
-    /// The next step, but for those of Leases: hundreds come in a second, and none is urgent. Nodes come before pods, which are
-    /// far more numerous.
+    /// The next step, except for steps of Leases: hundreds of those come in a second, and none is urgent. Nodes come
+    /// before pods, which are far more numerous.
     pub async fn next(&mut self) -> Step {
         loop {
             let step = tokio::select! {

@@ -1,5 +1,5 @@
-//! The alerts: one file with a runbook for each, about existing metrics, checked by Prometheus' own tool. That needs
-//! `promtool`. Without it the test is reported as ignored, and fails if `CI` is set.
+//! Checks the alerts: each has a runbook, uses existing metrics, and passes `promtool`, Prometheus' own tool. Without
+//! `promtool` the test is reported as ignored, and fails if `CI` is set.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 #[path = "shared/queries.rs"]

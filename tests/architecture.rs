@@ -1,11 +1,11 @@
-//! What ARCHITECTURE.md says about the shape of the code, where neither the compiler nor clippy checks it
-//! (crates/core/tests/purity.rs has more).
+//! Checks the rules of ARCHITECTURE.md about the shape of the code that neither the compiler nor clippy checks
+//! (crates/core/tests/purity.rs checks more).
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The longest source file in lines: as much as fits into a head.
+/// The most lines of a source file: as many as a reader can keep in mind.
 const MAX_LINES: usize = 500;
 
 fn root() -> &'static Path {

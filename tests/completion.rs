@@ -1,4 +1,4 @@
-//! The scripts of `flipop completion`, asked by the shells themselves.
+//! Tries the scripts of `flipop completion` in the shells themselves.
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 #![expect(clippy::disallowed_methods, reason = "CI says in its environment that no test may be skipped")]
 
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const FLIPOP: &str = env!("CARGO_BIN_EXE_flipop");
 
-/// What bash does when somebody presses Tab after these words.
+/// Prints bash's completions of these words.
 const TAB: &str = r#"source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
 asked=$(complete -p "$1"); asked=${asked#*-F }
@@ -22,7 +22,7 @@ fn output(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Whether a shell is there. In CI each one must be.
+/// Whether a shell is installed. In CI each one must be.
 fn has(shell: &str) -> bool {
     let found = Command::new(shell).args(["-c", "true"]).output().is_ok_and(|output| output.status.success());
     assert!(found || std::env::var_os("CI").is_none(), "CI is set, but there is no {shell}");

@@ -22,15 +22,15 @@ const CRATES: [&str; 7] = [
 /// The layers of the core. Each may import only those before it.
 const LAYERS: [&str; 6] = ["model", "mechanism", "records", "firewalls", "addresses", "fleet"];
 
-/// What addresses may know of records: the parts of a pool's spec and status about them.
+/// The modules of records that addresses may import: the parts of a pool's spec and status about records.
 const RECORDS_OF_A_POOL: [&str; 2] = ["records::spec", "records::status"];
 
-/// What addresses may know of firewalls: the same parts.
+/// The modules of firewalls that addresses may import: the parts of a pool's spec and status about firewalls.
 const FIREWALLS_OF_A_POOL: [&str; 2] = ["firewalls::spec", "firewalls::status"];
 
 /// A module's path in the crate. The crate's own file has an empty one.
 type Module = Vec<String>;
-/// What each room of a folder imports from the folder's other rooms.
+/// The imports of each room of a folder from the folder's other rooms.
 type Rooms = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
@@ -159,7 +159,7 @@ fn modules(sources: &Path) -> BTreeMap<Module, PathBuf> {
     found
 }
 
-/// What a module's text names through `crate::` or `super::`, as paths from the crate's root.
+/// The modules that a module's text names through `crate::` or `super::`, as paths from the crate's root.
 fn imports(module: &[String], text: &str) -> Vec<Module> {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());

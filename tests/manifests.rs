@@ -1,5 +1,5 @@
-//! What `kubectl apply -n flipop -f k8s` installs: names that existing clusters rely on, minimal rights, and pods that
-//! Pod Security `restricted` admits.
+//! The objects that `kubectl apply -n flipop -f k8s` installs: names that existing clusters rely on, minimal rights,
+//! and pods that Pod Security `restricted` admits.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
 use serde_json::{Value, json};

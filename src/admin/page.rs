@@ -1,7 +1,7 @@
 //! The web page at `/`: three files that show what `/debug` says, and change nothing.
 //!
-//! Invariants: the page loads nothing from elsewhere and runs nothing inline; a browser that was led here under another
-//! name (DNS rebinding) gets nothing, since a port-forward makes every web site a neighbour.
+//! Invariants: the page loads nothing from elsewhere and runs nothing inline. A browser that comes under another host
+//! name (DNS rebinding) gets nothing, because during a port-forward any web site can reach the port.
 
 use crate::version::VERSION;
 use axum::Router;
@@ -22,10 +22,10 @@ const SCRIPT: &str = include_str!("page/page.js");
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 
-/// Names by which a browser on this machine may have come.
+/// Host names by which a browser on this machine may reach the page.
 const HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Lets requests pass that come from this machine and were meant for it.
+/// Lets only those requests pass that come from this machine and name it as their host.
 ///
 /// # Errors
 /// The refusal: 403 from elsewhere, 421 for another host.
@@ -39,7 +39,7 @@ pub fn admit<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)> 
     if host.is_some_and(is_local) {
         Ok(())
     } else {
-        Err((StatusCode::MISDIRECTED_REQUEST, "only as localhost, 127.0.0.1 or [::1]\n"))
+        Err((StatusCode::MISDIRECTED_REQUEST, "use localhost, 127.0.0.1 or [::1] as the host\n"))
     }
 }
 
@@ -74,7 +74,7 @@ pub fn file(kind: &'static str, text: impl Into<Bytes>) -> MethodRouter {
     })
 }
 
-/// The answer with the headers that bind the browser.
+/// The answer with the headers that restrict the browser.
 #[must_use]
 pub fn guarded(mut response: Response) -> Response {
     let headers: [(HeaderName, &'static str); 5] = [

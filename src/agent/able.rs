@@ -10,12 +10,12 @@ flipop_core::described! {
     /// Why the agent is not able to do its work.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum NotAble {
-        /// The kernel refuses what the agent asks of it. It needs the capability `NET_ADMIN`, and a kernel with nftables and
-        /// connection tracking.
+        /// The kernel refuses a request of the agent. The agent needs the capability `NET_ADMIN`, and a kernel with
+        /// nftables and connection tracking.
         Netlink = "Netlink",
         /// The metadata service has not named the anchor address and its gateway yet.
         AnchorUnknown = "AnchorUnknown",
-        /// No interface has the anchor address, so that answers would not arrive. Droplets that were made before reserved
+        /// No interface has the anchor address, so answers would not arrive. Droplets that were made before reserved
         /// IPs existed have none.
         AnchorMissing = "AnchorMissing",
         /// Neither `--pod-cidr` nor `spec.podCIDRs` of the node names the networks of its pods.
@@ -23,8 +23,8 @@ flipop_core::described! {
         /// There is a device of a datapath that may bypass netfilter: `cilium_host`, or `bpfin.cali` of Calico. See
         /// `--cni-uses-netfilter`.
         Datapath = "Datapath",
-        /// Somebody else's rules are in the nftables table `inet flipop`, or somebody else's routes in the table 7141. They
-        /// are left.
+        /// The nftables table `inet flipop` has rules of somebody else, or the table 7141 has routes of somebody else.
+        /// The agent leaves them alone.
         Foreign = "Foreign",
     }
     /// The reason.

@@ -1,12 +1,12 @@
 //! Decides through which address pods leave, purely from the node's annotation and the metadata service.
 //!
-//! Invariants: an address starts only where both name it. A failed read changes nothing, with one exception:
-//! without the annotation, an address ends once the last good read is [`BLIND_MS`] old.
+//! Invariants: the agent starts to use an address only if both name it. A failed read changes nothing, with one
+//! exception: without the annotation, the agent stops using an address once the last good read is [`BLIND_MS`] old.
 
 use flipop_core::model::moment::Moment;
 use std::net::Ipv4Addr;
 
-/// Without the annotation, an address stands for this long after the last good read of the metadata service.
+/// Without the annotation, an address stays in use for this long after the last good read of the metadata service.
 pub const BLIND_MS: u64 = 30_000;
 
 /// The reserved IP in the node's annotation.
@@ -205,7 +205,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order of events, an address stands only if the last good read named it, and the annotation
+        /// Whatever the order of events, an address is in use only if the last good read named it, and the annotation
         /// names no other.
         #[test]
         fn no_address_stands_that_was_denied(events in proptest::collection::vec((0..9_u8, 0..40_u64), 0..60)) {

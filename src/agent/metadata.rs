@@ -133,14 +133,14 @@ async fn exchange(
             Some(_) | None => {}
         }
     }
-    Err(failed("an answer with too many headers"))
+    Err(failed("the answer has too many headers"))
 }
 
 async fn line(connection: &mut BufReader<TcpStream>) -> Result<String, MetadataError> {
     let mut line = Vec::new();
     connection.take(MAX_LINE).read_until(b'\n', &mut line).await.map_err(failed)?;
     if line.pop() != Some(b'\n') {
-        return Err(failed("an answer that was cut short, or a line that is too long"));
+        return Err(failed("the answer was cut short, or a line is too long"));
     }
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
 }
@@ -168,7 +168,7 @@ async fn body(
     if u64::try_from(body.len()).is_ok_and(|length| length <= MAX_BODY) {
         Ok(String::from_utf8_lossy(&body).trim().to_owned())
     } else {
-        Err(failed("a body that is too long"))
+        Err(failed("the body is too long"))
     }
 }
 
@@ -179,10 +179,10 @@ async fn read(
     body: &mut Vec<u8>,
 ) -> Result<(), MetadataError> {
     if count > MAX_BODY {
-        return Err(failed("a body that is too long"));
+        return Err(failed("the body is too long"));
     }
     let got = connection.take(count).read_to_end(body).await.map_err(failed)?;
-    (u64::try_from(got) == Ok(count)).then_some(()).ok_or_else(|| failed("an answer that was cut short"))
+    (u64::try_from(got) == Ok(count)).then_some(()).ok_or_else(|| failed("the answer was cut short"))
 }
 
 #[cfg(test)]

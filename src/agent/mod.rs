@@ -38,8 +38,8 @@ use tokio_util::task::TaskTracker;
 /// The time between two reads of the reserved IP.
 const READ_MS: u64 = 1_000;
 
-/// The same while the annotation names an address that the last read has not named. So pods leave through the
-/// address soon after both name it.
+/// The same while the annotation names an address that the last read did not name. Pods then leave through the address
+/// soon after both name it.
 const EXPECTING_MS: u64 = 200;
 
 /// The time between two reads of the anchor address, once it is known.

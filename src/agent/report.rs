@@ -58,7 +58,7 @@ impl Report {
         )?;
         let foreign = IntCounter::with_opts(Opts::new(
             "flipop_agent_foreign_rules_total",
-            "Looks that found routing rules of others with a priority of the agent's.",
+            "Looks at the kernel that found a routing rule of others with a priority of the agent's rules.",
         ))?;
         registry.register(Box::new(foreign.clone()))?;
         let info = gauge(
@@ -68,7 +68,7 @@ impl Report {
         )?;
         info.with_label_values(&[version::VERSION, version::COMMIT]).set(1);
         registry.register(Box::new(ProcessMetrics::new()?))?;
-        let trouble = Mutex::new(Some("the kernel was not looked at yet".to_owned()));
+        let trouble = Mutex::new(Some("the agent has not looked at the kernel yet".to_owned()));
         Ok(Self { node: node.to_owned(), registry, able, active, writes, reads, foreign, trouble })
     }
 

@@ -1,8 +1,8 @@
 //! The agent's knowledge, and its next turn: look at the kernel, decide, change the kernel.
 //!
-//! Invariants: until the agent is able for the first time, it sets nothing and removes its own remains. After that,
-//! only the kernel can make it unready. It looks at the kernel before each change, so a turn that finds everything
-//! in order changes nothing.
+//! Invariants: until the agent is able for the first time, it sets nothing and removes what an earlier process left.
+//! After that, only the kernel can make it unready. It looks at the kernel before each change, so a turn that finds
+//! everything in order changes nothing.
 
 use super::able::{Known, NotAble};
 use super::decision::{Annotation, Decision, Reserved};

@@ -1,4 +1,4 @@
-//! What both kinds of objects have in common for whoever keeps their conditions.
+//! The access to conditions that both kinds of objects have in common.
 
 use super::{Condition, FloatingIPPool, NodeDNSRecordSet};
 use flipop_core::model::ids::ObjectKind;
@@ -8,7 +8,7 @@ pub trait Conditioned: kube::Resource {
     /// Its kind.
     const KIND: ObjectKind;
 
-    /// Those that stand there.
+    /// The conditions in its status.
     fn conditions(&self) -> &[Condition];
 }
 

@@ -1,4 +1,4 @@
-//! `spec.firewall` of a pool, and what its status remembers of firewalls.
+//! `spec.firewall` of a pool, and the firewalls that its status remembers.
 
 use super::lenient;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -17,14 +17,14 @@ const SOURCE_CHARS_MAX: usize = 43;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Firewall {
-    /// The ports to open. Without entries there is no firewall. FLIPOP reports and ignores a malformed entry. Values: at
-    /// most 50 entries. Default: empty.
+    /// The ports to open. Without entries there is no firewall. FLIPOP reports and ignores a malformed entry. Values:
+    /// at most 50 entries. Default: empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = PORTS_MAX))]
     pub ports: Option<Vec<FirewallPort>>,
 
-    /// Networks from which the ports can be reached. `0.0.0.0/0` and `::/0` together mean everybody. FLIPOP reports
-    /// and ignores an entry that is not a network, or that has bits beyond its prefix. If no entry is usable, open ports
+    /// Networks from which the ports can be reached. `0.0.0.0/0` and `::/0` together mean everybody. FLIPOP reports and
+    /// ignores an entry that is not a network, or that has bits beyond its prefix. If no entry is usable, open ports
     /// stay open and FLIPOP opens no others. Values: at most 1,000 networks. Default: empty; set the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "sources_schema")]

@@ -1,15 +1,15 @@
-//! Our two custom resources, as they stand in the cluster.
+//! Our two custom resources, as the cluster stores them.
 //!
 //! Owns the Rust types of `FloatingIPPool` and `NodeDNSRecordSet`, their schemas and the CRDs made of them.
 //! Does not own what the fields mean (`flipop-core` decides), validation, or talking to the API server.
 //!
 //! Invariants:
 //! - Whatever the schema admits, the types decode: `null` and absent are alike, unknown fields are ignored.
-//! - The schema of a field that the Go operator's CRDs have is never narrower than theirs: it carries no rule,
-//!   bound, pattern, enum, list type or default of ours. Fields that are new here may, with a message that says
-//!   what one can do. `tests/crds` compares the two.
-//! - No schema default in a spec: what a user wrote stays as it is, and absent means what the Go operator did. An absent
-//!   status alone has one, which says that nothing was observed.
+//! - The schema of a field that the Go operator's CRDs have is never narrower than theirs: it carries no rule, bound,
+//!   pattern, enum, list type or default of ours. A field that only we have may carry them, with a message that says
+//!   what to do. `tests/crds` compares the two.
+//! - No schema default in a spec: what a user wrote stays as it is, and absent means what the Go operator did. An
+//!   absent status alone has one, which says that nothing was observed.
 //! - Writing an object back changes nothing in a spec that was not changed on purpose.
 
 pub mod conditioned;
@@ -39,7 +39,7 @@ pub const VERSION: &str = "v1alpha1";
 /// `observedGeneration` of a status that nobody wrote.
 pub const UNOBSERVED: i64 = -1;
 
-/// What a field says, or nothing: the empty string means absent, as the Go operator's types wrote it.
+/// The text of a field. `None` if it is absent, or empty: the Go operator's types wrote an absent text as an empty one.
 #[must_use]
 pub fn given(field: Option<&String>) -> Option<&str> {
     field.map(String::as_str).filter(|text| !text.is_empty())

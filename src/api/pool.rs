@@ -18,10 +18,10 @@ pub struct FloatingIPPool {
     /// Standard object metadata.
     #[serde(default)]
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub spec: FloatingIPPoolSpec,
-    /// What is.
+    /// The observed state.
     #[serde(default)]
     pub status: Option<FloatingIPPoolStatus>,
 }
@@ -45,9 +45,9 @@ pub struct FloatingIPPoolSpec {
     pub region: Option<String>,
 
     /// Number of addresses that the pool uses: the first ones of `ips`. Further addresses are disabled. Missing ones
-    /// are created in `region` and added to `ips`. Created addresses cost money, and a lower number
-    /// deletes none: see `reclaimPolicy`. Above 1,000 the first 1,000 addresses are used and none is created. Range: 0 to 1,000. Default: 0, which uses
-    /// all of `ips` and creates none.
+    /// are created in `region` and added to `ips`. Created addresses cost money, and a lower number deletes none: see
+    /// `reclaimPolicy`. Above 1,000 the first 1,000 addresses are used and none is created. Range: 0 to 1,000. Default:
+    /// 0, which uses all of `ips` and creates none.
     #[serde(
         rename = "desiredIPs",
         default,
@@ -71,21 +71,20 @@ pub struct FloatingIPPoolSpec {
     pub ips: Option<Vec<String>>,
 
     /// Addresses that the pool lets go of at once, created ones included. An address that is listed both here and in
-    /// `ips` is let go. It stays in the account unless
-    /// `reclaimPolicy` says otherwise. To give up a created address, add it here, remove it from `ips` and
-    /// lower `desiredIPs` by one, all in one edit; otherwise a replacement is bought at once. When
-    /// `status.createdIPs` no longer names the address, you can delete it in the account and remove it from this
-    /// list. Keep the entry for as long as the address is in `ips`. Values: IPv4 addresses, at most 500. Default:
-    /// empty.
+    /// `ips` is let go. It stays in the account unless `reclaimPolicy` says otherwise. To give up a created address,
+    /// add it here, remove it from `ips` and lower `desiredIPs` by one, all in one edit; otherwise a replacement is
+    /// bought at once. When `status.createdIPs` no longer names the address, you can delete it in the account and
+    /// remove it from this list. Keep the entry for as long as the address is in `ips`. Values: IPv4 addresses, at most
+    /// 500. Default: empty.
     #[serde(rename = "releasedIPs", default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "released_ips_schema")]
     pub released_ips: Option<Vec<String>>,
 
-    /// What happens to an address that FLIPOP bought for the pool once it is listed in `releasedIPs`. `Retain`: it stays in
-    /// the account for good. `Delete`: it leaves the records, its node and then the account, unless somebody uses it.
-    /// The deletion of the pool gives back everything that was bought for it.
-    /// Addresses that FLIPOP did not buy are never deleted, and neither are those that a purchase with a lost answer
-    /// brought. Another value counts as `Retain`. Values: `Retain`, `Delete`. Default: `Retain`.
+    /// What happens to an address that FLIPOP bought for the pool once it is listed in `releasedIPs`. `Retain`: it
+    /// stays in the account for good. `Delete`: it leaves the records, its node and then the account, unless somebody
+    /// uses it. Deleting the pool gives back everything that was bought for it. Addresses that FLIPOP did not
+    /// buy are never deleted, and neither are those that a purchase with a lost answer brought. Another value counts as
+    /// `Retain`. Values: `Retain`, `Delete`. Default: `Retain`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "reclaim_policy_schema")]
     pub reclaim_policy: Option<String>,
@@ -108,8 +107,8 @@ pub struct FloatingIPPoolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
 
-    /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. They need rights and an environment
-    /// variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
+    /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. They need rights and an
+    /// environment variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_check: Option<NodeCheck>,
 
@@ -124,8 +123,8 @@ pub struct FloatingIPPoolSpec {
     pub dns_record_set: Option<DnsRecordSet>,
 
     /// Ports to open in cloud firewalls of the pool's own, on every node whose labels match and on every node that has
-    /// an address of the pool. Removing the field removes these firewalls. Deleting the pool leaves them. Default: none;
-    /// no firewall is touched.
+    /// an address of the pool. Removing the field removes these firewalls. Deleting the pool leaves them. Default:
+    /// none; no firewall is touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
 }

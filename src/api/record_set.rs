@@ -61,8 +61,8 @@ pub struct NodeDNSRecordSetSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
 
-    /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. They need rights and an environment
-    /// variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
+    /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. They need rights and an
+    /// environment variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_check: Option<NodeCheck>,
 }

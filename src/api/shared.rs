@@ -38,15 +38,15 @@ pub struct Match {
 #[serde(rename_all = "camelCase")]
 pub struct Grace {
     /// How long a node that serves may be without a matching pod that is Running and Ready, in seconds. Set it to cover
-    /// the restart of a pod. While `nodeSeconds` is larger, this time is at least 1 s. Range: 0 to 3,600. Default: 0, no
-    /// grace.
+    /// the restart of a pod. While `nodeSeconds` is larger, this time is at least 1 s. Range: 0 to 3,600. Default: 0,
+    /// no grace.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 3600))]
     pub pod_seconds: Option<i64>,
 
     /// How long a node that serves may be not Ready, or have a taint by which Kubernetes reports a failure, in seconds.
-    /// Set it to cover the restart of a kubelet, or a reboot. Once the node has failed, this time applies until the node
-    /// matches again, and covers its pods too. Range: 0 to 3,600. Default: 0, no grace.
+    /// Set it to cover the restart of a kubelet, or a reboot. Once the node has failed, this time applies until the
+    /// node matches again, and covers its pods too. Range: 0 to 3,600. Default: 0, no grace.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 3600))]
     pub node_seconds: Option<i64>,
@@ -59,20 +59,20 @@ pub struct Grace {
     pub recovery_seconds: Option<i64>,
 }
 
-/// Whether FLIPOP checks itself that the machines of nodes answer. A node whose machine answers no check for 12 s, and whose
-/// kubelet has missed a renewal of its Lease, no longer matches, about half a minute before Kubernetes calls it not Ready.
-/// Checks never make a node match, and never take the last matching one.
+/// Whether FLIPOP checks itself that the machines of nodes answer. A node whose machine answers no check for 12 s, and
+/// whose kubelet has missed a renewal of its Lease, no longer matches, about half a minute before Kubernetes calls it
+/// not Ready. Checks never make a node match, and never take the last matching one.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCheck {
-    /// TCP port of each node's `InternalIP` to which FLIPOP connects. It does not matter whether the connection is accepted
-    /// or refused. Range: 1 to 65,535. Default: 10250, the port of the kubelet.
+    /// TCP port of each node's `InternalIP` to which FLIPOP connects. It does not matter whether the connection is
+    /// accepted or refused. Range: 1 to 65,535. Default: 10250, the port of the kubelet.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65_535))]
     pub port: Option<i64>,
 
-    /// Seconds from one check of a node that serves to the next. Other nodes are checked every 10 seconds. Range: 0.5 to
-    /// 10. Default: 1.
+    /// Seconds from one check of a node that serves to the next. Other nodes are checked every 10 seconds. Range: 0.5
+    /// to 10. Default: 1.
     #[serde(default, serialize_with = "lenient::write_number", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.5, max = 10))]
     pub period_seconds: Option<f64>,
@@ -82,7 +82,7 @@ pub struct NodeCheck {
     #[schemars(range(min = 0.1, max = 10))]
     pub timeout_seconds: Option<f64>,
 
-    /// Checks in a row that have to fail at the least. Range: 2 to 10. Default: 3.
+    /// Least number of checks in a row that must fail. Range: 2 to 10. Default: 3.
     #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 10))]
     pub failure_threshold: Option<i64>,

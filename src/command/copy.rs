@@ -1,4 +1,4 @@
-//! A copy of the cluster, read once: our objects, and the nodes and pods that they watch.
+//! A copy of the cluster, read once: our objects, and the nodes and pods that FLIPOP watches for them.
 
 use super::CommandError;
 use super::reach::Reach;
@@ -35,7 +35,7 @@ pub(super) struct Objects {
     pub(super) absent: Vec<&'static str>,
 }
 
-/// Nodes and pods as the watches of the objects show them.
+/// Nodes and pods as FLIPOP's watches for the objects show them.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Lists {
     /// By selector.

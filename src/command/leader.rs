@@ -67,7 +67,7 @@ pub(super) async fn ask(reach: &Reach) -> Told {
             if leader.holder.is_empty() {
                 told.notes.push("no replica leads at this moment, so FLIPOP changes nothing".to_owned());
             } else if leader.expired {
-                told.notes.push(format!("the Lease of {} has run out: no replica acts", leader.pod));
+                told.notes.push(format!("the Lease of {} has expired: no replica acts", leader.pod));
             } else {
                 match debug(reach, &leader.pod).await {
                     Ok(value) => told.debug = Some(value),

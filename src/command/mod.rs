@@ -126,7 +126,7 @@ fn on_cluster(order: &Order, output: Output) -> Result<Exit, CommandError> {
             Word::Completion(_) | Word::Crd | Word::Version => Ok(Exit::Success),
         }
     });
-    // A call that is no longer needed must not keep the process.
+    // An unfinished call must not keep the process alive.
     runtime.shutdown_background();
     ended
 }

@@ -22,13 +22,13 @@ pub(super) struct Output {
     pub(super) coloured: bool,
 }
 
-/// The state of something.
+/// How good or bad something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Tone {
     /// As it should be.
     Good,
-    /// Worth a look.
+    /// It deserves a look.
     Doubtful,
     /// Wrong.
     Bad,
@@ -155,7 +155,7 @@ pub(super) fn shown(text: &str) -> String {
     if text.trim().is_empty() { "-".to_owned() } else { text }
 }
 
-/// Prints to standard output. A closed pipe is no failure: its reader has seen enough.
+/// Prints to standard output. A closed pipe is no failure: its reader wants no more.
 pub(super) fn print(text: &str) -> Result<Exit, CommandError> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -83,8 +83,8 @@ pub(super) async fn move_address(
             object,
             outcome: "NoOutcome".to_owned(),
             message: format!(
-                "there is no outcome within {} s; the request stays: status.lastMove and the Events of the pool say \
-                 what becomes of it",
+                "there is no outcome within {} s; the request stays, and its outcome will be in status.lastMove and in \
+                 the Events of the pool",
                 PATIENCE.as_secs()
             ),
             tone: Tone::Bad,
@@ -154,7 +154,7 @@ async fn targets(reach: &Reach, which: &Which) -> Result<Vec<Target>, CommandErr
     };
     let parsed = which.objects.iter().map(|text| {
         Target::parse(text, namespace).ok_or_else(|| {
-            CommandError::Usage(format!("{text:?} is no object: write fipool/NAME or nodedns/NAME"))
+            CommandError::Usage(format!("{text:?} is not an object: write fipool/NAME or nodedns/NAME"))
         })
     });
     parsed.collect()
@@ -287,7 +287,7 @@ fn told(output: Output, results: &[Answer]) -> Result<Exit, CommandError> {
             format!("{} {text}\n", output.mark(result.tone))
         };
         if results.is_empty() {
-            "no object is there\n".to_owned()
+            "there are no objects\n".to_owned()
         } else {
             results.iter().map(line).collect()
         }

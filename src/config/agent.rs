@@ -7,16 +7,16 @@ use crate::network::Network;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// Bits that kube-proxy gives a meaning of its own (`--iptables-masquerade-bit`, and the one for dropped packets).
+/// Bits to which kube-proxy gives a meaning of its own (`--iptables-masquerade-bit`, and the bit for dropped packets).
 const TAKEN_MARKS: [u32; 2] = [0x4000, 0x8000];
 
 /// Which traffic leaves through the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum Egress {
-    /// That of the node's pods
+    /// Traffic of the node's pods
     Pods,
-    /// None: the agent removes what it has set, and is ready then
+    /// No traffic: the agent removes what it has set, and is ready then
     Off,
 }
 
@@ -33,11 +33,12 @@ pub(super) struct AgentFlags {
 
     /// Network of the node's pods [default: spec.podCIDRs of the node]
     ///
-    /// Repeat the flag for several networks. It wins over the node's: Calico and Cilium may use other networks.
+    /// Repeat the flag for several networks. The flag takes precedence over the node's networks: Calico and Cilium may
+    /// use others.
     #[arg(long, value_name = "CIDR", value_parser = network)]
     pod_cidr: Vec<Network>,
 
-    /// Destination that pods reach on the usual way
+    /// Destination that pods reach the usual way
     ///
     /// Repeat the flag for several networks. Private, shared and link-local networks keep the usual way in any case.
     #[arg(long, value_name = "CIDR", value_parser = network)]
@@ -49,7 +50,7 @@ pub(super) struct AgentFlags {
     #[arg(long, value_name = "BIT", default_value = "0x2000", value_parser = mark)]
     mark: u32,
 
-    /// Go on although a device of Cilium or Calico with eBPF is there
+    /// Continue although there is a device of Cilium, or of Calico with eBPF
     ///
     /// Set it if that datapath leaves forwarding and NAT to netfilter. BOOL is as for --debug.
     #[arg(
@@ -86,18 +87,18 @@ pub(super) struct AgentFlags {
     debug: bool,
 }
 
-/// Where to listen; `None`: nowhere.
+/// Where to listen. `None` means nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Bind(Option<SocketAddr>);
 
-/// Everything that is configured of the agent.
+/// All settings of the agent.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     /// `--node-name`.
     pub node_name: String,
     /// `--egress`.
     pub egress: Egress,
-    /// `--pod-cidr`; none: the node's.
+    /// `--pod-cidr`. Empty means the node's own.
     pub pods: Vec<Network>,
     /// `--except`.
     pub except: Vec<Network>,
@@ -107,7 +108,7 @@ pub struct AgentConfig {
     pub cni_uses_netfilter: bool,
     /// `--dry-run`.
     pub dry_run: bool,
-    /// `--metrics-bind-addr`; `None` when it is empty: serve nothing.
+    /// `--metrics-bind-addr`. `None` if it is empty: serve nothing.
     pub metrics: Option<BindAddress>,
     /// `--debug`.
     pub debug: bool,

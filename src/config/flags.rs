@@ -1,4 +1,4 @@
-//! The command line, parsed as Go's pflag parses it: the last of repeated flags wins, a bare `--debug` is true.
+//! The command line, parsed as Go's pflag parses it: the last of repeated flags wins, and a bare `--debug` means true.
 
 use super::agent::AgentFlags;
 use super::values::{go_bool, path};
@@ -9,25 +9,25 @@ use clap::{Args, CommandFactory, Parser};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What the arguments ask for.
+/// What to do according to the arguments.
 #[derive(Debug)]
 pub(super) enum Asked {
-    /// Run the operator; how many words belong to no flag.
+    /// Run the operator. The number counts the words that belong to no flag.
     Operator(Flags, usize),
-    /// Do this instead.
+    /// Run this command.
     Command(Word),
     /// Run the agent of a node.
     Agent(Box<AgentFlags>),
 }
 
-/// Why the arguments ask for nothing.
+/// Why the arguments cannot be followed.
 #[derive(Debug)]
 pub(super) enum Unclear {
-    /// Wrong flags; also help and version, which clap treats as errors.
+    /// Wrong flags of the process. Also help and version, which clap treats as errors.
     Usage(clap::Error),
-    /// The same of a command.
+    /// Wrong flags of a command.
     CommandUsage(clap::Error),
-    /// The first argument is no command, and nothing here needs it to be ignored. The help to print.
+    /// The first argument must be a command here, and it is not. Holds the help to print.
     UnknownCommand(String),
 }
 
@@ -37,11 +37,11 @@ const AGENT: &str = "agent";
 /// The name by which kubectl calls its plugin.
 pub(crate) const PLUGIN: &str = "kubectl-flipop";
 
-/// Reads the arguments, the first of which is the program's name.
+/// Parses the arguments. The first one is the program's name.
 ///
-/// Only the first argument after it can be a command. An unknown word there is ignored `in_pod`, as by the Go operator:
-/// manifests that work are to go on working. Elsewhere it is a slip of a person, who is told. Under the name of the
-/// plugin it is never the operator.
+/// Only the next argument can be a command. With `in_pod`, an unknown word there is ignored, as by the Go operator, so
+/// that existing manifests keep working. Elsewhere the unknown word is a typing error, and the user gets the help.
+/// Under the name of the plugin the operator never runs.
 pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, Unclear> {
     let first = arguments.get(1).map(|word| word.to_string_lossy());
     if is_plugin(arguments) {
@@ -52,7 +52,7 @@ pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, Uncle
             Ok(CommandLine { command: Some(Called::Word(word)), .. }) => Ok(Asked::Command(word)),
             Ok(CommandLine { command: Some(Called::Agent(flags)), .. }) => Ok(Asked::Agent(flags)),
             Ok(CommandLine { command: None, flags }) => Ok(Asked::Operator(flags, 0)),
-            // It runs in a container, as the operator does.
+            // The agent runs in a container, as the operator does.
             Err(error) if word == AGENT => Err(Unclear::Usage(error)),
             Err(error) => Err(of_command(error)),
         },
@@ -86,29 +86,29 @@ fn plugin(arguments: &[OsString], first: Option<&str>) -> Result<Asked, Unclear>
     }
 }
 
-/// Help is no mistake.
+/// Asking for help is not an error.
 fn of_command(error: clap::Error) -> Unclear {
     if error.use_stderr() { Unclear::CommandUsage(error) } else { Unclear::Usage(error) }
 }
 
-/// Everything that the command line offers.
+/// The whole command line.
 #[must_use]
 pub fn command_line() -> clap::Command {
     CommandLine::command()
 }
 
-/// The same under the name of the plugin of kubectl.
+/// The whole command line under the name of kubectl's plugin.
 #[must_use]
 pub fn plugin_command_line() -> clap::Command {
     Plugin::command()
 }
 
-/// Whether the process was called as the plugin of kubectl.
+/// Whether the process was started as kubectl's plugin.
 pub(super) fn called_as_plugin(arguments: &[OsString]) -> bool {
     is_plugin(arguments)
 }
 
-/// The help that knows of the commands too. One that is made by hand would begin with "error:".
+/// The help that lists the commands too. A `clap::Error` made by hand would begin with "error:".
 fn help(arguments: &[OsString]) -> clap::Error {
     let long = arguments.iter().any(|argument| argument == "--help");
     match CommandLine::try_parse_from(["flipop", if long { "--help" } else { "-h" }]) {
@@ -136,7 +136,7 @@ struct CommandLine {
 struct Operator {
     #[command(flatten)]
     flags: Flags,
-    /// Words that belong to no flag. The Go operator ignores them, and manifests that work are to go on working.
+    /// Words that belong to no flag. The Go operator ignores them, so existing manifests may contain some.
     #[arg(hide = true)]
     ignored: Vec<OsString>,
 }
@@ -150,8 +150,8 @@ pub(super) struct Flags {
 
     /// Address of metrics and health endpoints; empty turns them off
     ///
-    /// Write host:port, :port (every IPv4 and IPv6 address of the machine) or [ipv6]:port. If you turn the endpoints off,
-    /// remove both probes from the Deployment, or the kubelet restarts the pods.
+    /// Write host:port, :port (every IPv4 and IPv6 address of the machine) or [ipv6]:port. If you turn the endpoints
+    /// off, remove both probes from the Deployment, or the kubelet restarts the pods.
     #[arg(long, value_name = "ADDR", default_value = ":8080", allow_hyphen_values = true)]
     pub(super) metrics_bind_addr: String,
 
@@ -167,8 +167,8 @@ pub(super) struct Flags {
 
     /// Keep the last records of a NodeDNSRecordSet without whenEmpty when no node matches
     ///
-    /// The default of whenEmpty is then Keep instead of Delete. The log says so when the operator starts. BOOL is as for
-    /// --debug.
+    /// The default of whenEmpty is then Keep instead of Delete. The log says so when the operator starts. BOOL is as
+    /// for --debug.
     #[arg(
         long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_value = "false", default_missing_value = "true", hide_default_value = true,
@@ -185,8 +185,8 @@ enum Called {
 
     /// Let the pods of this node leave through its reserved IP
     ///
-    /// It runs on each node, as root in the host's network, and follows the node's annotation and the metadata service of
-    /// the droplet.
+    /// It runs on each node, as root in the host's network, and follows the node's annotation and the metadata service
+    /// of the droplet.
     #[command(args_override_self = true)]
     Agent(Box<AgentFlags>),
 }

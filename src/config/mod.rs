@@ -1,8 +1,8 @@
-//! Flags and environment: the one place that reads either.
+//! Flags and environment. Only this module reads them.
 //!
-//! It owns their names, defaults and validation, and hands over typed values; what they point to (kubeconfig,
-//! token files, addresses) is opened elsewhere. An empty variable is an unset one. Invariant: an error names the
-//! variable or flag to mend, and never the value of a secret.
+//! It owns their names, defaults and validation, and hands over typed values. Other modules open the kubeconfig, token
+//! files and addresses that the values name. An empty variable counts as unset. Invariant: an error names the variable
+//! or flag to correct, and never shows a secret.
 
 mod agent;
 mod flags;
@@ -31,18 +31,18 @@ pub enum Invocation {
     Run(Box<Config>),
     /// Run the agent of a node.
     Agent(Box<AgentConfig>),
-    /// Do this instead.
+    /// Run this command.
     Command(Box<Order>),
 }
 
-/// One command, and what it may know of its surroundings.
+/// One command, with the settings that it may use.
 #[derive(Debug)]
 pub struct Order {
-    /// What to do.
+    /// The command.
     pub word: Word,
     /// How to find the API server.
     pub cluster: ClusterSettings,
-    /// How to use `DigitalOcean` and Cloudflare. Read by those commands alone that ask providers.
+    /// How to use `DigitalOcean` and Cloudflare. Only the commands that ask providers read this.
     pub providers: ProviderVariables,
     /// `NO_COLOR` is set.
     pub no_color: bool,
@@ -53,22 +53,23 @@ pub struct Order {
 /// Where to serve metrics and health.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindAddress {
-    /// Host name or address; empty: all addresses, IPv4 and IPv6.
+    /// Host name or address. Empty means all addresses, IPv4 and IPv6.
     pub host: String,
     /// Port.
     pub port: u16,
 }
 
-/// Everything that is configured from outside the cluster.
+/// All settings from outside the cluster.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// `--debug`.
     pub debug: bool,
     /// `--keep-last-record`.
     pub keep_last_record: bool,
-    /// How many arguments belong to no flag. Not what they say: one may be a token that lost its flag.
+    /// How many arguments belong to no flag. The words themselves are not kept: one may be a token whose flag is
+    /// missing.
     pub ignored_arguments: usize,
-    /// `--metrics-bind-addr`; `None` when it is empty: serve nothing.
+    /// `--metrics-bind-addr`. `None` if it is empty: serve nothing.
     pub metrics: Option<BindAddress>,
     /// How to find the API server and our namespace.
     pub cluster: ClusterSettings,
@@ -78,26 +79,27 @@ pub struct Config {
     pub cloudflare: Option<ProviderConfig>,
     /// Name of this host: in a pod, the pod's name.
     pub hostname: String,
-    /// Name of the node that the process runs on.
+    /// Name of the node that the process runs on, if known.
     pub node: Option<String>,
 }
 
 /// What is wrong with the flags or the environment.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The flags. Also help and version, which clap treats as errors: print it and exit with its code.
+    /// The flags are wrong. Also help and version, which clap treats as errors: print it and exit with its code.
     #[error("{0}")]
     Usage(#[from] clap::Error),
-    /// The same of a command.
+    /// The flags of a command are wrong.
     #[error("{0}")]
     CommandUsage(clap::Error),
-    /// The first argument is no command. The word is not repeated: it may be a token that lost its flag.
-    #[error("failed to find a command of the name that the first argument says\n\n{help}")]
+    /// The first argument is not a command. The error does not repeat the word: it may be a token whose flag is
+    /// missing.
+    #[error("failed to find a command: the first argument is not the name of one\n\n{help}")]
     UnknownCommand {
         /// The help to print.
         help: String,
     },
-    /// No provider at all.
+    /// No provider has a token.
     #[error(
         "failed to find a provider token: set {} or {} (or their _FILE variants: {}, {})",
         Variable::DigitaloceanAccessToken.name(),
@@ -130,14 +132,14 @@ impl ConfigError {
     }
 }
 
-/// The environment as it is, by names.
+/// The environment, by variable.
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Reads one variable of the environment; an empty one is unset.
+/// Reads one variable of the environment. An empty one counts as unset.
 type Env<'a> = &'a dyn Fn(Variable) -> Option<String>;
 
 impl Invocation {
-    /// From the process's own arguments and environment.
+    /// Reads the process's own arguments and environment.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -147,7 +149,7 @@ impl Invocation {
         Self::from_parts(std::env::args_os(), &env)
     }
 
-    /// From given arguments (the first is the program's name) and a given environment.
+    /// Reads given arguments (the first is the program's name) and a given environment.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -213,7 +215,7 @@ impl Config {
         digitalocean.into_iter().chain(self.cloudflare.as_ref().map(|_| cloudflare::NAME)).collect()
     }
 
-    /// The identity of this process in the Lease: `<hostname>_<uuid>`, new with each call.
+    /// The identity of this process in the Lease: `<hostname>_<uuid>`. Each call returns a new one.
     #[must_use]
     pub fn new_identity(&self) -> String {
         format!("{}_{}", self.hostname, uuid::Uuid::new_v4())

@@ -20,12 +20,12 @@ pub struct ProviderConfig {
     pub user_agent: Option<String>,
 }
 
-/// The variables of the providers, which are looked at when they are needed: most commands work without a token.
+/// The providers' variables. They are checked only when they are needed, because most commands work without a token.
 #[derive(Clone, Default)]
 pub struct ProviderVariables(BTreeMap<Variable, String>);
 
 impl std::fmt::Debug for ProviderVariables {
-    /// Never a value: it may be a token.
+    /// Shows only names: a value may be a token.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
@@ -37,7 +37,7 @@ impl ProviderVariables {
         Self(of_providers.filter_map(|variable| Some((*variable, env(*variable)?))).collect())
     }
 
-    /// From lines `NAME=VALUE`. Other lines mean nothing, and so do the names of other variables.
+    /// Parses lines `NAME=VALUE`. Other lines, and variables that are not of a provider, are ignored.
     #[must_use]
     pub fn from_lines(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| line.trim().split_once('='));
@@ -60,7 +60,7 @@ impl ProviderVariables {
     }
 }
 
-/// How to use each provider; `None`: it has no token.
+/// How to use each provider. `None` if it has no token.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderConfigs {
     /// `DigitalOcean`.
@@ -129,7 +129,7 @@ impl Variables {
                 std::fs::metadata(&path).map_err(|error| {
                     let named = path.to_str().filter(|path| path.contains('/'));
                     let named =
-                        named.unwrap_or("it names no file (and is not repeated: it may be the token itself)");
+                        named.unwrap_or("it names no file (the value is not shown: it may be the token)");
                     ConfigError::invalid(self.token_file.name(), format!("{named}: {error}"))
                 })?;
                 Ok(Some(TokenSource::File(path)))
@@ -140,7 +140,7 @@ impl Variables {
 
     fn checked(&self, text: &str) -> Result<String, ConfigError> {
         let invalid = |problem: &str| ConfigError::invalid(self.url.name(), problem);
-        let url = Url::parse(text).map_err(|error| invalid(&format!("it is no URL: {error}")))?;
+        let url = Url::parse(text).map_err(|error| invalid(&format!("it is not a URL: {error}")))?;
         let host =
             url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| invalid("it names no host"))?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -155,7 +155,7 @@ impl Variables {
             "http" => {
                 Err(invalid("plain http would send the token unencrypted; it is accepted for loopback only"))
             }
-            _ => Err(invalid("only https is spoken")),
+            _ => Err(invalid("it must be an https URL")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Values of flags, as Go reads them.
+//! Flag values, parsed as Go parses them.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ pub(super) fn path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
     Ok(PathBuf::from(text))
 }
 
-/// The words of Go's `strconv.ParseBool`.
+/// Accepts the words of Go's `strconv.ParseBool`.
 pub(super) fn go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),

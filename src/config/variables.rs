@@ -1,6 +1,6 @@
-//! The environment variables that have a meaning for the process: the one list of them.
+//! The complete list of the environment variables that affect the process.
 //!
-//! Everything in this crate reads a [`Variable`], never a name. Some are read by libraries; these are named here as well.
+//! All code in this crate reads a [`Variable`], never a name. The list also has the variables that libraries read.
 
 use crate::provider::{cloudflare, digitalocean};
 
@@ -13,15 +13,15 @@ flipop_core::described! {
         /// Path of a file that holds the DigitalOcean API token. The file is read again every 2 s, so a new token needs
         /// no restart. It must exist when the process starts. Setting `DIGITALOCEAN_ACCESS_TOKEN` as well is an error.
         DigitaloceanAccessTokenFile = "DIGITALOCEAN_ACCESS_TOKEN_FILE",
-        /// Base URL of the DigitalOcean API, to which `/v2/…` is appended. It must be an `https` URL; `http` is accepted
-        /// for loopback addresses only. It may hold no credentials, query or fragment.
+        /// Base URL of the DigitalOcean API, to which `/v2/…` is appended. It must be an `https` URL; `http` is
+        /// accepted for loopback addresses only. It may hold no credentials, query or fragment.
         DigitaloceanApiUrl = "DIGITALOCEAN_API_URL",
         /// Value of the `User-Agent` header in requests to DigitalOcean.
         DigitaloceanUserAgent = "DIGITALOCEAN_USER_AGENT",
         /// Cloudflare API token. It is read when the process starts.
         CloudflareToken = "CLOUDFLARE_TOKEN",
-        /// Path of a file that holds the Cloudflare API token. The file is read again every 2 s, so a new token needs no
-        /// restart. It must exist when the process starts. Setting `CLOUDFLARE_TOKEN` as well is an error.
+        /// Path of a file that holds the Cloudflare API token. The file is read again every 2 s, so a new token needs
+        /// no restart. It must exist when the process starts. Setting `CLOUDFLARE_TOKEN` as well is an error.
         CloudflareTokenFile = "CLOUDFLARE_TOKEN_FILE",
         /// Base URL of the Cloudflare API, to which `/zones/…` is appended. The rules are those of
         /// `DIGITALOCEAN_API_URL`.
@@ -36,8 +36,8 @@ flipop_core::described! {
         /// Namespace of the operator, in which its Lease is. A namespace in the context of the kubeconfig takes
         /// precedence.
         PodNamespace = "POD_NAMESPACE",
-        /// Name of the node that the process runs on. Without it `nodeCheck` has no effect, since FLIPOP never checks its own
-        /// node.
+        /// Name of the node that the process runs on. Without it `nodeCheck` has no effect, since FLIPOP never checks
+        /// its own node.
         NodeName = "NODE_NAME",
         /// Host of the API server. Kubernetes sets it in every pod. It is used with the pod's service account where no
         /// kubeconfig is found.
@@ -65,14 +65,14 @@ flipop_core::described! {
 }
 
 impl Variable {
-    /// Another spelling, which counts where the name is not set.
+    /// Another spelling. It counts if the name is not set.
     #[must_use]
     pub fn alias(self) -> Option<String> {
         let has_one = matches!(self, Self::HttpsProxy | Self::HttpProxy | Self::NoProxy | Self::AllProxy);
         has_one.then(|| self.name().to_ascii_lowercase())
     }
 
-    /// The value that counts where the variable is not set, or where it is empty.
+    /// The value that counts if the variable is unset or empty.
     #[must_use]
     pub fn default_value(self) -> Option<&'static str> {
         match self {
@@ -103,7 +103,7 @@ impl Variable {
         self.name().starts_with("DIGITALOCEAN_") || self.name().starts_with("CLOUDFLARE_")
     }
 
-    /// Reads it; empty is unset.
+    /// Reads the variable. An empty one counts as unset.
     pub(super) fn read(self, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         let spellings = std::iter::once(self.name().to_owned()).chain(self.alias());
         spellings.filter_map(|name| env(&name)).find(|value| !value.is_empty())

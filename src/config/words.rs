@@ -41,7 +41,7 @@ pub enum Word {
     Version,
 }
 
-/// Which cluster, and how to print.
+/// Which cluster to use, and how to print.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Common {
     /// Path of a kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
@@ -98,7 +98,7 @@ pub struct StatusArgs {
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
 
-    /// Print anew every two seconds until interrupted
+    /// Print again every two seconds until interrupted
     #[arg(short, long)]
     pub watch: bool,
 }
@@ -121,7 +121,7 @@ pub struct PlanArgs {
     #[arg(long)]
     pub with_provider: bool,
 
-    /// Plan anew every two seconds until interrupted
+    /// Plan again every two seconds until interrupted
     #[arg(short, long)]
     pub watch: bool,
 }
@@ -142,7 +142,7 @@ pub struct CheckArgs {
     pub uninstall: bool,
 }
 
-/// How long to wait.
+/// Whether to wait for the outcome.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct Waiting {
     /// Wait up to 60 s for the outcome; --wait=false returns at once
@@ -258,7 +258,7 @@ pub enum Shell {
 }
 
 impl Word {
-    /// Which cluster and how to print, of commands that talk to one.
+    /// The flags about cluster and output, of a command that talks to a cluster.
     #[must_use]
     pub fn common(&self) -> Option<&Common> {
         match self {

@@ -10,7 +10,7 @@ use flipop_core::model::ids::{ActionId, ObjectKind, ObjectRef};
 use std::sync::Arc;
 
 impl Executor {
-    /// `None` for an account that does not exist, of which no object can be live.
+    /// `None` if the account does not exist. No live object can use such an account.
     pub(super) async fn call_ip_provider(&self, action: Action) -> Option<Outcome> {
         let begun = self.clock.now();
         Some(match action {

@@ -10,7 +10,7 @@ use flipop_core::model::ids::{ObjectKind, ObjectRef};
 use std::sync::Arc;
 
 impl Executor {
-    /// `None` for an account without firewalls, of which no pool asks for any.
+    /// `None` if the account has no firewalls. No pool asks for any there.
     pub(super) async fn call_firewall_provider(&self, action: Action) -> Option<Outcome> {
         let begun = self.clock.now();
         Some(match action {

@@ -84,7 +84,7 @@ impl Executor {
         Outcome::Swept(result.map_err(write_failure)).into()
     }
 
-    /// Lists without a version are consistent reads. A kind that is not installed has no objects.
+    /// Lists without a version are consistent reads. A kind that is not installed counts as having no objects.
     pub(super) async fn list_objects(&self, asked: Moment) -> Done {
         let pools = once::resources::<FloatingIPPool>(&self.client, None);
         let record_sets = once::resources::<NodeDNSRecordSet>(&self.client, None);
@@ -118,7 +118,7 @@ impl Executor {
         }
     }
 
-    /// Writes the status of an object of kind `K`, and reads what the server kept of it.
+    /// Writes the status of an object of kind `K`, and returns what the server stored of it.
     async fn replace_status<K, S>(
         &self,
         object: ObjectRef,
@@ -170,7 +170,7 @@ impl Executor {
     }
 }
 
-/// The conditions that a write left, as the reconcile loop keeps them.
+/// The conditions after a write, as the reconcile loop keeps them.
 fn conditions_of<S>(
     kind: ObjectKind,
     uid: &Uid,
@@ -180,7 +180,7 @@ fn conditions_of<S>(
     kept.map(|(_version, status)| ((kind, uid.clone()), conditions(status).clone()))
 }
 
-/// The objects of a kind, none where the kind is not installed.
+/// The objects of a kind. Empty if the kind is not installed.
 fn installed<T>(listed: Result<Vec<T>, Trouble>) -> Result<Vec<T>, WriteFailure> {
     match listed {
         Ok(objects) => Ok(objects),
@@ -192,7 +192,7 @@ fn installed<T>(listed: Result<Vec<T>, Trouble>) -> Result<Vec<T>, WriteFailure>
     }
 }
 
-/// The version and the status of an object as the server answered it.
+/// The version and status of an object, from the server's answer.
 fn kept<S: DeserializeOwned + Default>(object: &serde_json::Value) -> Result<(String, S), WriteFailure> {
     let version = object.pointer("/metadata/resourceVersion").and_then(serde_json::Value::as_str);
     let status = object.get("status").cloned().unwrap_or_default();

@@ -33,6 +33,9 @@ pub use underway::Underway;
 /// Rights that are missing concern every object alike: the reconcile loop and the writer of Events log them, once.
 const LOGGED_ONCE: [EventReason; 2] = [EventReason::AnnotationsDenied, EventReason::WriteDenied];
 
+/// Turns of the runtime that a status gives to requests: a call passes through its task and that of its connection.
+const TURNS_OF_REQUESTS: usize = 4;
+
 /// What came of an action.
 #[derive(Debug)]
 pub struct Done {
@@ -128,9 +131,11 @@ impl Executor {
             Action::Records(call) => self.call_dns_provider(call).await.map(Done::from),
             Action::Firewalls(call) => self.call_firewall_provider(call).await.map(Done::from),
             Action::WriteStatus { pool, resource_version, generation, status } => {
+                give_way().await;
                 Some(self.write_pool_status(pool, resource_version, (generation, &status), before).await)
             }
             Action::WriteRecordSetStatus { record_set, resource_version, generation, status } => {
+                give_way().await;
                 let described = (generation, &*status);
                 Some(self.write_record_set_status(record_set, resource_version, described, before).await)
             }
@@ -149,6 +154,14 @@ impl Executor {
                 Some(Outcome::NodeRead { object: object.uid, read: Box::new(read) }.into())
             }
         }
+    }
+}
+
+/// Lets the requests that were started with a status leave first. A status can list thousands of nodes, and one thread
+/// does everything.
+async fn give_way() {
+    for _ in 0..TURNS_OF_REQUESTS {
+        tokio::task::yield_now().await;
     }
 }
 

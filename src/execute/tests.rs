@@ -1,4 +1,4 @@
-//! Which requests may still arrive after their outcome, with an API server that the test answers by hand.
+//! Which requests may still arrive after their outcome. The test plays the API server by hand.
 
 use super::*;
 use crate::kube::events;
@@ -50,7 +50,7 @@ impl Bench {
         self.executor.underway.is_over()
     }
 
-    /// Annotates a node, answered with `answer`. Returns whether nothing may still arrive after its outcome.
+    /// Annotates a node and answers with `answer`. Returns whether no request may still arrive after its outcome.
     async fn annotate(&mut self, answer: Answer) -> bool {
         let action = Action::Annotate { node: "a".to_owned(), uid: Uid("u1".to_owned()), value: None };
         self.executor.start(action, &[]);

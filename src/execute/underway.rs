@@ -1,7 +1,7 @@
-//! Which mutating calls may still have an effect: the lease may be given up only when none does.
+//! Tracks the mutating calls that may still have an effect. The lease may be released only if there are none.
 //!
-//! A call that was given up without an answer may be on the network still. It counts for as long as the lease lasts,
-//! so that a process that ends soon after leaves its lease to expire.
+//! A call that was given up without an answer may still be on the network. It counts for as long as a lease lasts, so a
+//! process that ends soon after it leaves its lease to expire.
 
 use crate::clock::Clock;
 use crate::kube::events::{Guard, Guards};
@@ -15,7 +15,7 @@ use flipop_core::records::action::Outcome as OfRecords;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The calls of a process; clones of the [`Arc`] share it.
+/// The mutating calls of the process. Clones of the [`Arc`] share it.
 #[derive(Debug)]
 pub struct Underway {
     clock: Clock,
@@ -23,7 +23,7 @@ pub struct Underway {
     given_up: Mutex<Option<Moment>>,
 }
 
-/// Counts one call while it lives, however its task ends.
+/// Counts one call until it is dropped, however its task ends.
 #[derive(Debug)]
 pub(super) struct Writing(Arc<Underway>);
 
@@ -40,7 +40,7 @@ impl Guard for Writing {
 }
 
 impl Underway {
-    /// Nothing yet.
+    /// No calls yet.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self { clock, calls: AtomicUsize::default(), given_up: Mutex::default() }
@@ -51,19 +51,19 @@ impl Underway {
         Writing(Arc::clone(self))
     }
 
-    /// Counts notes.
+    /// Makes guards that count notes as calls.
     #[must_use]
     pub fn guards(self: &Arc<Self>) -> Guards {
         let underway = Arc::clone(self);
         Arc::new(move || Box::new(underway.begin()))
     }
 
-    /// A call ended that may have its effect later.
+    /// Records that a call ended whose effect may still come.
     pub(super) fn gave_up(&self) {
         *self.given_up.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.clock.now());
     }
 
-    /// Nothing that was sent can have an effect any more.
+    /// Whether nothing that was sent can have an effect any more.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let now = self.clock.now();
@@ -73,7 +73,7 @@ impl Underway {
     }
 }
 
-/// Whether the call may have its effect later, as far as its outcome says so.
+/// Whether the outcome leaves open that the call may still have its effect.
 pub(super) fn is_unknown(outcome: &Outcome) -> bool {
     let failure = match outcome {
         Outcome::Addresses(OfAddresses::Changed { result, .. }) => result.as_ref().err(),
@@ -85,15 +85,15 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
             result.as_ref().err().map(|unfinished| &unfinished.cause)
         }
         Outcome::Firewalls(OfFirewalls::Created { result, .. }) => result.as_ref().err(),
-        // Its writer knows more than its outcome says.
+        // The writers of these report it themselves: they know more than the outcome says.
         Outcome::Annotated { .. }
         | Outcome::Labelled { .. }
-        // A version guards these: they do nothing once somebody else has written.
+        // A version guards these writes: they do nothing once somebody else has written.
         | Outcome::StatusWritten { .. }
         | Outcome::RecordSetStatusWritten { .. }
         | Outcome::IpsWritten { .. }
         | Outcome::FinalizerWritten { .. }
-        // And these change nothing.
+        // These calls change nothing.
         | Outcome::Addresses(
             OfAddresses::Listed { .. }
             | OfAddresses::Got { .. }

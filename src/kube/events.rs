@@ -131,7 +131,7 @@ struct Right {
     verb: &'static str,
 }
 
-/// What is known of a missing right.
+/// The state of a missing right.
 struct Denied {
     /// The time of the last try.
     tried: Instant,

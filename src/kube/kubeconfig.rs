@@ -1,8 +1,8 @@
-//! Where the API server is, and which namespace is ours, found as client-go finds them.
+//! Finds the API server and our namespace, as client-go does.
 //!
 //! Order for the server: `--kubeconfig`, else the files of `KUBECONFIG`, else `~/.kube/config`, else the service
-//! account of the pod. Order for the namespace: the context's, `POD_NAMESPACE`, the service account's, `default`.
-//! Another order would mean a second Lease beside that of the operator which this one replaces.
+//! account of the pod. Order for the namespace: the context's, `POD_NAMESPACE`, the service account's, `default`. With
+//! another order FLIPOP might use another namespace than the operator that it replaces, and so a second Lease.
 
 use super::blanks;
 pub use super::proxy::ProxySettings;
@@ -19,18 +19,18 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where kubelet mounts the credentials of a pod's service account.
+/// The folder where the kubelet mounts the credentials of a pod's service account.
 pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Where a SOCKS5 proxy listens unless its URL says otherwise, as for client-go.
+/// The port of a SOCKS5 proxy whose URL names none, as for client-go.
 const SOCKS_PORT: u16 = 1_080;
 
-/// What the flags, the environment and the file system offer.
+/// The settings from the flags, the environment and the file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClusterSettings {
     /// `--kubeconfig`.
     pub kubeconfig: Option<PathBuf>,
-    /// `--context`; `None`: the kubeconfig's own.
+    /// `--context`. `None` means the kubeconfig's current context.
     pub context: Option<String>,
     /// The files of `KUBECONFIG`.
     pub kubeconfig_list: Vec<PathBuf>,
@@ -40,7 +40,7 @@ pub struct ClusterSettings {
     pub pod_namespace: Option<String>,
     /// `KUBERNETES_SERVICE_HOST` and `KUBERNETES_SERVICE_PORT`.
     pub service: Option<(String, String)>,
-    /// Where the service account's files are.
+    /// The folder with the service account's files.
     pub service_account_dir: PathBuf,
     /// The proxy variables.
     pub proxy: ProxySettings,
@@ -61,13 +61,14 @@ impl ClusterSettings {
 /// The API server, the credentials for it, and our namespace.
 #[derive(Debug, Clone)]
 pub struct Cluster {
-    /// Without deadlines: [`super::client`] sets these.
+    /// The client's configuration without deadlines: [`super::client`] sets these.
     pub config: Config,
-    /// The token of the pod's service account, or of a kubeconfig's `tokenFile`; `None`: the credentials are in `config`.
+    /// The token of the pod's service account, or of a kubeconfig's `tokenFile`. `None` if `config` holds the
+    /// credentials.
     pub token: Option<Arc<Token>>,
     /// The operator's own namespace.
     pub namespace: String,
-    /// For logs: where this was found.
+    /// Where this was found, for logs.
     pub origin: String,
 }
 
@@ -90,7 +91,8 @@ pub enum ClusterError {
         /// Why.
         source: std::io::Error,
     },
-    /// The file is no kubeconfig. Where in the file, but never what it says: it holds credentials.
+    /// The file is not a kubeconfig. The error says where in the file the problem is. It never quotes the file, which
+    /// holds credentials.
     #[error("failed to parse kubeconfig {}: {problem}", path.display())]
     Malformed {
         /// The file.
@@ -106,7 +108,7 @@ pub enum ClusterError {
         /// What is wrong.
         problem: String,
     },
-    /// Nothing was configured and this is no pod.
+    /// Nothing was configured, and this is not a pod with a service account.
     #[error(
         "failed to find a Kubernetes API server: pass --kubeconfig, set KUBECONFIG, create ~/.kube/config, or run in \
          a pod that has a service account"
@@ -120,7 +122,7 @@ pub enum ClusterError {
 /// Finds the API server.
 ///
 /// # Errors
-/// A [`ClusterError`] that names the file or variable to mend.
+/// A [`ClusterError`] that names the file or variable to correct.
 pub fn resolve(settings: &ClusterSettings, clock: &Clock) -> Result<Cluster, ClusterError> {
     let (kubeconfig, files) = load(settings)?;
     if kubeconfig.clusters.is_empty() && kubeconfig.contexts.is_empty() {
@@ -134,7 +136,7 @@ pub fn resolve(settings: &ClusterSettings, clock: &Clock) -> Result<Cluster, Clu
     from_kubeconfig(settings, &kubeconfig, &files, clock)
 }
 
-/// Reads and merges the files that apply, and names those that were there.
+/// Reads and merges the files that apply, and names those that exist.
 fn load(settings: &ClusterSettings) -> Result<(Kubeconfig, String), ClusterError> {
     if let Some(path) = &settings.kubeconfig {
         return Ok((read(path)?, path.display().to_string()));
@@ -152,7 +154,7 @@ fn load(settings: &ClusterSettings) -> Result<(Kubeconfig, String), ClusterError
                 merged = merged.merge(next).map_err(|error| malformed(&path, &error))?;
                 present.push(path.display().to_string());
             }
-            // As client-go: a list may name files that do not exist.
+            // As in client-go, a list may name files that do not exist.
             Err(ClusterError::Unreadable { source, .. }) if source.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -205,9 +207,9 @@ fn from_kubeconfig(
     Ok(Cluster { config, token, namespace, origin: format!("kubeconfig {files}") })
 }
 
-/// What kube makes of a context, without deadlines; and the proxy that the cluster's entry names, which goes before the
-/// environment. Not by `Config::from_custom_kubeconfig`: where there is a proxy that reads `NO_PROXY` by itself, for
-/// the wrong host, and fails at an empty entry or one that it does not know.
+/// kube's configuration for a context, without deadlines, and the proxy of the cluster's entry, which takes precedence
+/// over the environment. `Config::from_custom_kubeconfig` is not used: if a proxy is set, it reads `NO_PROXY` itself,
+/// for the wrong host, and fails on an empty or unknown entry.
 fn config_of(kubeconfig: &Kubeconfig, context: &Context) -> Result<(Config, Option<String>), String> {
     let name = &context.cluster;
     if name.is_empty() {
@@ -216,17 +218,17 @@ fn config_of(kubeconfig: &Kubeconfig, context: &Context) -> Result<(Config, Opti
     let cluster = kubeconfig.clusters.iter().find(|cluster| cluster.name == *name);
     let cluster = cluster.and_then(|cluster| cluster.cluster.as_ref());
     let cluster = cluster.ok_or_else(|| format!("its cluster {name} is not among its clusters"))?;
-    // As client-go: a user that is missing is nobody.
+    // As in client-go, a missing user means no credentials.
     let user = kubeconfig.auth_infos.iter().find(|user| context.user.as_ref() == Some(&user.name));
     let mut user = user.and_then(|user| user.auth_info.clone()).unwrap_or_default();
     if user.impersonate.is_none() && (user.impersonate_uid.is_some() || user.impersonate_groups.is_some()) {
         return Err("its user has as-uid or as-groups without as: set as, or remove them".to_owned());
     }
-    // The form that plugins are told has the authority's certificates read from their file.
+    // This form, made for plugins, has the certificates already read from the authority's file.
     let told = ExecAuthCluster::try_from(cluster).map_err(|error| error.to_string())?;
     let server = told.server.as_deref().ok_or_else(|| format!("its cluster {name} has no server"))?;
     let url =
-        without_user(server).parse().map_err(|_| format!("the server of its cluster {name} is no URL"))?;
+        without_user(server).parse().map_err(|_| format!("the server of its cluster {name} is not a URL"))?;
     let mut config = Config::new(url);
     if let Some(pem) = told.certificate_authority_data.as_ref().filter(|pem| !pem.is_empty()) {
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
@@ -248,7 +250,7 @@ fn config_of(kubeconfig: &Kubeconfig, context: &Context) -> Result<(Config, Opti
     Ok((config, proxy))
 }
 
-/// A URL without the user's name and password, which nobody sends and a debug log would show.
+/// A URL without user name and password. Nobody sends these, and a debug log would show them.
 fn without_user(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -256,7 +258,7 @@ fn without_user(url: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
-/// The token of the user's `tokenFile`, which goes before `token`, as client-go has it.
+/// The token of the user's `tokenFile`, which takes precedence over `token`, as in client-go.
 fn token_of_file(user: &mut AuthInfo, clock: &Clock) -> Result<Option<Arc<Token>>, String> {
     let other = user.auth_provider.is_some() || user.username.is_some();
     let Some(path) = user.token_file.take_if(|_| !other) else { return Ok(None) };
@@ -278,14 +280,14 @@ fn context_of<'a>(kubeconfig: &'a Kubeconfig, asked: Option<&str>) -> Result<&'a
 
 fn proxy(settings: &ClusterSettings, own: Option<String>, target: &Uri) -> Result<Option<Uri>, String> {
     let Some(proxy) = own.or_else(|| settings.proxy.for_target(target)) else { return Ok(None) };
-    // Not the URL itself: it may hold a password.
+    // The error does not show the URL, which may hold a password.
     let proxy: Uri = proxy
         .parse()
         .map_err(|_| "the URL of its proxy (proxy-url or HTTPS_PROXY) is malformed".to_owned())?;
     if proxy.scheme_str() == Some("socks5") { of_socks(&proxy).map(Some) } else { Ok(Some(proxy)) }
 }
 
-/// A SOCKS5 proxy as kube takes it: it would leave the credentials out, and ask at port 80.
+/// A SOCKS5 proxy in the form that kube needs: kube would leave out the credentials, and would use port 80.
 fn of_socks(proxy: &Uri) -> Result<Uri, String> {
     let authority = proxy.authority().map(http::uri::Authority::as_str).unwrap_or_default();
     if authority.contains('@') {
@@ -322,7 +324,7 @@ fn in_cluster(settings: &ClusterSettings, clock: &Clock) -> Result<Cluster, Clus
     };
     let url: Uri = format!("https://{host}:{port}")
         .parse()
-        .map_err(|_| failed("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT make no URL".to_owned()))?;
+        .map_err(|_| failed("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT form no URL".to_owned()))?;
     let authority = settings.service_account_dir.join("ca.crt");
     let pem =
         std::fs::read(&authority).map_err(|error| failed(format!("{}: {error}", authority.display())))?;
@@ -331,7 +333,7 @@ fn in_cluster(settings: &ClusterSettings, clock: &Clock) -> Result<Cluster, Clus
         .map_err(|error| failed(format!("{} holds no certificates: {error}", authority.display())))?;
     let mut config = Config::new(url);
     config.root_cert = Some(certificates.iter().map(|certificate| certificate.to_vec()).collect());
-    // By name, so that a rotated authority is noticed.
+    // Also by its path, so that a rotated authority is noticed.
     config.root_cert_file = Some(authority);
     let token =
         Token::new(TokenSource::File(token), clock.clone()).map_err(|error| failed(error.to_string()))?;

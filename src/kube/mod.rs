@@ -1,8 +1,8 @@
 //! The Kubernetes API: clients, watches, reads and writes.
 //!
-//! It owns how we talk to the API server and what a failed call means. It does not own what is decided from
-//! what was read, nor when something is written. Invariants: every call has a deadline; every write takes a
-//! [`crate::permit::Permit`] and is fenced by it; nothing is retried in secret.
+//! It owns how we talk to the API server, and what a failed call means. It decides nothing from what was read, and does
+//! not choose when to write. Invariants: every call has a deadline. Every write takes a [`crate::permit::Permit`] and
+//! is fenced by it. Nothing is retried unseen.
 
 mod blanks;
 pub mod client;

@@ -23,7 +23,7 @@ const TOLERANCE_MS: u64 = 1_000;
 /// No answer was heard yet.
 const UNHEARD: u64 = 0;
 
-/// What is known of the API server's clock. Layers a service to read it from the answers.
+/// The knowledge about the API server's clock. Layers a service to read it from the answers.
 #[derive(Debug, Clone)]
 pub struct ServerTime {
     clock: Clock,

@@ -153,7 +153,7 @@ impl From<&AuthError> for Trouble {
                 format!("failed to read the token file {}: {source}", path.display())
             }
             AuthError::InvalidBasicAuth(_) | AuthError::InvalidBearerToken(_) => {
-                "they hold characters that cannot be sent".to_owned()
+                "the credentials contain characters that cannot be sent".to_owned()
             }
             _ => "the user entry of the kubeconfig cannot be used".to_owned(),
         };

@@ -1,8 +1,8 @@
 //! Writes to Kubernetes that follow from leadership, and the reads that belong to them.
 //!
-//! Each function sends at most one mutating request, fenced by a [`Permit`]: checked right before the request
-//! is handed over, again by the fence inside the client ([`super::client`]), and abandoned at the permit's end.
-//! Nothing is retried here: the planner owns retries. What to write is the caller's decision.
+//! Each function sends at most one mutating request, fenced by a [`Permit`]: the permit is checked right before the
+//! request is handed over, and again by the fence inside the client ([`super::client`]), and the request is abandoned
+//! when the permit ends. Nothing is retried here: the planner owns retries. The caller decides what to write.
 
 use super::objects::{FIELD_MANAGER, NodeSlim};
 use super::trouble::{Trouble, TroubleKind};
@@ -24,14 +24,13 @@ pub const CALL_TIMEOUT_MS: u64 = 10_000;
 /// Objects per page of the annotation sweep.
 const SWEEP_PAGE: u32 = 250;
 
-/// Pages of one sweep: a thousand times the largest supported cluster, so that a server that never ends a list
-/// cannot hold us.
+/// Most pages of one sweep: a thousand times the largest supported cluster. An endless list must not hang us.
 const MAX_SWEEP_PAGES: u32 = 20_000;
 
-/// Why nothing is known to be written.
+/// Why a write has no known success.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// No permit, or it ended while the call was under way. `unknown`: the call may have had its effect.
+    /// There is no permit, or it ended while the call was under way. `unknown`: the call may have had its effect.
     #[error("failed to write: no longer the leader")]
     PermitEnded {
         /// The request had been handed to the connection.
@@ -43,27 +42,27 @@ pub enum WriteError {
     /// The object is gone, or another one has its name now.
     #[error("failed to write: the object is gone")]
     NotFound,
-    /// A rule is missing in our role, or somebody's policy objects.
+    /// Our role lacks a rule, or somebody's policy objects.
     #[error("failed to write: the service account may not {verb} {resource}{why}; grant it as k8s/ does")]
     Forbidden {
-        /// The verb that is missing.
+        /// The verb that may not be used.
         verb: &'static str,
         /// The resource, with its group.
         resource: String,
-        /// What the server says, bounded, unless that is only that the role lacks the right.
+        /// The server's words, bounded. Empty if they only say that the role lacks the right.
         why: String,
     },
     /// The server could not be reached, failed or was too slow.
     #[error("failed to write: {message}")]
     Transient {
-        /// The write may have had its effect although the answer is lost.
+        /// The write may have had its effect, although the answer is lost.
         unknown: bool,
         /// What happened, bounded.
         message: String,
-        /// The server asked to wait that long.
+        /// How long the server asked us to wait.
         retry_after_ms: Option<u64>,
     },
-    /// The server refuses the request as it stands.
+    /// The server refuses the request as it is.
     #[error("failed to write: {0}")]
     Invalid(String),
 }
@@ -83,7 +82,7 @@ impl WriteError {
             TroubleKind::PermitEnded => Self::PermitEnded { unknown: false },
             TroubleKind::Conflict => Self::Conflict,
             TroubleKind::NotFound => Self::NotFound,
-            // A patch that names the uid of an object that was replaced under its name is refused like this.
+            // The server refuses a patch like this if it names the uid of an object whose name another object has now.
             TroubleKind::Invalid if trouble.fields.iter().any(|field| field == "metadata.uid") => {
                 Self::NotFound
             }
@@ -91,7 +90,7 @@ impl WriteError {
             TroubleKind::Forbidden => {
                 let resource = call.resource.clone().into_owned();
                 let role = trouble.message.contains(&format!("cannot {} resource", call.verb));
-                // What roles lack is the same for every object; what a policy objects to may not be.
+                // A role lacks a right for every object alike. A policy may object to some only.
                 let why = if role { String::new() } else { format!(": {}", trouble.message) };
                 Self::Forbidden { verb: call.verb, resource, why }
             }
@@ -110,7 +109,7 @@ impl WriteError {
     }
 }
 
-/// What is being called, for errors.
+/// The request, for errors.
 pub(super) struct Call<'a> {
     verb: &'static str,
     resource: Cow<'a, str>,
@@ -126,12 +125,12 @@ impl Call<'_> {
     }
 }
 
-/// Which version of which object a status belongs to.
+/// The object, and the version of it, that a status belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectVersion {
     /// Namespace and name.
     pub name: ObjectName,
-    /// Its uid: a namesake made later is not meant.
+    /// Its uid, so that a later object of the same name is not meant.
     pub uid: Uid,
     /// The version that the write replaces.
     pub resource_version: String,
@@ -140,7 +139,7 @@ pub struct ObjectVersion {
 /// Replaces the status of one object and returns the object as the server stored it.
 ///
 /// # Errors
-/// See [`WriteError`]; [`WriteError::Conflict`] when the object has another version by now.
+/// See [`WriteError`]. [`WriteError::Conflict`] if the object has another version by now.
 pub async fn replace_status<K>(
     client: &Client,
     permit: &Permit,
@@ -168,14 +167,14 @@ where
     send(client, Some(permit), &call, request).await
 }
 
-/// Reads one object afresh, lets `edit` make another list of `spec.ips`, and writes the object back with nothing
-/// else changed. `edit` answers `None` when there is nothing to do. Returns the object as the server stored it.
+/// Reads one object afresh, lets `edit` compute a new list of `spec.ips`, and writes the object back with nothing else
+/// changed. `edit` returns `None` if there is nothing to do. Returns the object as the server stored it.
 ///
-/// A process that began to end during the read does not write: what has to be written all the same, a purchase that
-/// stands nowhere else, is decided on anew.
+/// If the process begins to end during the read, nothing is written. The core then decides anew on a purchase that is
+/// recorded nowhere else, since that must still be written.
 ///
 /// # Errors
-/// See [`WriteError`]; [`WriteError::NotFound`] also when the name belongs to another object now.
+/// See [`WriteError`]. [`WriteError::NotFound`] also if the name belongs to another object now.
 pub async fn replace_spec_ips<K, F>(
     client: &Client,
     permit: &Permit,
@@ -214,7 +213,7 @@ where
 /// Reads one object afresh, sets or removes a finalizer, and writes the object back with nothing else changed.
 ///
 /// # Errors
-/// See [`WriteError`]; [`WriteError::NotFound`] also when the name belongs to another object now.
+/// See [`WriteError`]. [`WriteError::NotFound`] also if the name belongs to another object now.
 pub async fn replace_finalizer<K: Resource<DynamicType = ()>>(
     client: &Client,
     permit: &Permit,
@@ -260,7 +259,7 @@ fn set_spec_ips(object: &mut Value, ips: &[String]) {
     }
 }
 
-/// One object as the server has it, by a consistent read.
+/// One object as the server has it now, by a consistent read.
 ///
 /// # Errors
 /// See [`WriteError`].
@@ -274,10 +273,10 @@ pub async fn get_raw<K: Resource<DynamicType = ()>>(
     send(client, None, &call, request).await
 }
 
-/// Sets the reserved-IP annotation of one node, or removes it, and returns the node's facts as stored.
+/// Sets or removes the reserved-IP annotation of one node. Returns the node's facts as stored.
 ///
 /// # Errors
-/// See [`WriteError`]; [`WriteError::NotFound`] also when another node has that name now.
+/// See [`WriteError`]. [`WriteError::NotFound`] also if another node has that name now.
 pub async fn annotate_node(
     client: &Client,
     permit: &Permit,
@@ -289,10 +288,10 @@ pub async fn annotate_node(
     patch_node(client, permit, node, json!({"metadata": {"uid": uid.0, "annotations": annotations}})).await
 }
 
-/// Sets and removes labels of one node, and returns the node's facts as stored.
+/// Sets and removes labels of one node. Returns the node's facts as stored.
 ///
 /// # Errors
-/// See [`WriteError`]; [`WriteError::NotFound`] also when another node has that name now.
+/// See [`WriteError`]. [`WriteError::NotFound`] also if another node has that name now.
 pub async fn label_node(
     client: &Client,
     permit: &Permit,
@@ -326,13 +325,14 @@ pub struct MarkedNode {
     pub uid: Uid,
     /// The annotation's value, verbatim.
     pub value: Option<String>,
-    /// The value belongs to field manager `flipop`.
+    /// The value belongs to the field manager `flipop`.
     pub ours: bool,
     /// The labels that have one of our keys.
     pub labels: NodeLabels,
 }
 
-/// Every node of the cluster that carries the annotation or one of our labels, by one metadata-only, paged, consistent list.
+/// Lists every node of the cluster that carries the annotation or one of our labels. The list is consistent, paged, and
+/// of metadata only.
 ///
 /// # Errors
 /// See [`WriteError`].
@@ -357,7 +357,7 @@ pub async fn list_marked_nodes(client: &Client) -> Result<Vec<MarkedNode>, Write
     Err(WriteError::Transient { unknown: false, message, retry_after_ms: None })
 }
 
-/// How many nodes the cluster has, from a list of one.
+/// Counts the nodes of the cluster, by a list of one.
 ///
 /// # Errors
 /// See [`WriteError`].
@@ -382,7 +382,7 @@ fn post_params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
-/// Sends one request, fenced by `permit` when it has one, and decodes the answer.
+/// Sends one request, fenced by `permit` if there is one, and decodes the answer.
 pub(super) async fn send<T: DeserializeOwned>(
     client: &Client,
     permit: Option<&Permit>,

@@ -1,4 +1,4 @@
-//! Writes against an API server that the test answers by hand, on a paused clock.
+//! Writes. The test plays the API server by hand, on a paused clock.
 
 use super::*;
 use crate::api::FloatingIPPool;

@@ -25,7 +25,7 @@ pub const MIN_REMAINING_MS: u64 = 3_000;
 #[error("not the leader: no valid permit to write")]
 pub struct PermitEnded;
 
-/// What the source has granted so far.
+/// The grant so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Grant {
     epoch: u64,

@@ -1,12 +1,12 @@
-//! What a provider of DNS does for a record set.
+//! The operations of a DNS provider on the records of one name.
 //!
-//! Owns the trait and what comes back from it. A round (read, decide, apply) is the caller's; it records the whole as
-//! one operation, `EnsureDNSARecordSet`, with [`crate::provider::observe::recorded`]. Reads are operations of their own
-//! (`FindZone`, `ListRecords`), as are all reads.
+//! Owns the trait and its results. The caller runs a round (read, decide, apply). It records the whole round as one
+//! operation, `EnsureDNSARecordSet`, with [`crate::provider::observe::recorded`]. Reads are recorded as operations of
+//! their own (`FindZone`, `ListRecords`).
 //!
-//! Invariants: a read answers with every record of the name or with a fault, never with some; applying stops at the
-//! first failure, and between two requests when the process ends or the token has to be left alone, and says how far it
-//! came; nothing but `A` records of the given name is ever written.
+//! Invariants: a read returns every record of the name, or a fault. Applying stops at the first failure, and between
+//! two requests if the process ends or the token must be left alone. It then says how many changes were made. Only `A`
+//! records of the given name are ever written.
 
 use crate::permit::Permit;
 use crate::provider::http::bounded;
@@ -16,14 +16,15 @@ use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::records::dns::{ChangeSet, Record, Zone};
 use futures::future::BoxFuture;
 
-/// A change set that was carried out, as far as was asked for or allowed.
+/// A change set that was carried out as far as was asked for and allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Applied {
-    /// So many changes, from the front of the list. Where these are not all, nothing of the rest was done or is under way.
+    /// The number of changes that were made, from the front of the list. If some are left, none of them was made or is
+    /// under way.
     pub done: usize,
-    /// The records that updates and creates among them left, as the provider answered them, in the order of the changes.
-    /// With those that no change touched they are the whole set, and there is no need to read it again, unless some are
-    /// left out.
+    /// The records that the updates and creations among them left, as the provider returned them, in the order of the
+    /// changes. Together with the untouched records they are the whole set, so it need not be read again, unless some
+    /// are missing here.
     pub records: Vec<Record>,
 }
 
@@ -31,10 +32,10 @@ pub struct Applied {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cause}")]
 pub struct Unfinished {
-    /// So many changes, from the front of the list, certainly had their effect.
+    /// The number of changes, from the front of the list, that certainly had their effect.
     pub done: usize,
-    /// Why the next one failed. If it is a fault whose outcome is unknown, changes after `done` may have had their
-    /// effect too. Read again before writing again, whatever it is.
+    /// Why the next one failed. If the outcome of that fault is unknown, changes after `done` may have had their effect
+    /// too. In any case, read again before you write again.
     pub cause: CallError,
 }
 
@@ -46,8 +47,8 @@ impl Failure for Unfinished {
 
 /// A provider of DNS zones.
 pub trait DnsProvider: Account {
-    /// The zone that a spec means by `zone`. What is found is remembered; where a provider needs no call to know, none
-    /// is made, and that the zone does not exist shows when it is read.
+    /// Finds the zone that a spec names, and remembers it. Where a provider needs no call for that, none is made, and a
+    /// zone that does not exist shows at the first read.
     fn find_zone<'a>(&'a self, context: &'a CallContext, zone: &'a str)
     -> BoxFuture<'a, Result<Zone, Fault>>;
 
@@ -59,7 +60,7 @@ pub trait DnsProvider: Account {
         fqdn: &'a str,
     ) -> BoxFuture<'a, Result<Vec<Record>, Fault>>;
 
-    /// Carries out a change set, in its order, until something fails, the process ends or the token is blocked.
+    /// Carries out a change set in its order, until a change fails, the process ends or the token is blocked.
     fn apply<'a>(
         &'a self,
         context: &'a CallContext,
@@ -73,15 +74,15 @@ pub trait DnsProvider: Account {
 /// Longest name in DNS, in characters.
 const MAX_NAME_CHARS: usize = 253;
 
-/// The records of one name as a list of a whole zone's records shows them.
+/// A record from a list, which may be of another name if the provider does not filter.
 #[derive(PartialEq)]
 pub(super) struct Named {
     pub(super) record: Record,
     pub(super) of_name: bool,
 }
 
-/// The records that are of the name that was asked for. A provider that does not filter must not make us take the
-/// whole zone for ours, nor a name for empty that is not.
+/// Keeps the records of the requested name. If a provider does not filter, we must not take the whole zone for ours,
+/// nor take the name for empty.
 pub(super) fn of_name(entries: impl IntoIterator<Item = Named>, fqdn: &str) -> Result<Vec<Record>, Fault> {
     let (mut records, mut others) = (Vec::new(), 0_usize);
     for Named { record, of_name } in entries {
@@ -104,7 +105,7 @@ pub(super) fn of_name(entries: impl IntoIterator<Item = Named>, fqdn: &str) -> R
     Ok(records)
 }
 
-/// A zone's name as a spec has it, in canonical form.
+/// The canonical form of a zone's name in a spec.
 pub(super) fn zone_name(written: &str) -> Result<String, Fault> {
     let name = written.strip_suffix('.').unwrap_or(written).to_ascii_lowercase();
     if name.is_empty() {
@@ -120,7 +121,7 @@ pub(super) fn zone_name(written: &str) -> Result<String, Fault> {
     Ok(name)
 }
 
-/// A name as its zone sees it: `@` for the zone itself.
+/// A name relative to its zone: `@` for the zone itself.
 pub(super) fn relative<'a>(fqdn: &'a str, zone: &str) -> Result<&'a str, Fault> {
     if fqdn == zone {
         return Ok("@");
@@ -131,7 +132,7 @@ pub(super) fn relative<'a>(fqdn: &'a str, zone: &str) -> Result<&'a str, Fault> 
     })
 }
 
-/// A fault of what was asked for, found before any call.
+/// A fault of the request itself, found before any call.
 pub(super) fn invalid(message: &str) -> Fault {
     Fault {
         kind: FaultKind::Invalid,

@@ -1,7 +1,7 @@
-//! What a provider of firewalls does for a pool.
+//! The operations of a firewall provider for pools.
 //!
-//! Invariants: a look shows every firewall or is a fault, and says which scopes are missing so that something is left
-//! out; a change names what it adds or removes, and leaves the rest as it is.
+//! Invariants: a look shows every firewall, or is a fault. It names each missing scope that makes it incomplete. A
+//! change names what it adds or removes, and leaves everything else as it is.
 
 use crate::permit::Permit;
 use crate::provider::{Account, CallContext, CallError};
@@ -17,26 +17,26 @@ use std::collections::BTreeSet;
 pub struct NewFirewall {
     /// Its name.
     pub name: String,
-    /// What it permits.
+    /// Its rules.
     pub rules: BTreeSet<Rule>,
-    /// Its first machines.
+    /// Its first members.
     pub machines: BTreeSet<MachineId>,
 }
 
 /// A provider of firewalls.
 pub trait FirewallProvider: Account {
-    /// Every firewall of the account; with `machines`, every machine and its tags as well, and whether the token may
-    /// read tags at all.
+    /// Every firewall of the account. With `machines`, also every machine with its tags, and whether the token may read
+    /// tags at all.
     fn look<'a>(&'a self, context: &'a CallContext, machines: bool) -> BoxFuture<'a, Result<Sight, Fault>>;
 
-    /// Whether the firewall of this id exists.
+    /// Whether the firewall with this id exists.
     fn has_firewall<'a>(
         &'a self,
         context: &'a CallContext,
         id: &'a str,
     ) -> BoxFuture<'a, Result<bool, Fault>>;
 
-    /// Makes a firewall, and answers its id.
+    /// Makes a firewall, and returns its id.
     fn create_firewall<'a>(
         &'a self,
         context: &'a CallContext,
@@ -44,7 +44,7 @@ pub trait FirewallProvider: Account {
         new: &'a NewFirewall,
     ) -> BoxFuture<'a, Result<String, CallError>>;
 
-    /// Changes a firewall. One that is gone is deleted already.
+    /// Changes a firewall. If it is already gone, deleting it succeeds.
     fn change_firewall<'a>(
         &'a self,
         context: &'a CallContext,

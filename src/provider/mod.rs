@@ -1,15 +1,15 @@
-//! Cloud providers: the traits that the rest of the operator talks to, and one folder per provider.
+//! Cloud providers: their traits, and one folder for each provider.
 //!
-//! Owns what a call is (its context, its result, the permit that a change needs) and nothing of when to make one:
-//! a provider neither retries nor waits for its budget; the planner does both.
+//! Owns the form of a call: its context, its result, and the permit that a change needs. Does not own when to make one:
+//! a provider neither retries nor waits for its budget. The planner does both.
 //!
 //! To add a provider, copy `digitalocean/`: a client over `http::Api`, wire types with lenient decoders, one function
 //! that turns an error answer into a [`Fault`], and a `DESCRIPTOR`, which is added to [`DESCRIPTORS`]. Everything else
-//! (token, TLS, bounds, deadlines, rate limits, metrics) comes with `http::Api`, and `paging` reads long lists whole. A
-//! provider of DNS alone is `cloudflare/`.
+//! (token, TLS, bounds, deadlines, rate limits, metrics) comes with `http::Api`, and `paging` reads long lists
+//! completely. `cloudflare/` is an example of a provider of DNS alone.
 //!
-//! Invariants: a mutating method takes a [`Permit`] and writes no byte without it; what a lost answer leaves unknown is
-//! said in [`Fault::outcome_unknown`]; a token is in no error, log, metric or `Debug` text.
+//! Invariants: a mutating method takes a [`Permit`] and writes no byte without it. If a lost answer leaves the outcome
+//! unknown, [`Fault::outcome_unknown`] says so. A token appears in no error, log, metric or `Debug` text.
 
 pub mod cloudflare;
 pub mod digitalocean;
@@ -38,10 +38,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// For which object a call is made: labels of its metrics, fields of its log lines.
+/// The object that a call is made for. Its fields label metrics and log lines.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct CallContext {
-    /// Kind of the object, empty for calls that serve the whole account.
+    /// Kind of the object. Empty for calls that serve the whole account.
     pub kind: &'static str,
     /// Its namespace.
     pub namespace: String,
@@ -62,13 +62,13 @@ impl CallContext {
     }
 }
 
-/// Why a mutating call brought no result.
+/// Why a mutating call has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No byte of the request was written: the leadership was over, or nearly so.
+    /// No byte of the request was written, because the leadership was over, or nearly so.
     #[error("failed to start the call: {0}")]
     NotSent(PermitEnded),
-    /// The call was made and failed.
+    /// The request was made and failed.
     #[error("{0}")]
     Fault(Fault),
 }
@@ -90,11 +90,11 @@ impl From<PermitEnded> for CallError {
 pub struct Action {
     /// Its id, unique in the account.
     pub id: ActionId,
-    /// How far it is.
+    /// Its progress.
     pub status: ActionStatus,
 }
 
-/// What every provider has: a token, and limits on how often it may be used.
+/// The common part of every provider: a token, and limits on how often it may be used.
 pub trait Account: Send + Sync {
     /// The provider's name in specs and metric labels.
     fn provider(&self) -> &'static str;
@@ -102,24 +102,24 @@ pub trait Account: Send + Sync {
     /// Counts the changes of the token. A change ends the proofs of the old token's scopes.
     fn token_generation(&self) -> watch::Receiver<u64>;
 
-    /// Looks whether a token file has changed. Calls do so too; this is for times without calls.
+    /// Checks whether a token file has changed. Calls do this too, so it is needed only at times without calls.
     fn recheck_token(&self);
 
     /// The latest known rate limits of the token.
     fn rate(&self) -> watch::Receiver<RateReport>;
 }
 
-/// Every provider that there is.
+/// All providers.
 pub const DESCRIPTORS: [Descriptor; 2] = [digitalocean::DESCRIPTOR, cloudflare::DESCRIPTOR];
 
-/// The machine that `spec.providerID` of a node names, if it is one of a provider that there is.
+/// The machine that a node's `spec.providerID` names, if it belongs to one of the providers.
 #[must_use]
 pub fn machine(provider_id: &str) -> Option<MachineId> {
     DESCRIPTORS.iter().find_map(|descriptor| descriptor.machines?.named(provider_id))
 }
 
-/// The clients of this process, by their accounts. A provider of both has one client in both maps: one token, one
-/// budget.
+/// The clients of this process, by account. A provider of several services has the same client in each of their maps:
+/// one token, one budget.
 #[derive(Clone, Default)]
 pub struct Providers {
     /// Of addresses.
@@ -145,16 +145,16 @@ impl Providers {
     }
 }
 
-/// A provider of reserved IPs. Every method is one call to the outside, at most ten seconds long for each request
-/// that it takes, and none is repeated by the provider itself.
+/// A provider of reserved IPs. Each method is one operation, with at most ten seconds for each of its requests. The
+/// provider itself repeats none.
 pub trait IpProvider: Account {
-    /// Every reserved IP of the account, or a fault. A list that may be a part says so in its `contradiction`.
+    /// Every reserved IP of the account, or a fault. A list that may be incomplete says so in its `contradiction`.
     fn list_reserved_ips<'a>(
         &'a self,
         context: &'a CallContext,
     ) -> BoxFuture<'a, Result<ReservedIpList, Fault>>;
 
-    /// One reserved IP. [`flipop_core::model::fault::FaultKind::NotFound`] when the account does not have it.
+    /// One reserved IP. [`flipop_core::model::fault::FaultKind::NotFound`] if the account does not have it.
     fn get_reserved_ip<'a>(
         &'a self,
         context: &'a CallContext,
@@ -172,7 +172,7 @@ pub trait IpProvider: Account {
         region: &'a str,
     ) -> BoxFuture<'a, Result<Address, CallError>>;
 
-    /// Deletes an address. [`flipop_core::model::fault::FaultKind::NotFound`] when the account does not have it.
+    /// Deletes an address. [`flipop_core::model::fault::FaultKind::NotFound`] if the account does not have it.
     fn delete_reserved_ip<'a>(
         &'a self,
         context: &'a CallContext,
@@ -180,7 +180,7 @@ pub trait IpProvider: Account {
         ip: Address,
     ) -> BoxFuture<'a, Result<(), CallError>>;
 
-    /// Starts to move an address onto a machine, from wherever it is.
+    /// Starts to move an address to a machine, from wherever it is.
     fn assign<'a>(
         &'a self,
         context: &'a CallContext,
@@ -197,7 +197,7 @@ pub trait IpProvider: Account {
         ip: Address,
     ) -> BoxFuture<'a, Result<Action, CallError>>;
 
-    /// How far an action is. `NotFound` says nothing about the address: read that.
+    /// The progress of an action. `NotFound` says nothing about the address: read that.
     fn get_action<'a>(
         &'a self,
         context: &'a CallContext,

@@ -1,13 +1,13 @@
-//! What is told to the outside about each call: the hook for metrics.
+//! Reports each finished call, for metrics.
 
 use crate::clock::Clock;
 use crate::provider::{CallContext, CallError};
 use flipop_core::model::fault::{Fault, FaultKind};
 use std::time::Duration;
 
-/// A failed call, in either of the two types.
+/// The failure of a call, in any of its types.
 pub trait Failure {
-    /// The fault; `None` when the call was not made.
+    /// The fault. `None` if the call was not made.
     fn fault(&self) -> Option<&Fault>;
 }
 
@@ -27,7 +27,7 @@ impl Failure for CallError {
 }
 
 flipop_core::described! {
-    /// How a call ended, as the metric's label has it.
+    /// How a call ended, as a value of the metric's label.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Outcome {
         /// The operation succeeded, or the provider is still working on it.
@@ -40,7 +40,7 @@ flipop_core::described! {
 }
 
 flipop_core::described! {
-    /// An operation of a provider, as the metric's label has it: one may be several HTTP requests.
+    /// An operation of a provider, as a value of the metric's label. One operation may be several HTTP requests.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Call {
         /// Lists the reserved IPs of the account.
@@ -90,7 +90,7 @@ pub struct CallRecord<'a> {
     pub provider: &'static str,
     /// The operation.
     pub call: Call,
-    /// For which object.
+    /// The object that it was made for.
     pub context: &'a CallContext,
     /// How it ended.
     pub outcome: Outcome,
@@ -98,13 +98,13 @@ pub struct CallRecord<'a> {
     pub duration: Duration,
 }
 
-/// Hears of each finished call. Called on the caller's task: must not block.
+/// Receives each finished call, on the caller's task. It must not block.
 pub trait CallObserver: Send + Sync {
-    /// A call has ended. Calls that were never sent for want of a permit are no calls.
+    /// A call has ended. A call that was not sent, for lack of a permit, is not reported.
     fn call_ended(&self, record: CallRecord<'_>);
 }
 
-/// An observer that drops what it hears.
+/// An observer that ignores every call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoObserver;
 
@@ -112,22 +112,22 @@ impl CallObserver for NoObserver {
     fn call_ended(&self, _record: CallRecord<'_>) {}
 }
 
-/// Who hears of an operation, and on which clock it is timed.
+/// The observer of an operation, and the clock that times it.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
     /// Name of the provider.
     pub provider: &'static str,
     /// The operation.
     pub call: Call,
-    /// For which object.
+    /// The object that it is for.
     pub context: &'a CallContext,
     /// The time.
     pub clock: &'a Clock,
-    /// Who hears of it.
+    /// Receives the report.
     pub observer: &'a dyn CallObserver,
 }
 
-/// Runs an operation, of one call or of several, and tells its observer how it went.
+/// Runs an operation of one or several requests, and reports the result to its observer.
 ///
 /// # Errors
 /// Those of the operation.

@@ -1,4 +1,4 @@
-//! Lists that come on pages, read whole.
+//! Reads lists that come in pages.
 //!
 //! Entries come and go while the pages are read, so one may be on two pages or on none. Therefore all collected entries
 //! must differ, and every page must give the same total. If the total counts the listed entries, it must equal their
@@ -11,64 +11,66 @@ use crate::provider::http::{Answer, Api};
 use flipop_core::model::fault::{Fault, FaultKind};
 use std::collections::BTreeMap;
 
-/// A list that changes during this many readings in a row is given up for now: the next poll tries again.
+/// If a list changes during this many readings in a row, the read fails. The next poll tries again.
 const MAX_TRIES: u32 = 3;
 
 /// One page.
 #[derive(Debug)]
 pub(super) struct Page<T> {
-    /// What it says.
+    /// The entries on it.
     pub(super) entries: Vec<T>,
-    /// Number of entries on all pages, if it says so; with or without those that a filter leaves out.
+    /// Number of entries on all pages, if the page says so. It may include entries that a filter leaves out.
     pub(super) total: Option<u64>,
     /// Whether another page follows.
     pub(super) more: bool,
-    /// The answer that it came in.
+    /// The answer that contained the page.
     pub(super) answer: Answer,
 }
 
-/// A list that can be asked for page by page.
+/// A list that can be read page by page.
 pub(super) trait Pages {
-    /// What the list is of.
+    /// An entry of the list.
     type Entry: PartialEq;
-    /// What no two entries have in common.
+    /// The key that tells entries apart.
     type Key: Ord;
 
-    /// What the list is called in messages.
+    /// The noun for the entries in messages.
     const WHAT: &'static str;
 
-    /// Whether the total counts what is listed. Of a filtered list it may count what the filter leaves out as well.
+    /// Whether the total counts the listed entries. The total of a filtered list may include entries that the filter
+    /// leaves out.
     const TOTAL_IS_OF_LIST: bool;
 
-    /// Longer lists are no lists but loops.
+    /// The longest list. A longer one is a loop.
     const MAX_PAGES: u64;
 
-    /// What the pages are asked of.
+    /// The API that serves the pages.
     fn api(&self) -> &Api;
 
-    /// Asks for a page; the first is number 1.
+    /// Reads a page. The first one has number 1.
     fn page(&self, number: u64) -> impl Future<Output = Result<Page<Self::Entry>, Fault>> + Send;
 
     /// The key of an entry.
     fn key(entry: &Self::Entry) -> Self::Key;
 }
 
-/// What readings of a list came to.
+/// The result of reading a list, up to [`MAX_TRIES`] times.
 #[derive(Debug)]
 pub(super) struct Listed<K, T> {
     /// The entries.
     pub(super) entries: BTreeMap<K, T>,
-    /// `None`: they are all of them. Else what contradicts what.
+    /// `None` if the entries are complete. Otherwise the contradiction in the list.
     pub(super) contradiction: Option<String>,
 }
 
-/// The whole list: never a part of it.
+/// Reads the whole list. Fails if it may be incomplete.
 pub(super) async fn whole<P: Pages>(list: &P) -> Result<BTreeMap<P::Key, P::Entry>, Fault> {
     let Listed { entries, contradiction } = listed(list).await?;
     contradiction.map_or(Ok(entries), |message| Err(transient(message)))
 }
 
-/// The whole list, or the entries of one that contradicts itself in the same way each time.
+/// Reads the whole list. If the list contradicts itself in the same way each time, returns its entries with the
+/// contradiction.
 pub(super) async fn listed<P: Pages>(list: &P) -> Result<Listed<P::Key, P::Entry>, Fault> {
     let mut miscounted = None;
     let mut still = true;
@@ -112,7 +114,7 @@ enum Reading<K, T> {
     Torn,
 }
 
-/// Refuses to ask for more while the token has to be left alone: another call may have been told so meanwhile.
+/// Refuses further requests while the token must be left alone. Another call may have learned of that meanwhile.
 fn may_read_on<P: Pages>(list: &P) -> Result<(), Fault> {
     let Some(left_ms) = list.api().blocked_ms() else { return Ok(()) };
     let (what, provider) = (P::WHAT, list.api().provider());

@@ -1,6 +1,6 @@
-//! What answers say about a token's rate limits, turned into moments of our own clock.
+//! A token's rate limits as answers report them, with times on our own clock.
 //!
-//! Owns the reading of headers. What follows from them is decided by `flipop_core::mechanism::budget`.
+//! Owns the reading of headers. `flipop_core::mechanism::budget` decides what follows from them.
 
 mod fields;
 
@@ -10,20 +10,20 @@ use flipop_core::model::moment::Moment;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use tokio::sync::watch;
 
-/// No block is believed to last longer: the longest known window (`DigitalOcean`'s) is an hour, and a header gone wild
+/// The longest block that is believed. The longest known window (`DigitalOcean`'s) is an hour, and an absurd header
 /// must not silence the operator for days.
 const MAX_BLOCK_MS: u64 = 3_600_000;
 
-/// How long a refusal for excess without a time blocks the token where nothing is known of the provider's blocks, or
-/// where it says that requests are left: the first step of the fast retry schedule.
+/// How long a refusal for too many requests, which names no time, blocks the token if the provider's blocks are
+/// unknown, or if the provider says that requests are left. It is the first step of the fast retry schedule.
 pub(crate) const SHORT_BLOCK_MS: u64 = 1_000;
 
-/// How a provider refuses for excess.
+/// How a provider refuses too many requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Excess {
-    /// For how long the token is left alone after such a refusal that names no time.
+    /// For how long such a refusal that names no time blocks the token.
     pub block_ms: u64,
-    /// Whether the body of an answer with another status than 429 says so.
+    /// Whether the body of an answer with a status other than 429 is such a refusal.
     pub says: fn(StatusCode, &[u8]) -> bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct RateState {
 }
 
 impl RateState {
-    /// `block_ms` is for how long a refusal for excess without a time blocks the token.
+    /// `block_ms` says for how long a refusal for too many requests that names no time blocks the token.
     pub(crate) fn new(clock: Clock, block_ms: u64, token_generation: u64) -> Self {
         let report = watch::Sender::new(RateReport { token_generation, ..RateReport::default() });
         Self { clock, block_ms, report }
@@ -50,7 +50,7 @@ impl RateState {
         self.report.subscribe()
     }
 
-    /// There is this token from now on: what another one was told does not bind it.
+    /// Another token is in use from now on. The limits of the former token do not bind it.
     pub(crate) fn renewed(&self, token_generation: u64) {
         self.report.send_if_modified(|report| {
             let newer = token_generation > report.token_generation;
@@ -61,7 +61,7 @@ impl RateState {
         });
     }
 
-    /// A request goes out with this token.
+    /// Counts a request with this token.
     pub(crate) fn began(&self, token_generation: u64) {
         self.report.send_modify(|report| {
             if token_generation > report.token_generation {
@@ -73,7 +73,7 @@ impl RateState {
         });
     }
 
-    /// For how long the token has to be left alone from now on, if it has to.
+    /// For how long the token must be left alone from now on. `None` if it may be used.
     pub(crate) fn blocked_ms(&self) -> Option<u64> {
         let (report, now) = (*self.report.borrow(), self.clock.now());
         let used_up = report.quota.filter(|quota| quota.remaining == 0).map(|quota| quota.reset_at);
@@ -123,7 +123,7 @@ impl RateState {
         asked
     }
 
-    /// The provider's wall clock in seconds, so that ours may be wrong; ours where it does not say.
+    /// The provider's time in seconds, so that our wall clock may be wrong. Our own time if the answer has none.
     fn answered_at(&self, headers: &HeaderMap) -> i64 {
         headers
             .get(header::DATE)
@@ -134,7 +134,7 @@ impl RateState {
     }
 }
 
-/// The quota as `ratelimit-remaining` and its companions tell it.
+/// The quota from `ratelimit-remaining` and its companions.
 fn plain_quota(headers: &HeaderMap, answered_at: i64, now: Moment) -> Option<Quota> {
     let remaining = number(headers, &REMAINING)?;
     let reset_ms = number(headers, &RESET)
@@ -154,7 +154,7 @@ fn date(text: &str) -> Option<jiff::Timestamp> {
     jiff::fmt::rfc2822::DateTimeParser::new().relaxed_weekday(true).parse_timestamp(text).ok()
 }
 
-/// `Retry-After`, in either of its forms: seconds, or a date.
+/// `Retry-After` in either of its forms: seconds or a date.
 fn retry_after_ms(headers: &HeaderMap, answered_at: i64) -> Option<u64> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let seconds = match text.parse::<u64>() {

@@ -59,7 +59,7 @@ fn met<'a>(
     })
 }
 
-/// A pool with one address and two nodes, of which alpha has it. Returns the droplets.
+/// A pool with one address, which is on alpha, and two nodes. Returns the droplets.
 async fn settled(world: &World) -> Outcome<[u64; 2]> {
     world.reserve(&[10]);
     let alpha = world.node("alpha").await?;

@@ -46,8 +46,10 @@ const NO_REPLICA: Line<'static> = doubtful("no pod in namespace flipop has the l
 const NO_TOKEN: Line<'static> =
     doubtful("the token of digitalocean is not checked", "set DIGITALOCEAN_ACCESS_TOKEN here, or use");
 
-const NO_CHECK: Line<'static> =
-    doubtful("the leader tells of no check of port 10250", "see that the port is open from its pods to the");
+const NO_CHECK: Line<'static> = doubtful(
+    "the leader reports no check of port 10250",
+    "make sure that the port is open from its pods to the",
+);
 
 /// `Err` unless these are all lines that are not good, in this order.
 fn compare(told: &Value, expected: &[Line<'_>]) -> Outcome {
@@ -90,7 +92,7 @@ async fn check_names_each_right_that_its_own_user_lacks(world: &mut World) -> Ou
         doubtful("the CRD floatingippools.flipop.digitalocean.com cannot be checked", definitions),
         doubtful("the CRD nodednsrecordsets.flipop.digitalocean.com cannot be checked", definitions),
         doubtful(
-            "the account of the operator is taken to be system:serviceaccount:flipop:flipop",
+            "the account of the operator is assumed to be system:serviceaccount:flipop:flipop",
             deployment,
         ),
         doubtful("the rights of system:serviceaccount:flipop:flipop cannot be checked", reviews),
@@ -98,11 +100,14 @@ async fn check_names_each_right_that_its_own_user_lacks(world: &mut World) -> Ou
         doubtful("the admission policy flipop-warnings-floatingippools cannot be checked", policies),
         doubtful("the admission policy flipop-warnings-nodednsrecordsets cannot be checked", policies),
         doubtful("the Lease cannot be read", "you may not get leases in namespace flipop"),
-        doubtful("a second installation cannot be looked for", "you may not list leases in the cluster"),
-        doubtful("the replicas cannot be looked at", "you may not list pods in namespace flipop"),
+        doubtful("a second installation cannot be ruled out", "you may not list leases in the cluster"),
+        doubtful("the replicas cannot be listed", "you may not list pods in namespace flipop"),
         doubtful("the nodes cannot be read", "you may not list nodes in the cluster"),
-        doubtful("the agents of nodes cannot be looked at", "you may not list pods in the cluster"),
-        doubtful("whether the Deployment sets NODE_NAME, which spec.nodeCheck needs, is unknown", deployment),
+        doubtful("the agents of nodes cannot be listed", "you may not list pods in the cluster"),
+        doubtful(
+            "it is unknown whether the Deployment sets NODE_NAME, which spec.nodeCheck needs",
+            deployment,
+        ),
         NO_CHECK,
         NO_TOKEN,
     ];
@@ -115,7 +120,7 @@ fn condition(kind: &str, reason: &str, message: &str) -> Value {
     json!({ "type": kind, "status": "True", "reason": reason, "message": message })
 }
 
-/// Nodes of no provider of addresses, nodes that nobody has given an id, and a worker of DigitalOcean's own clusters.
+/// Nodes of another provider, nodes without a provider ID, and a worker of DigitalOcean's own clusters.
 async fn strange_nodes(world: &World) -> Outcome {
     for name in ["bare-1", "bare-2"] {
         world.nodes.create(&NewNode::new(name)).await?;
@@ -158,17 +163,20 @@ async fn check_names_mistakes_and_limits_and_nodes_that_can_hold_no_address(worl
         doubtful("FloatingIPPool default/p deletes addresses: the token needs", "shows in ReclaimBlocked"),
         bad("FloatingIPPool default/p has reached a limit of its account", "ask for more of them"),
         bad("FloatingIPPool default/p cannot give an address back", "an action of somebody else"),
-        doubtful("external-dns writes at a name of FloatingIPPool default/p", "the name of the pool"),
+        doubtful("external-dns also writes to a name of FloatingIPPool default/p", "the name of the pool"),
         bad("FloatingIPPool default/wrong is invalid", "spec.match.nodeLabel: "),
-        doubtful("external-dns writes at a name of NodeDNSRecordSet default/marked", "the name of the set"),
+        doubtful(
+            "external-dns also writes to a name of NodeDNSRecordSet default/marked",
+            "the name of the set",
+        ),
         bad("NodeDNSRecordSet default/wrong is invalid", "spec.addressType: unknown value \"Nonsense\""),
         bad(
             "2 nodes (bare-1, bare-2) have no spec.providerID, and can hold no address",
             "run the cloud controller manager of DigitalOcean, or set it",
         ),
         doubtful(
-            "6 nodes (aws-1, aws-2, aws-3, aws-4, aws-5 …) have a spec.providerID of no provider of addresses",
-            "addresses can stand on droplets of DigitalOcean alone",
+            "6 nodes (aws-1, aws-2, aws-3, aws-4, aws-5 …) have a spec.providerID that belongs to no provider of ",
+            "only droplets of DigitalOcean can have addresses",
         ),
         doubtful("node worker is a worker of DigitalOcean's managed Kubernetes (DOKS)", "does not support"),
         NO_TOKEN,
@@ -217,13 +225,13 @@ async fn check_names_what_a_token_cannot_read_and_what_cannot_be_published(world
         format!("CLOUDFLARE_TOKEN={CLOUDFLARE_TOKEN}"),
         format!("CLOUDFLARE_API_URL={}", world.cloudflare_url()),
     ])?;
-    let no_name = format!("www.other.org. is no name in the zone {id}");
+    let no_name = format!("www.other.org. is not a name in the zone {id}");
     let expected = [
         NO_LEASE,
         NO_REPLICA,
-        bad("the token of digitalocean does not read its addresses", "reserved_ip:read"),
-        bad("the token of digitalocean does not read machines", "give it that scope: without it every"),
-        bad("the token of digitalocean does not read its firewalls", "firewall:read"),
+        bad("the token of digitalocean cannot read its addresses", "reserved_ip:read"),
+        bad("the token of digitalocean cannot read machines", "give it that scope: without it every"),
+        bad("the token of digitalocean cannot read its firewalls", "firewall:read"),
         bad("the zone nowhere.example is not at cloudflare", "the token sees no zone nowhere.example"),
         bad(&no_name, "is not in the zone example.com"),
         bad("www.example.com at digitalocean cannot be read", "domain:read"),
@@ -244,8 +252,8 @@ async fn check_names_what_a_token_cannot_read_and_what_cannot_be_published(world
         NO_LEASE,
         NO_REPLICA,
         doubtful("the token of cloudflare is not checked", "set CLOUDFLARE_TOKEN here, or use --env-file"),
-        bad("the token of digitalocean does not read machines", "answered 500"),
-        bad("the token of digitalocean does not read its firewalls", "answered 500"),
+        bad("the token of digitalocean cannot read machines", "answered 500"),
+        bad("the token of digitalocean cannot read its firewalls", "answered 500"),
         bad("www.example.com at digitalocean is an alias (CNAME)", "or choose another recordName"),
         bad("www.nowhere.example at digitalocean cannot be read", "the token sees no such zone"),
         doubtful("the write scopes of digitalocean are unknown", "only by writing"),
@@ -288,7 +296,7 @@ async fn other_definitions(world: &World) -> Outcome {
     eventually("a provider may be a number", SOON, || world.pool("odd", &odd)).await
 }
 
-/// Rights and policies as after an installation into another namespace that was left half done.
+/// Rights and policies as after an unfinished installation into another namespace.
 async fn other_rights(world: &World) -> Outcome {
     let other = "request.userInfo.username == 'system:serviceaccount:other:flipop'";
     let replace = json!([{ "op": "replace", "path": "/spec/matchConditions/0/expression", "value": other }]);
@@ -387,5 +395,5 @@ async fn check_names_each_part_of_an_installation_that_is_missing_or_old_or_stra
     // After a leader that died, and with no replica.
     lease(world, NAMESPACE, "flipop-0_1").await?;
     world.nodes.delete_pod(NAMESPACE, "one").await?;
-    all(sets, bad("the Lease of flipop-0_1 has run out", look), NO_REPLICA).await
+    all(sets, bad("the Lease of flipop-0_1 has expired", look), NO_REPLICA).await
 }

@@ -24,8 +24,8 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// The roles of the page, applied, and these bound to a user who has nothing else. Servers are used again, so each test has
-/// users of its own.
+/// Applies the roles of the page, and binds these to a user who has no other right. Servers are reused, so each test
+/// has users of its own.
 pub(crate) async fn user(world: &World, name: &str, roles: &[&str]) -> Outcome<tempfile::NamedTempFile> {
     let page = fs::read_to_string(path("docs/operations/commands.md"))?;
     let blocks = page.split("```yaml apply\n").skip(1).filter_map(|rest| rest.split_once("\n```"));
@@ -36,7 +36,7 @@ pub(crate) async fn user(world: &World, name: &str, roles: &[&str]) -> Outcome<t
     world.kubectl.run(&["apply", "-f", &file.path().display().to_string()]).await?;
     for role in roles {
         let (binding, user) = (format!("{name}-{role}"), format!("--user={name}"));
-        // The only one that is a Role.
+        // The only Role. The others are ClusterRoles.
         if *role == "flipop-leader" {
             let role = format!("--role={role}");
             world.kubectl.run(&["create", "rolebinding", &binding, &role, &user, "-n", "flipop"]).await?;
@@ -118,7 +118,7 @@ async fn status_and_plan_agree_with_the_operator_and_write_nothing(world: &mut W
     let note = shown["notes"][0].to_string();
     assert!(note.contains("you may not get lease"), "{note}");
     ended(&call(user.path(), &["plan", "-o", "json"]).await?, 0)?;
-    // Without the operator, so that what is planned is still to be done; with it again, it is done.
+    // Without the operator, the planned change is still to be made. With the operator again, the change is made.
     operator.terminate().await?;
     world.nodes.set_ready("beta", false).await?;
     let before = world.get_pool("p").await?;
@@ -205,17 +205,17 @@ async fn check_tells_what_tokens_prove_and_what_is_amiss(world: &mut World) -> O
     for line in [
         "x  the token of digitalocean lacks tag:read: ",
         "!  external-dns has marked www.example.com at digitalocean as its own: ",
-        "!  pools are to buy 2 more at digitalocean, ",
+        "!  pools will buy 2 more addresses at digitalocean, ",
         "!  the write scopes of digitalocean are unknown: ",
         "requests are left in the quota of the token of digitalocean",
-        "x  the agent on alpha is not able: ",
+        "x  the agent on alpha is not able to do its work: ",
         "!  NodeDNSRecordSet default/nodes publishes addresses of FloatingIPPool default/p with another grace: ",
         "x  node bare has no spec.providerID",
     ] {
         assert!(told.contains(line), "{line}: {told}");
     }
     assert_eq!(world.cloud().mutations(), 0, "it reads alone");
-    // With every scope, from a file as in a Secret, and an agent that is able.
+    // The token has every scope and comes from a file as in a Secret. The agent is able to do its work.
     world.nodes.set_pod_ready("flipop-agent", "agent-alpha", true).await?;
     let file = tempfile::NamedTempFile::new()?;
     let variables = format!(
@@ -226,9 +226,10 @@ async fn check_tells_what_tokens_prove_and_what_is_amiss(world: &mut World) -> O
     let file = file.path().display().to_string();
     let told = text(&call(checker.path(), &["check", "--env-file", &file]).await?);
     assert!(!told.contains(TOKEN), "{told}");
-    for line in
-        ["ok the token of digitalocean reads its 0 firewalls", "ok each of the 1 agents of nodes is able"]
-    {
+    for line in [
+        "ok the token of digitalocean reads its 0 firewalls",
+        "ok each of the 1 agents of nodes is able to do its work",
+    ] {
         assert!(told.contains(line), "{line}: {told}");
     }
     Ok(())
@@ -266,7 +267,7 @@ async fn plan_reads_the_account_and_shows_what_changes_in_its_firewalls(world: &
         assert!(texts(&planned).contains(&change), "{change}: {planned:#}");
     }
     let blind = ended(&call(user.path(), &["plan", "-o", "json"]).await?, 3)?;
-    assert!(blind["notes"].to_string().contains("what would change in firewalls is not known"), "{blind:#}");
+    assert!(blind["notes"].to_string().contains("the changes in firewalls are unknown"), "{blind:#}");
     assert_eq!(world.cloud().mutations(), 0, "a plan changes nothing");
     // The operator does what was planned, and nothing is left to do.
     let _operator = world.operator().await?;
@@ -317,7 +318,7 @@ async fn move_pause_and_resume_wait_for_what_becomes_of_them(world: &mut World) 
     assert!(text(&refused).contains("Refused"), "{}", text(&refused));
     ended(&call(user.path(), &["resume", "--all", "-n", TEAM]).await?, 0)?;
     assert!(world.get_pool("p").await?.has_condition("incident 7").is_err());
-    // What is not there hides nothing of what was done to the others.
+    // A missing object hides no result for the others.
     let output = call(user.path(), &["pause", "fipool/absent", "fipool/p", "-n", TEAM]).await?;
     ended(&output, 1)?;
     let told = text(&output);
@@ -348,7 +349,7 @@ async fn what_no_operator_answers_is_told_when_the_wait_is_over(world: &mut Worl
         told.contains("NoOutcome: the annotation is set as asked, and no operator has confirmed it"),
         "{told}"
     );
-    // What was asked for stands, and the next leader reads it: the pause first, so nothing moves.
+    // Both requests stay, and the next leader reads them: the pause first, so nothing moves.
     let _operator = world.operator().await?;
     eventually("the pause counts", SOON, || async {
         world.get_pool("p").await?.has_condition("incident 7").map_err(Failure::new)

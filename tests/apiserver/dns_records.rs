@@ -22,7 +22,7 @@ const SLOW_RETRY: Duration = Duration::from_secs(100);
 /// The records at `a-<name>` are read after the name was read again, up to 30 s after a write.
 const MARK_READ: Duration = Duration::from_secs(75);
 
-/// Where external-dns has marked the name: in one zone as version 0.17 does, and in the other as 0.18 does.
+/// The place of external-dns' mark of the name: version 0.17's in one zone, and 0.18's in the other.
 fn marked_at(name: &Name) -> String {
     match name.provider {
         Provider::DigitalOcean => name.fqdn.clone(),

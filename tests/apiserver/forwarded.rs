@@ -64,7 +64,7 @@ async fn status_shows_what_only_the_leader_knows(world: &mut World) -> Outcome {
     let operator = stage(world).await?;
     let (_kubelet, pod) = led(world, &operator).await?;
     let user = user(world, "watcher", &["flipop-status", "flipop-leader"]).await?;
-    // A move that this leader made, so that it knows when the address came; alpha is free again and waits.
+    // This leader made a move, so it knows when the address came. Alpha is free again and waits.
     world.nodes.set_ready("alpha", false).await?;
     world.pool_settles("p", &[(10, "gamma"), (11, "beta")]).await?;
     world.nodes.set_ready("alpha", true).await?;
@@ -86,7 +86,7 @@ async fn status_shows_what_only_the_leader_knows(world: &mut World) -> Outcome {
     );
     let table = text(&call(user.path(), &["status", "-n", TEAM]).await?);
     assert!(table.contains(&format!("Leader: {pod}. Ready: 1 of 1")) && table.contains("IN LINE"), "{table}");
-    assert!(!table.contains("Note:") && !table.contains("did not tell"), "{table}");
+    assert!(!table.contains("Note:") && !table.contains("did not report"), "{table}");
     // The same in YAML, and the table with nothing cut.
     let yaml = call(user.path(), &["status", "-n", TEAM, "-o", "yaml"]).await?;
     let yaml: Value = serde_saphyr::from_str(&String::from_utf8(yaml.stdout)?)?;
@@ -132,7 +132,7 @@ async fn a_command_says_which_right_or_which_part_of_the_way_is_missing(world: &
         told.contains("line order, times and waits are unknown: ") && !told.contains("you may not"),
         "{told}"
     );
-    // The pod is gone, and its Lease still stands.
+    // The pod is gone, but its Lease has not expired.
     world.nodes.delete_pod(OPERATOR, &pod).await?;
     let told = note(able.path()).await?;
     assert!(told.contains(&format!("the leader {pod} is not a pod in namespace flipop")), "{told}");
@@ -171,7 +171,7 @@ async fn check_tells_which_nodes_have_answered_to_the_leader(world: &mut World) 
     says(&format!("x  port {silent} has answered on 0 of 1 checked nodes")).await
 }
 
-/// A port that answers nothing at all, while what is returned is held: its queue is full, so the kernel drops what comes.
+/// A port that never answers while the returned value is held: its queue is full, so the kernel drops new connections.
 fn silent() -> Outcome<(u16, (TcpListener, TcpStream))> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;

@@ -1,5 +1,5 @@
-//! Labels of nodes on a real API server: under the admission policy, through a move, a crash and an older policy; and
-//! the objects of others that select by them.
+//! Labels of nodes on a real API server: under the admission policy, through a move, a crash and an older policy. Also
+//! the objects of other projects that select nodes by these labels.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, ip, path, plain_spec, same};
@@ -102,7 +102,7 @@ async fn an_older_node_policy_costs_the_labels_and_not_the_annotation(world: &mu
     labelled(world, "alpha", &[]).await
 }
 
-/// Definitions of others, as far as the documents use them. They know no other field, so that a wrong one is refused.
+/// CRDs of other projects, with only the fields that the documents use, so that a wrong field is refused.
 const DEFINITIONS: [(&str, &str, &str, &str, bool); 2] = [
     ("cilium.io", "v2", "CiliumEgressGatewayPolicy", "ciliumegressgatewaypolicies", false),
     ("networking.doks.digitalocean.com", "v1alpha1", "Route", "routes", false),

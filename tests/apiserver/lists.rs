@@ -15,7 +15,7 @@ use kube::{Api, Client};
 use serde_json::json;
 
 pub(crate) fn cases() -> Vec<Case> {
-    // A node that is being deleted is left over.
+    // The test leaves a node that is being deleted.
     cases![InstalledForOne: lists_say_the_same_in_protobuf_and_in_json]
 }
 

@@ -1,5 +1,5 @@
-//! `spec.nodeCheck` with real sockets: nodes are network namespaces behind veth pairs, and a machine dies when its link goes
-//! down.
+//! `spec.nodeCheck` with real sockets: nodes are network namespaces behind veth pairs, and a machine dies when its link
+//! goes down.
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 #![expect(clippy::print_stdout, reason = "the measured time is worth knowing")]
 #![expect(clippy::disallowed_methods, reason = "real time and tasks: what is waited for are other processes")]
@@ -30,7 +30,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// What the tests need.
 pub(crate) const NEEDS: &str = "needs root, network namespaces and ip (iproute2)";
 
-/// A death is noticed by then, in a cluster of three nodes on a busy machine.
+/// On a busy machine, in a cluster of three nodes, a death is noticed within this time.
 const NOTICED: Duration = Duration::from_secs(16);
 
 /// A node that neither answers nor renews its Lease is dead long before this.
@@ -52,7 +52,7 @@ fn quiet(arguments: &[&str]) -> bool {
     ip.status().is_ok_and(|status| status.success())
 }
 
-/// Machines: a namespace each, with one link to this one. Dropping them removes them.
+/// Machines: one namespace each, with one link to this machine. Dropping them removes them.
 struct Machines {
     count: u8,
     /// The third part of their addresses, one for each process.
@@ -94,7 +94,7 @@ impl Machines {
         format!("10.97.{}.{}", self.net, 16 * self.test + 4 * n + last)
     }
 
-    /// Its link goes down: nothing is answered any more.
+    /// Takes the link down: nothing answers any more.
     fn die(&self, n: u8) {
         assert!(quiet(&["-n", &self.name(n), "link", "set", "eth0", "down"]));
     }
@@ -109,7 +109,7 @@ impl Drop for Machines {
     }
 }
 
-/// Kubelets that renew the Leases of these nodes; those of silent ones stay as they are.
+/// Kubelets that renew the Leases of these nodes. They leave the Leases of silent nodes as they are.
 struct Kubelets {
     silent: Arc<Mutex<BTreeSet<String>>>,
     task: tokio::task::JoinHandle<()>,
@@ -155,7 +155,7 @@ impl Kubelets {
     }
 }
 
-/// What the operator tells of itself.
+/// The operator's `/debug`.
 async fn debug(operator: &Operator) -> Outcome<Value> {
     let (_, text) = operator.get("/debug").await?;
     Ok(serde_json::from_str(&text)?)
@@ -192,7 +192,7 @@ async fn checked(world: &World) -> Outcome<(Machines, Kubelets, Operator)> {
         })
         .await?;
     addressed(3, "gamma").await?;
-    // The first answer of each machine, and what a list is followed by.
+    // Waits for the first answer of each machine, and then for the time that must pass after a list.
     eventually("all machines answer", SOON, || async {
         let checks = debug(&operator).await?["checks"].as_array().cloned().unwrap_or_default();
         let alive = checks.iter().filter(|check| check["standing"] == "alive").count();

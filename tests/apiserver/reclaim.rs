@@ -47,7 +47,7 @@ async fn a_deleted_pool_goes_with_what_was_bought_for_it(world: &mut World) -> O
         same(deletions(world) > 0, true).map_err(Failure::new)
     })
     .await?;
-    // Whoever takes over goes on.
+    // The next leader continues.
     operator.kill_9();
     world.cluster.delete_lease().await?;
     let _operator = world.operator().await?;
@@ -74,7 +74,8 @@ async fn another_policy_lets_a_deleted_pool_go_within_a_second(world: &mut World
     Ok(())
 }
 
-/// As the page about the removal says: every policy becomes `Retain`, no finalizer is left, and the manifests go.
+/// Prepares the removal as the page about it says: every policy becomes `Retain`, no finalizer is left, and the
+/// manifests go.
 async fn definitions_are_deleted_once_the_policy_is_retain(world: &mut World) -> Outcome {
     let _operator = world.operator().await?;
     bought(world).await?;
@@ -138,7 +139,7 @@ fn purchased(pool: &Pool) -> Vec<String> {
     entries.iter().filter_map(|entry| entry["ip"].as_str().map(str::to_owned)).collect()
 }
 
-/// Lets an address go; it stays in `spec.ips`.
+/// Releases an address that stays in `spec.ips`.
 async fn release(world: &World, ip: &str) -> Outcome {
     let spec = json!({ "releasedIPs": [ip], "desiredIPs": 1 });
     world.cluster.patch_spec(Kind::Pool, TEAM, "p", &spec).await
@@ -174,7 +175,7 @@ async fn a_bought_address_that_is_released_is_deleted_and_leaves_the_spec(world:
         annotated += usize::from(world.nodes.annotation(node, ANNOTATION).await?.is_some());
     }
     assert_eq!(annotated, 1);
-    // Under Retain nothing more goes, and what was let go under it never does.
+    // Under Retain nothing more is given back, and an address that was released under it never is.
     let retain =
         json!({ "reclaimPolicy": "Retain", "releasedIPs": ips, "desiredIPs": null, "ips": ["192.0.2.250"] });
     world.cluster.patch_spec(Kind::Pool, TEAM, "p", &retain).await?;

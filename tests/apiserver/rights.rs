@@ -215,7 +215,7 @@ async fn each_right_to_the_lease_that_is_missing_is_named_and_nobody_acts_withou
         let mut operator = world.operator().await?;
         warns(&operator, &["lease", &format!("cannot {verb}")]).await?;
         is_not_ready(&operator, &["the lease has not been read yet"]).await?;
-        assert_eq!(world.cloud().calls(calls), [], "who does not lead calls no provider");
+        assert_eq!(world.cloud().calls(calls), [], "a process that does not lead calls no provider");
         role.restore().await?;
         leads(world).await?;
         lands_on(world, alpha, SOON).await?;

@@ -77,7 +77,7 @@ macro_rules! cases {
 pub(crate) use cases;
 
 impl Case {
-    /// What the test needs besides a server and this machine lacks.
+    /// The tool that the test needs besides a server, if this machine lacks it.
     fn lacks(&self, assets: &Assets) -> Option<&'static str> {
         let controllers = self.server == Server::BareWithControllers;
         if controllers && assets.kube_controller_manager.is_none() {

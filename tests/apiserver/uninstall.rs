@@ -46,7 +46,7 @@ async fn everything(world: &World) -> Outcome<(Operator, BTreeMap<String, String
     Ok((operator, active))
 }
 
-/// What is left of it, by the account, the zones and the nodes' droplets.
+/// The things that stay, according to the account, the zones and the nodes' droplets.
 fn left_of(
     world: &World,
     active: &BTreeMap<String, String>,

@@ -25,7 +25,7 @@ pub(crate) struct Outline {
 }
 
 impl Outline {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the rest of Markdown neither leads nor is led to")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the rest of Markdown has neither links nor anchors")]
     pub(crate) fn of(page: &Page) -> Self {
         let text = page.text.as_str();
         let (mut outline, undefined) = (Self::default(), RefCell::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! What is shown.
+//! The tests.
 
 use crate::connections::{
     connections_end_although_an_agent_was_killed_before_it_ended_them,
@@ -46,11 +46,12 @@ pub(crate) fn all() -> Vec<(&'static str, Test)> {
 pub(crate) const IP: &str = "203.0.113.10";
 const OTHER: &str = "203.0.113.11";
 
-/// From both inputs to traffic, and from either to silence: the bounds that the documents give, with what a busy machine
-/// takes.
+/// Longest times from both inputs to traffic, and from either to silence ([`STOP`]): the bounds of the documents, and
+/// what a busy machine adds.
 const START: Duration = Duration::from_millis(2_500);
 
-/// From both inputs to traffic by the documents. Of a hundred starts a busy machine may delay some.
+/// Longest time from both inputs to traffic according to the documents. On a busy machine, a few of a hundred starts
+/// may take longer.
 const PROMPT: Duration = Duration::from_secs(1);
 const DELAYED: usize = 5;
 const STOP: Duration = Duration::from_secs(3);
@@ -93,7 +94,7 @@ async fn pods_leave_through_the_address_and_nothing_else_changes(server: &Server
     .await
 }
 
-/// What a pod and a node reach on the usual ways, and how they are known there.
+/// The targets that a pod and a node reach the usual way, each with the address by which the target knows them.
 fn reaches(lab: &Lab) -> Outcome<Vec<String>> {
     let (pod, node, outside) = (lab.pod(1), lab.node(1), lab.outside());
     Ok(vec![
@@ -162,14 +163,14 @@ async fn a_hundred_moves_send_nothing_with_a_wrong_source(server: &Server) -> Ou
 
 const LAYOUT: [&str; 4] = [IP, "10.10.0.11", "10.10.0.1", "10.244.1.0/24"];
 
-/// Takes so many steps to what an agent sets. Returns how many there are.
+/// Takes this many steps of an agent's work. Returns the number of all steps.
 fn set(world: &World, count: usize) -> Outcome<usize> {
     let count = count.to_string();
     let words: Vec<&str> = ["steps", &count].into_iter().chain(LAYOUT).collect();
     Ok(world.lab.once(&world.lab.node(1), &words)?.parse()?)
 }
 
-/// The same back.
+/// Takes this many steps of the removal. Returns the number of all steps.
 pub(crate) fn unset(world: &World, count: usize) -> Outcome<usize> {
     Ok(world.lab.once(&world.lab.node(1), &["unset", &count.to_string(), "8192"])?.parse()?)
 }
@@ -207,7 +208,7 @@ async fn an_agent_that_is_killed_while_it_removes_leaves_nothing_behind(server: 
     .await
 }
 
-/// An agent begins where another was killed; after it nothing of either is left.
+/// An agent starts where another one was killed. In the end nothing of either is left.
 async fn resume(world: &mut World, address: Option<&str>, bare: &str) -> Outcome {
     match address {
         Some(ip) => world.give(ip, 1).await?,
@@ -225,7 +226,7 @@ async fn resume(world: &mut World, address: Option<&str>, bare: &str) -> Outcome
         .await?;
     }
     world.kill(1);
-    // For the next round: nothing stands, as after a reboot.
+    // Removes everything, as a reboot does, for the next round.
     unset(world, usize::MAX)?;
     assert_eq!(world.lab.state(1)?, bare);
     Ok(())
@@ -263,7 +264,7 @@ async fn what_others_remove_is_set_again_within_two_seconds(server: &Server) -> 
         world.lab.inside(&node, "ip", &["link", "set", "eth0", "up"])?;
         world.lab.inside(&node, "ip", &["route", "add", "default", "via", "192.0.2.1"])?;
         again(world, "the interface is back").await?;
-        // Another gateway: named by the metadata service within a minute; a start learns it at once.
+        // The gateway changes. A running agent learns of it within a minute, and a starting one at once.
         world.lab.metadata_with(1, Some(IP), "10.10.0.2")?;
         world.terminate(1).await?;
         assert_eq!(world.lab.state(1)?, whole, "SIGTERM changes nothing");
@@ -304,7 +305,7 @@ async fn api_server_and_metadata_may_be_away(server: &Server) -> Outcome {
                 assert_eq!(world.get(1, "/readyz")?.0, 200);
             }
         }
-        // What either says when it is back counts.
+        // Each of the two counts again once it is back.
         world.lab.metadata(1, None)?;
         world.bare(1, STOP).await?;
         world.api(1, true);
@@ -345,7 +346,8 @@ async fn what_is_not_ours_stays_byte_by_byte(server: &Server) -> Outcome {
             if state == before { Ok(()) } else { Err(Failure::new(state)) }
         })
         .await?;
-        // Somebody else's table of our name, and routes in our table: nothing is set, and nothing is touched.
+        // If a table of somebody else has our name, or our routing table has routes of somebody else, the agent sets
+        // nothing and touches nothing.
         world.lab.inside(&node, "ip", &["route", "add", "default", "via", "192.0.2.1", "table", "7141"])?;
         let before = world.lab.state(1)?;
         world.give(IP, 1).await?;

@@ -1,4 +1,4 @@
-//! Open connections while an address goes.
+//! Open connections when an address leaves.
 
 use crate::cases::{IP, told, unset};
 use crate::lab::{Lab, OUTSIDE, sh};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// An address of the host outside to which pods keep their usual way.
+/// An address of the host outside that pods reach the usual way.
 const EXCEPTED: &str = "198.51.100.10";
 
 pub(crate) async fn established_connections_end_with_the_address_and_others_go_on(

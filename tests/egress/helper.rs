@@ -1,4 +1,5 @@
-//! What runs inside network namespaces: this program again, as a server, a client or a hand in the kernel.
+//! The helpers that run inside network namespaces: this program again, as a server or a client, or to change kernel
+//! settings.
 
 use flipop::agent::kernel::Kernel;
 use flipop::agent::layout::{Found, Layout, steps};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Longest wait of a client.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Runs the helper that the arguments name; `None`: they name none.
+/// Runs the helper that the arguments name. `None` if they name none.
 pub(crate) fn run(arguments: &[String]) -> Option<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -28,7 +29,7 @@ pub(crate) fn run(arguments: &[String]) -> Option<()> {
     Some(())
 }
 
-/// Tells each client its address, and then repeats what it says.
+/// A server that tells each client its address, and then echoes.
 fn record(address: &str) {
     let listener = TcpListener::bind(address).unwrap();
     for stream in listener.incoming() {
@@ -46,7 +47,8 @@ fn record(address: &str) {
     }
 }
 
-/// The metadata service: it answers with the lines of a file, `path value`. A line without value hangs.
+/// The metadata service. Each line of a file, `path value`, is an answer, and any other path gets 404. While the file
+/// begins with `away`, the service closes connections without an answer.
 fn metadata(file: &str) {
     let listener = TcpListener::bind("169.254.169.254:80").unwrap();
     for stream in listener.incoming() {
@@ -79,7 +81,7 @@ fn metadata(file: &str) {
     }
 }
 
-/// The address under which a server knows us.
+/// The address by which a server knows us.
 fn ask(server: SocketAddr) -> Result<String, String> {
     let stream = TcpStream::connect_timeout(&server, PATIENCE).map_err(|error| format!("none: {error}"))?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -100,7 +102,7 @@ fn get(server: SocketAddr, path: &str) {
     println!("{}\n{body}", head.split(' ').nth(1).unwrap_or("0"));
 }
 
-/// Asks every 20 ms in connections of their own, and prints each change of the answer with its time.
+/// Asks every 20 ms, each time on a new connection, and prints the answer whenever it changes.
 fn probe(server: SocketAddr) {
     let mut last = String::new();
     loop {
@@ -133,7 +135,7 @@ fn keep(server: SocketAddr) {
     }
 }
 
-/// Takes so many steps to a layout, as an agent that is killed then. Without enough steps it takes all and says so.
+/// Takes this many steps to a layout, as an agent that is killed after them. Prints the number of all steps.
 fn set(count: usize, words: &[&str]) {
     let [address, anchor, gateway, pods] = words else { panic!("{words:?}") };
     let mut kernel = Kernel::open().unwrap();
@@ -151,7 +153,7 @@ fn set(count: usize, words: &[&str]) {
     take(&mut kernel, &found, Some(&layout), count);
 }
 
-/// Takes so many steps to remove what stands.
+/// Takes this many steps to remove our settings.
 fn unset(count: usize, mark: u32) {
     let mut kernel = Kernel::open().unwrap();
     let found = kernel.look().unwrap();

@@ -1,5 +1,5 @@
-//! A small internet in network namespaces: nodes with a pod behind a veth each, a router that rewrites anchor and reserved
-//! addresses as DigitalOcean does and counts what has a wrong source, and a host outside.
+//! A small internet in network namespaces: nodes, each with a pod behind a veth; a router that rewrites anchor and
+//! reserved addresses as DigitalOcean does, and counts packets with a wrong source; and a host outside.
 
 use flipop_envtest::process::Process;
 use flipop_envtest::wait::eventually;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Where the host outside listens.
+/// The address at which the host outside listens.
 pub(crate) const OUTSIDE: &str = "198.51.100.9:8000";
 
 /// Numbers the labs of this process.
@@ -23,9 +23,9 @@ pub(crate) struct Lab {
     pub(crate) number: u32,
     pub(crate) folder: TempDir,
     nodes: u32,
-    /// Declared last but one: they end before the namespaces go.
+    /// Dropping the lab ends them before it removes the namespaces.
     processes: Vec<Process>,
-    /// Which node has which reserved address, by the router.
+    /// Which node has which reserved address, according to the router.
     mapped: Vec<(String, u32)>,
 }
 
@@ -38,7 +38,7 @@ impl Drop for Lab {
     }
 }
 
-/// Runs a command; an error names it.
+/// Runs a command. An error names the command.
 pub(crate) fn sh(program: &str, arguments: &[&str]) -> Outcome<String> {
     let output = Command::new(program).args(arguments).output()?;
     if output.status.success() {
@@ -174,8 +174,8 @@ impl Lab {
         {
             self.inside(&node, "sysctl", &["-qw", &format!("net.ipv4.{setting}")])?;
         }
-        // The CNI masquerades what leaves the cluster; kube-proxy sends a NodePort and a ClusterIP to the pod, and drops what
-        // belongs to no connection, which nothing would translate.
+        // The CNI masquerades what leaves the cluster; kube-proxy sends a NodePort and a ClusterIP to the pod, and
+        // drops what belongs to no connection, which nothing would translate.
         let rules = format!(
             "table ip cni {{\n chain post {{\n type nat hook postrouting priority 100\n \
              ip saddr 10.244.0.0/16 ip daddr != {{ 10.0.0.0/8 }} counter masquerade\n }}\n}}\n\
@@ -206,13 +206,13 @@ impl Lab {
         output.status.success().then_some(()).ok_or_else(|| Failure::new(format!("nft: {said}\n{rules}")))
     }
 
-    /// What a helper in a namespace prints.
+    /// Runs a helper in a namespace. Returns its output.
     pub(crate) fn once(&self, name: &str, arguments: &[&str]) -> Outcome<String> {
         let this = std::env::current_exe()?.display().to_string();
         Ok(self.inside(name, &this, &[&["helper"], arguments].concat())?.trim_end().to_owned())
     }
 
-    /// Starts a helper in a namespace; returns the file to which it prints.
+    /// Starts a helper in a namespace. Returns the file that it prints to.
     pub(crate) fn helper(&mut self, name: &str, arguments: &[&str]) -> Outcome<PathBuf> {
         let log = self.folder.path().join(format!("{}-{name}.log", self.processes.len()));
         let mut command = Command::new("ip");
@@ -225,7 +225,7 @@ impl Lab {
         self.folder.path().join(format!("metadata-{n}"))
     }
 
-    /// What the metadata service of a node says of its reserved address.
+    /// Sets the reserved address that a node's metadata service reports.
     pub(crate) fn metadata(&self, n: u32, reserved: Option<&str>) -> Outcome {
         self.metadata_with(n, reserved, "10.10.0.1")
     }
@@ -241,7 +241,7 @@ impl Lab {
         self.say(n, &(anchor + &reserved))
     }
 
-    /// The metadata service answers nothing.
+    /// Makes the metadata service close connections without an answer.
     pub(crate) fn metadata_away(&self, n: u32) -> Outcome {
         self.say(n, "away")
     }
@@ -253,14 +253,14 @@ impl Lab {
         Ok(fs::rename(new, file)?)
     }
 
-    /// The provider assigns an address to a node, or takes it off.
+    /// Assigns an address to a node, or takes it off, as the provider does.
     pub(crate) fn assign(&mut self, ip: &str, to: Option<u32>) -> Outcome {
         self.mapped.retain(|(other, _)| other != ip);
         self.mapped.extend(to.map(|n| (ip.to_owned(), n)));
         self.rewrite()
     }
 
-    /// The router's rules: stateless, as the provider's. The counter of wrong sources begins anew.
+    /// Sets the router's rules, which are stateless like the provider's. The counters of wrong sources restart.
     fn rewrite(&self) -> Outcome {
         let lines = |line: &dyn Fn(&str, &str) -> String| {
             let line = |(ip, n): &(String, u32)| line(ip, &format!("10.10.0.{}", 10 + n));
@@ -283,7 +283,8 @@ impl Lab {
         )
     }
 
-    /// What the nodes sent with a wrong source since the last assignment: by anchor addresses and others, and by pods.
+    /// Number of packets with a wrong source since the last assignment: first those from other addresses than a pod's,
+    /// then those from a pod's.
     pub(crate) fn wrong(&self) -> Outcome<Vec<u64>> {
         let listed = self.inside(&self.router(), "nft", &["list", "chain", "ip", "provider", "post"])?;
         let drops = listed.lines().filter(|line| line.contains("drop"));
@@ -291,12 +292,12 @@ impl Lab {
         Ok(drops.filter_map(count).collect())
     }
 
-    /// The address under which the host outside knows a node's pod.
+    /// The address by which the host outside knows a node's pod.
     pub(crate) fn source(&self, n: u32) -> Outcome<String> {
         self.once(&self.pod(n), &["ask", OUTSIDE])
     }
 
-    /// Waits until the pod is known outside under an address.
+    /// Waits until the host outside knows the pod by this address.
     pub(crate) async fn leaves_as(&self, n: u32, ip: &str, within: Duration) -> Outcome {
         eventually(&format!("the pod of node {n} leaves as {ip}"), within, || async {
             let source = self.source(n)?;
@@ -305,7 +306,7 @@ impl Lab {
         .await
     }
 
-    /// All that `ip` and `nft` say of a node, but for handles and counters. What IPv6 does by itself is left out.
+    /// Everything that `ip` and `nft` show of a node, except handles, counters and IPv6.
     pub(crate) fn state(&self, n: u32) -> Outcome<String> {
         let node = self.node(n);
         let rules = self.inside(&node, "ip", &["rule"])?;

@@ -1,6 +1,6 @@
 //! `flipop agent` in network namespaces: the real binary, the real kernel, the real API server.
 //!
-//! The tests need root and `ip`, `nft` and network namespaces; without them they are reported as ignored, and fail where
+//! The tests need root, network namespaces, `ip` and `nft`. Without these they are reported as ignored, and fail if
 //! `CI` is set.
 #![expect(clippy::panic, clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop at once")]
 #![expect(clippy::print_stdout, reason = "helpers speak to the tests by their output")]
@@ -21,7 +21,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::Runtime;
 
-/// Tests at a time: most of a test's time is waiting.
+/// Tests at a time. Most of a test is waiting.
 const TESTS_AT_A_TIME: usize = 6;
 
 fn main() -> ExitCode {
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 /// The server with its runtime, or what this machine lacks, or why the server did not start.
 type Shared = Result<Result<(world::Server, Runtime), &'static str>, String>;
 
-/// What all tests share.
+/// The parts that all tests share.
 #[derive(Default)]
 struct Suite {
     shared: OnceLock<Shared>,
@@ -72,7 +72,7 @@ impl Suite {
     }
 }
 
-/// Looks for what is needed, and starts the server.
+/// Checks what the tests need, and starts the server.
 fn start() -> Shared {
     if !has_namespaces() {
         return Ok(Err("needs root, network namespaces, ip (iproute2) and nft (nftables)"));

@@ -1,4 +1,4 @@
-//! What an agent costs while nothing changes.
+//! The resources that an agent needs while nothing changes.
 
 use crate::cases::{IP, told};
 use crate::world::{PATIENCE, Server, World};
@@ -6,11 +6,11 @@ use flipop_envtest::Outcome;
 use std::fs;
 use std::time::Duration;
 
-/// Generous, because the binary of the tests is not optimised: a release takes a fraction of it.
+/// Generous, because the tests' binary is not optimised. A release needs a fraction of it.
 const REST_KIB: u64 = 64 << 10;
 const REST_CPU: u32 = 5;
 
-/// So long it is looked at, unless `FLIPOP_TEST_MINUTES` says otherwise.
+/// How long the agent is observed, unless `FLIPOP_TEST_MINUTES` says otherwise.
 const REST: Duration = Duration::from_secs(20);
 
 pub(crate) async fn an_agent_at_rest_takes_little(server: &Server) -> Outcome {
@@ -37,7 +37,7 @@ fn minutes() -> Option<u64> {
     std::env::var("FLIPOP_TEST_MINUTES").ok()?.parse().ok()
 }
 
-/// What a process has used so far, in steps of 10 ms.
+/// The CPU time that a process has used so far, in steps of 10 ms.
 fn cpu(process: u32) -> Outcome<Duration> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();

@@ -21,10 +21,11 @@ use std::time::Duration;
 /// The annotation that the operator writes.
 const ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
 
-/// Longest wait for what has no bound of its own.
+/// Longest wait where no other bound applies.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The server with what tests need of it. Made once: several at a time would write the same files.
+/// The server with everything that tests need of it. It is made once, because several at a time would write the same
+/// files.
 pub(crate) struct Server {
     api: ApiServer,
     client: Client,
@@ -81,7 +82,7 @@ impl World {
         let number = self.starts.fetch_add(1, Ordering::Relaxed);
         let log = self.lab.path().join(format!("agent-{n}-{number}.log"));
         let mut command = Command::new("ip");
-        // The figures of a release come from a release build.
+        // For the figures of a release, this variable names a release build.
         let binary =
             std::env::var("FLIPOP_AGENT").unwrap_or_else(|_| env!("CARGO_BIN_EXE_flipop").to_owned());
         command
@@ -98,12 +99,12 @@ impl World {
         self.agents[index(n)].as_mut().ok_or_else(|| Failure::new("no agent"))
     }
 
-    /// It is killed, without a word.
+    /// Kills the agent.
     pub(crate) fn kill(&mut self, n: u32) {
         self.agents[index(n)] = None;
     }
 
-    /// It is told to end.
+    /// Tells the agent to end.
     pub(crate) async fn terminate(&mut self, n: u32) -> Outcome {
         let agent = self.agent(n)?;
         agent.signal(Signal::TERM)?;
@@ -112,19 +113,19 @@ impl World {
         status.success().then_some(()).ok_or_else(|| Failure::new(status))
     }
 
-    /// Whether the API server is there for a node.
+    /// Sets whether a node can reach the API server.
     pub(crate) fn api(&self, n: u32, there: bool) {
         self.relays[index(n)].there.store(there, Ordering::SeqCst);
     }
 
-    /// What the agent answers.
+    /// The agent's answer.
     pub(crate) fn get(&self, n: u32, path: &str) -> Outcome<(u16, String)> {
         let answer = self.lab.once(&self.lab.node(n), &["get", "127.0.0.1:8141", path])?;
         let (status, body) = answer.split_once('\n').unwrap_or((&answer, ""));
         Ok((status.parse()?, body.to_owned()))
     }
 
-    /// Waits until the agent is ready, or is not.
+    /// Waits until the agent is ready, or until it is not.
     pub(crate) async fn ready(&self, n: u32, ready: bool) -> Outcome<String> {
         eventually(&format!("the agent of node {n} is ready: {ready}"), PATIENCE, || async {
             let (status, body) = self.get(n, "/readyz")?;
@@ -137,14 +138,14 @@ impl World {
         .await
     }
 
-    /// The operator and the provider move an address: annotation, metadata and router at once.
+    /// Moves an address as the operator and the provider do: annotation, metadata and router at once.
     pub(crate) async fn give(&mut self, ip: &str, n: u32) -> Outcome {
         self.lab.assign(ip, Some(n))?;
         self.lab.metadata(n, Some(ip))?;
         self.annotate(n, Some(ip)).await
     }
 
-    /// They take it off.
+    /// Takes an address off in the same way.
     pub(crate) async fn take(&mut self, ip: &str, n: u32) -> Outcome {
         self.annotate(n, None).await?;
         self.lab.metadata(n, None)?;
@@ -155,7 +156,7 @@ impl World {
         self.nodes.set_annotation(&self.lab.node_name(n), ANNOTATION, value).await
     }
 
-    /// Waits until nothing of the agent's stands on a node.
+    /// Waits until a node has no settings of the agent.
     pub(crate) async fn bare(&self, n: u32, within: Duration) -> Outcome {
         eventually(&format!("nothing stands on node {n}"), within, || async {
             let state = self.lab.state(n)?;
@@ -165,7 +166,7 @@ impl World {
         .await
     }
 
-    /// What a failure shows beside itself.
+    /// The logs for a failure.
     pub(crate) fn describe(&self) -> String {
         let logs = (1..=self.agents.len()).filter_map(|n| {
             let agent = self.agents[n - 1].as_ref()?;
@@ -179,7 +180,7 @@ fn index(n: u32) -> usize {
     usize::try_from(n - 1).unwrap()
 }
 
-/// Leads from a node's namespace to the API server, while it is there.
+/// Connects a node's namespace to the API server, while the server may be reached.
 struct Relay {
     address: SocketAddr,
     there: Arc<AtomicBool>,

@@ -68,7 +68,7 @@ fn headers() -> impl Strategy<Value = HeaderMap> {
     })
 }
 
-/// What is believed about a token's limits, and its consequences.
+/// Checks the bounds on what is believed about a token's limits, and on what follows from it.
 fn sound(report: &RateReport, now: Moment, limits: Limits) {
     let end = now.plus_millis(LONGEST_MS);
     assert!(report.blocked_until.is_none_or(|until| until <= end), "{report:?}");

@@ -25,7 +25,7 @@ use flipop_core::records::spec::NodeSetSpec;
 use flipop_core::records::status::RecordSetStatus;
 use proptest::prelude::*;
 
-/// What is said of one mistake.
+/// Longest text about one mistake.
 const MAX_PROBLEM_CHARS: usize = 500;
 
 fn providers() -> Providers {
@@ -39,7 +39,7 @@ fn decent(problems: &[SpecProblem]) {
     }
 }
 
-/// What is written about these objects once the cluster and the account are known to be empty.
+/// The statuses of these objects once the cluster and the account are known to be empty.
 fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStatus>, Vec<RecordSetStatus>) {
     let mut fleet = Fleet::new(Settings { providers: providers(), ..Settings::default() });
     let now = Moment::from_millis(1_000_000);

@@ -100,7 +100,7 @@ pub(crate) fn decent_write(error: &CallError, status: u16) {
     let CallError::Fault(fault) = error else { panic!("{error}") };
     decent(fault);
     // An answer from something in between says nothing about the provider's action.
-    let in_between = fault.message.contains("it is not of the API's form");
+    let in_between = fault.message.contains("it is not in the API's format");
     let refused = (400..500).contains(&status) && status != 408 && !in_between;
     assert_eq!(fault.outcome_unknown, !refused, "{status}: {fault:?}");
 }

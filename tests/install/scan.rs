@@ -1,5 +1,5 @@
-//! Runs kube-score over the manifests. It may find only the exceptions below. docs/operations/security.md has to explain
-//! each of them, and each of those that ci/checkov.sh makes.
+//! Runs kube-score over the manifests. It may find only the exceptions below. docs/operations/security.md has to
+//! explain each of them, and each of those that ci/checkov.sh makes.
 
 use crate::tools::{Ran, needs, plain, read, run};
 use libtest_mimic::Trial;

@@ -20,7 +20,8 @@ async fn edge() -> Server {
 
 fn check(fault: &Fault, writes: bool) {
     assert_eq!((fault.kind, fault.outcome_unknown), (FaultKind::Permanent, writes), "{fault}");
-    for said in ["403", "text/html", "not of the API's form", "Access denied One more step Please complete"] {
+    for said in ["403", "text/html", "not in the API's format", "Access denied One more step Please complete"]
+    {
         assert!(fault.message.contains(said), "{said}: {fault}");
     }
     for unsaid in ["scope", "token", "permission", "<"] {

@@ -35,10 +35,10 @@ pub(crate) fn render() -> String {
          the name `kubectl-flipop`.",
     );
     page.paragraph(
-        "Without a command FLIPOP runs FLIPOP. Only the first argument can be a command. In a pod with a service \
-         account, words that belong to no flag are ignored, as by the Go operator. The log says at the start how many \
-         there are, and does not repeat them. Outside a pod, an unknown first word ends the process with the help and \
-         exit code 64.",
+        "Without a command, the program runs as the operator. Only the first argument can be a command. In a pod \
+         with a service account, words that belong to no flag are ignored, as by the Go operator. The log says \
+         at the start how many there are, and does not repeat them. Outside a pod, an unknown first word ends \
+         the process with the help and exit code 64.",
     );
     page.heading(2, "Environment variables");
     page.paragraph(
@@ -56,7 +56,7 @@ pub(crate) fn render() -> String {
         "the service account of the pod",
     ]);
     page.paragraph(
-        "FLIPOP uses the first of these namespaces that there is: that of the context in the kubeconfig, \
+        "FLIPOP uses the first of these namespaces that is set: that of the context in the kubeconfig, \
          `POD_NAMESPACE`, that of the service account, `default`. The Lease is in this namespace.",
     );
     page.paragraph("These rules apply to a kubeconfig:");

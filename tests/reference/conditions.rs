@@ -1,4 +1,4 @@
-//! What the core's catalog says of conditions and kinds of failure.
+//! The core catalog's text about conditions and kinds of failure.
 
 use crate::page::{Page, code};
 use flipop_core::model::catalog::{self, Row, Section, faults};

@@ -198,7 +198,7 @@ fn closed_sets(page: &mut Page) {
     });
     let others = [
         [code(MANUAL), "A user asked for it by an annotation.".to_owned()],
-        [code(UNSEEN), "The node that it left matched no more when this process began to lead.".to_owned()],
+        [code(UNSEEN), "The node that it left no longer matched when this process began to lead.".to_owned()],
     ];
     page.table(["value", "meaning"], of_the_node.chain(others));
     page.heading(3, "Values of `reason` in `flipop_watch_restarts_total`");

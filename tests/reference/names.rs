@@ -88,7 +88,7 @@ fn annotations(page: &mut Page) {
         ),
         (
             MOVE_ANNOTATION,
-            "an IPv4 address, `=` and the name of a node; then, as you like, `#` and any text. At most 400 characters",
+            "an IPv4 address, `=` and the name of a node; optionally `#` and any text after it. At most 400 characters",
             "On a FloatingIPPool, to [move an address](../recipes/move-by-hand.md#to-a-node-of-your-choice). \
              `status.lastMove` answers.",
         ),
@@ -207,7 +207,7 @@ fn manifests(page: &mut Page) {
     ));
 }
 
-/// Names of that form that are not ours: a folder of the file system, and the APIs of CRDs and of Leases.
+/// Names of that form that are not ours: a folder of the file system, and the API groups of CRDs and of Leases.
 const OTHERS: [&str; 3] =
     ["/var/run/secrets/kubernetes.io/serviceaccount", "apiextensions.k8s.io/v1", "coordination.k8s.io"];
 

@@ -2,7 +2,6 @@
 //!
 //! It knows only the kinds and fields that these commands send. Answers are always JSON, which clients that send
 //! protobuf accept too.
-//! clients that send protobuf accept too.
 
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};

@@ -2,7 +2,6 @@
 //!
 //! Two forms are known: `self in ['a', 'b']` and `self.matches('expression')`. Any other rule counts as met. A test
 //! ensures that FLIPOP's definitions use only these two.
-//! met; a test holds FLIPOP's definitions to these two.
 
 use regex::Regex;
 use serde_json::Value;
@@ -66,7 +65,7 @@ mod tests {
         }
         assert!(found.len() >= 3, "{found:?}");
         let unknown: Vec<&String> = found.iter().filter(|rule| parse(rule).is_none()).collect();
-        assert!(unknown.is_empty(), "the sandbox would let pass what these refuse: {unknown:?}");
+        assert!(unknown.is_empty(), "the sandbox would accept values that these rules refuse: {unknown:?}");
     }
 
     #[test]

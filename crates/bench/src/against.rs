@@ -1,11 +1,11 @@
-//! Two binaries, measured in turn in one run, so that a machine that slows down slows both.
+//! Measures two binaries in turn in one run, so that a machine that slows down slows both.
 
 use crate::world::Stage;
 use crate::{Run, figures, say};
 use flipop_envtest::Outcome;
 use std::fmt::{self, Display};
 
-/// How often each is measured. Each begins as often as the other.
+/// How often each is measured. An even number, so that each goes first equally often.
 const ROUNDS: usize = 4;
 const ROUNDS_QUICK: usize = 2;
 

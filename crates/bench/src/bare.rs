@@ -28,7 +28,7 @@ const NODES: &str = "/api/v1/nodes";
 /// The longest watch that kube's client asks for. The next watch continues where it ended.
 const WATCH_SECONDS: u32 = 290;
 
-/// What it is told.
+/// The arguments of the client.
 #[derive(Debug, Args)]
 pub(crate) struct Bare {
     /// The cluster.

@@ -1,7 +1,7 @@
 //! The commands that people call, on a large cluster: the time that each takes of its own.
 //!
-//! That is the processor time of its process. How long the API server takes to answer is not the command's, and waits
-//! that a busy machine adds are nobody's.
+//! That is the processor time of its process. It includes neither the time that the API server takes to answer nor the
+//! waits that a busy machine adds.
 
 use crate::bulk::{self, Copied};
 use crate::footprint::{OF_CHILDREN, TICK, ticks};
@@ -27,7 +27,7 @@ const POOLS: usize = 100;
 /// Addresses of a pool, all of which are on nodes.
 const ADDRESSES: usize = 5;
 
-/// Own time of a command.
+/// The most time that a command may take of its own.
 const GOAL: Duration = Duration::from_secs(1);
 
 /// How often each command runs.
@@ -77,7 +77,7 @@ fn waited_for() -> Outcome<Duration> {
     Ok(TICK.saturating_mul(ticks))
 }
 
-/// Creates nodes, and pools whose addresses stand on them. A node in a hundred has failed.
+/// Creates nodes, and pools whose addresses are on them. A node in a hundred has failed.
 async fn populate(world: &World) -> Outcome {
     let template = make_node(world).await?;
     let per_pool = NODES / POOLS;
@@ -106,7 +106,7 @@ fn name(number: usize) -> String {
     format!("node-{number:04}")
 }
 
-/// Creates a pool whose addresses stand on the nodes from this one on.
+/// Creates a pool whose addresses are on the nodes from this one on.
 async fn pool(world: &World, number: usize, first: usize) -> Outcome {
     let address = |place: usize| {
         let number = u32::try_from(number * ADDRESSES + place).unwrap_or_default();

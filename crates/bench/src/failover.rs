@@ -155,7 +155,7 @@ async fn sample(world: &World, places: &mut Places, who: Who) -> Outcome<Duratio
     Ok(took)
 }
 
-/// Makes a node `NotReady`. Returns the time until the client's assign request, which moves `ip` if it is the operator's.
+/// Makes a node `NotReady`. Returns the time until the client's assign request. The operator's request moves `ip`.
 pub(crate) async fn fail(world: &World, node: &str, who: Who, ip: Ipv4Addr) -> Outcome<Duration> {
     let (token, reason) = match who {
         Who::Operator => (OPERATOR, "Operator"),

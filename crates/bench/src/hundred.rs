@@ -36,7 +36,7 @@ pub(crate) async fn measure(
     world.pool(POOL, &ips, "work", None).await?;
     world.cloud().tune(|knobs| knobs.latency_ms = LATENCY_MS);
     if with_start {
-        say("start: a hundred addresses stand already …");
+        say("start: a hundred addresses are already assigned …");
         start::measure(&world, quick, report).await?;
     }
     if with_rest {

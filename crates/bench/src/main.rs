@@ -18,6 +18,7 @@ mod hang;
 mod hundred;
 mod load;
 mod publish;
+mod receiver;
 mod repair;
 mod report;
 mod rest;
@@ -52,6 +53,9 @@ enum Mode {
     /// The client that latencies are compared with (the benchmark starts it).
     #[command(hide = true)]
     Bare(bare::Bare),
+    /// The client that processor time is compared with (the benchmark starts it).
+    #[command(hide = true)]
+    Receive(receiver::Receiver),
 }
 
 #[derive(Debug, Args)]
@@ -109,15 +113,17 @@ fn main() -> ExitCode {
     let Cli { mode, run } = Cli::parse();
     tls::install_provider();
     let workers = 2;
-    let result = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_all()
-        .build()
-        .map_err(Failure::from)
-        .and_then(|runtime| {
+    // One thread receives cheaper than two.
+    let mut runtime = match mode {
+        Some(Mode::Receive(_)) => tokio::runtime::Builder::new_current_thread(),
+        Some(Mode::Bare(_)) | None => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let result =
+        runtime.worker_threads(workers).enable_all().build().map_err(Failure::from).and_then(|runtime| {
             runtime.block_on(async {
                 match mode {
                     Some(Mode::Bare(bare)) => bare.run().await.map(|()| true),
+                    Some(Mode::Receive(receiver)) => receiver.run().await.map(|()| true),
                     None => measure(&run).await,
                 }
             })

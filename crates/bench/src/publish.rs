@@ -95,7 +95,7 @@ async fn failover(world: &World, provider: Provider, slow: bool) -> Outcome<(Dur
     let (cloud, [ip, _]) = (world.cloud(), IPS);
     let pool = world.cluster.get(Kind::Pool, TEAM, POOL).await?;
     let node = pool.pointer(&format!("/status/ips/{ip}/nodeName")).and_then(|node| node.as_str());
-    let node = node.ok_or_else(|| Failure::new("the address stands on no node"))?.to_owned();
+    let node = node.ok_or_else(|| Failure::new("the address is on no node"))?.to_owned();
     if slow {
         let fault = Fault::Delay { before_ms: 0, after_ms: SLOW_MS };
         cloud.inject(Injection::once(Target::provider(provider).mutating().containing(ZONE_CALLS), fault));

@@ -140,7 +140,7 @@ async fn repair(
 async fn stands(world: &World, droplets: &Droplets, except: Option<&str>) -> Outcome<String> {
     let found = RefCell::new(String::new());
     world
-        .pool_shows("the address stands", SOON, |status| {
+        .pool_shows("the address is on a node", SOON, |status| {
             let node = status.active().remove(&IP.to_string()).ok_or("not active")?;
             if Some(node.as_str()) == except {
                 return Err("still on the failed node".to_owned());

@@ -1,6 +1,6 @@
-//! The official Go clients of both providers against the simulated ones, so that our client and our
-//! simulation cannot share one misunderstanding. Needs Go; without it the test is reported as ignored with
-//! that reason, and fails where `CI` is set.
+//! The official Go clients of both providers against the simulated ones, so that our client and our simulation cannot
+//! share a misunderstanding. Needs Go; without it the test is reported as ignored with that reason, and fails where
+//! `CI` is set.
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,

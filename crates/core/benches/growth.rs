@@ -118,7 +118,7 @@ fn pool(number: u16, nodes: Range<u16>) -> PoolObject {
     PoolObject {
         object: ObjectRef {
             uid: Uid(format!("uid-{number}")),
-            name: ObjectName::new("web", &format!("pool-{number}")),
+            name: ObjectName::new("web", format!("pool-{number}")),
         },
         created_at_s: 0,
         generation: 1,

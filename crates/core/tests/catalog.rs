@@ -1,5 +1,5 @@
-//! The catalog of conditions and Events says no more and no less than the code: nothing is emitted past it, and nothing
-//! stands in it that nobody emits.
+//! The catalog of conditions and Events agrees with the code. Everything that the code emits is in the catalog, and the
+//! code emits everything in the catalog.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
@@ -9,7 +9,7 @@ use flipop_core::model::ids::ObjectKind;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Pages whose links may stand in a text, and what every other link begins with.
+/// Pages that a text may link to, and the beginning of every other link.
 const BESIDE: [&str; 4] = ["conditions.md", "events.md", "endpoints.md", "#"];
 
 /// The source of the core outside the catalog, and of the shell, without comments.
@@ -66,7 +66,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
     sections().flat_map(|section| section.rows)
 }
 
-/// Whether a reason is a kind of failure that a provider's client tells, and the enum behind it is made from such kinds.
+/// Whether a reason is a kind of failure that a provider's client reports, and its enum is made from such kinds.
 fn is_told_as_a_fault(sources: &[(String, String)], row: &Row) -> bool {
     let (name, _) = row.variant.split_once("::").unwrap();
     let made = [format!("{name}::from"), format!("{name}::of")];
@@ -86,7 +86,7 @@ fn every_reason_in_the_catalog_is_emitted_somewhere() {
 #[test]
 fn every_reason_of_an_event_in_the_catalog_is_emitted_somewhere() {
     let sources = sources();
-    assert!(names(&sources, "set.announce"), "what hinders records is told as an Event");
+    assert!(names(&sources, "set.announce"), "every obstacle of records has an Event");
     let hinders = |reason: &str| rows().any(|row| row.variant.strip_prefix("Obstacle::") == Some(reason));
     let dead = |entry: &&events::Entry| {
         let reason = entry.reason.as_str();
@@ -104,7 +104,7 @@ fn only_the_catalog_makes_conditions() {
             let brace = line.find("Condition {").map(|at| &line[..at]);
             brace.is_some_and(|before| !before.trim_end().ends_with("->") && !before.contains("let "))
         });
-        assert!(!core || built.is_none(), "{path} makes a condition past the catalog: {built:?}");
+        assert!(!core || built.is_none(), "{path} makes a condition without the catalog: {built:?}");
     }
 }
 
@@ -155,7 +155,7 @@ fn what_nobody_says_is_not_in_the_catalog() {
     }
 }
 
-/// The texts are Markdown of whole sentences that fits into a cell of a table.
+/// The texts are whole sentences in Markdown that fit into a table cell.
 #[test]
 fn the_texts_are_sentences_and_their_links_start_from_the_reference() {
     let conditions = sections().flat_map(|section| {

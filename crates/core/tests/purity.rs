@@ -1,12 +1,12 @@
-//! Proves that the decisions are pure: what the crate depends on, and what its source names.
+//! Proves from the dependencies of the crate and from the names in its source that the decisions are pure.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Everything that the crate may be built of. An addition here is a decision about the architecture.
+/// The crates that may be part of this one. An addition is a decision about the architecture.
 const ALLOWED: [&str; 6] = ["proc-macro2", "quote", "syn", "thiserror", "thiserror-impl", "unicode-ident"];
 
-/// What a pure crate has no use for.
+/// Names that a pure crate does not need.
 const IMPURE: [&str; 14] = [
     "HashMap",
     "HashSet",

@@ -101,7 +101,8 @@ fn missing_record_set(seen: &Seen<'_>) -> Option<String> {
     })
 }
 
-/// To the operator a record set of empty fields is none, since the Go operator's client writes an absent one so.
+/// The operator ignores a record set whose fields are all empty, because the Go operator's client writes an absent one
+/// that way.
 fn empty(seen: &Seen<'_>, field: &str, remedy: &str) -> Option<String> {
     let is_empty = seen.record_set.is_some_and(|set| *set == RawRecordSet::default());
     is_empty.then(|| {

@@ -24,7 +24,7 @@ const INTERRUPTED: u8 = 130;
 ///
 /// Exit codes:
 ///   0  every pool and record set is healthy and everything went as expected
-///   1  something of the YAML is wrong, or something expected did not happen in time; standard error says what
+/// 1  something in the YAML is wrong, or something expected did not happen in time; standard error says what
 ///   2  wrong usage
 #[derive(Debug, Parser)]
 #[command(

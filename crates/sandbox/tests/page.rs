@@ -1,4 +1,4 @@
-//! The operator's web page in a headless Chromium, over the sandbox: `tests/page/page.mjs` looks at it.
+//! The operator's web page in a headless Chromium, over the sandbox: `tests/page/page.mjs` checks it.
 //!
 //! Without Chromium, Node.js or npm that test is reported as ignored, and fails where `CI` is set. Screenshots are kept
 //! under `target/page/`. One of them is README's picture: with `UPDATE_DOCS` it is written to `docs/failover.png`.
@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 /// README's picture.
 const PICTURE: &str = "docs/failover.png";
 
-/// README stays quick to load.
+/// The most bytes of the picture, so that README stays quick to load.
 const MAX_PICTURE: usize = 150 << 10;
 
 /// The files that make the page.
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     };
     let picture =
         Trial::test("the_picture_of_readme_shows_the_page_as_it_is_now", || picture().map_err(Failed::from));
-    // A new picture comes of the other test, which compares it in the end.
+    // On an update, the other test makes a new picture and checks it at its end.
     let trials = if is_update() { vec![trial] } else { vec![trial, picture] };
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -81,7 +81,7 @@ fn picture() -> Result<(), String> {
     ))
 }
 
-/// What the test needs beside Rust.
+/// The tools that the test needs besides Rust.
 struct Tools {
     chromium: PathBuf,
     node: PathBuf,

@@ -31,7 +31,7 @@ pub enum Act {
         /// The new value.
         ready: bool,
     },
-    /// The machine of the node dies, or comes back: it answers no check and renews no Lease. Its objects stay as they are.
+    /// The machine of the node dies, or comes back. A dead one answers no check and renews no Lease. Its objects stay.
     Die {
         /// The node.
         node: String,

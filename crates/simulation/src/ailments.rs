@@ -1,30 +1,30 @@
-//! What is wrong with the machines under the nodes and on the ways to them, as data, and which machines live.
+//! Troubles of the machines under the nodes and of the paths to them, as data, and which machines are alive.
 //!
-//! Invariant: what a way loses depends on the plan alone.
+//! Invariant: the losses on a path depend only on the plan.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What happens to machines and on the ways to them.
+/// The part of a plan about machines and the paths to them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machines {
     /// Kubelets renew Leases.
     #[serde(default)]
     pub kubelets: bool,
-    /// What is wrong, and when.
+    /// The troubles, with their times.
     #[serde(default)]
     pub ailments: Vec<Ailment>,
 }
 
 impl Machines {
-    /// Nothing is said of machines.
+    /// Whether the plan says nothing about machines.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The way to a node's machine at this moment: as a replica sees it, or as the node's kubelet does.
+    /// The path to a node's machine at this moment, from a replica (`Some`) or from the node's kubelet (`None`).
     pub(super) fn way(&self, now_ms: u64, node: &str, replica: Option<usize>) -> Way {
         let mut way = Way::default();
         for Ailment { from_ms, to_ms, node: of, replica: seen, ail } in &self.ailments {
@@ -46,52 +46,52 @@ impl Machines {
     }
 }
 
-/// Something that is wrong for a while.
+/// A trouble that lasts for a while.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ailment {
-    /// From when.
+    /// Its beginning.
     pub from_ms: u64,
-    /// Until when.
+    /// Its end.
     pub to_ms: u64,
-    /// Of which node; absent: of all.
+    /// The node whose machine it affects; absent: all nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// As which replica sees it; absent: as all do. Kubelets have no replica.
+    /// The replica that it affects; absent: every replica and every kubelet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica: Option<usize>,
-    /// What.
+    /// The trouble itself.
     pub ail: Ail,
 }
 
-/// What can be wrong.
+/// The kind of a trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Ail {
-    /// So many of a hundred packets are lost, of checks and of renewals.
+    /// This share of the packets is lost, of checks as well as of renewals.
     Loss {
         /// Percent.
         percent: u64,
     },
-    /// Checks alone are lost.
+    /// All checks are lost, and no renewals.
     Deaf,
-    /// Checks take up to so much longer.
+    /// Checks take up to this much longer.
     Late {
         /// Milliseconds.
         ms: u64,
     },
     /// The kubelet renews nothing.
     Idle,
-    /// The kubelet renews this seldom.
+    /// The kubelet renews only at this interval.
     Slow {
         /// Milliseconds.
         every_ms: u64,
     },
-    /// Checks fail on the side of the operator.
+    /// Checks fail on the side of the operator, so they have no verdict.
     OwnFault,
 }
 
-/// How the way to a machine is at one moment.
+/// The state of the path to a machine at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Way {
     pub(super) loss: u64,
@@ -102,11 +102,11 @@ pub(super) struct Way {
     pub(super) every_ms: Option<u64>,
 }
 
-/// The machines as they are.
+/// The state of the machines.
 #[derive(Debug, Default)]
 pub(super) struct State {
     dead: BTreeSet<String>,
-    /// Packets that dice were rolled for.
+    /// How many packets have been sent. Each number decides a roll of the dice.
     packets: u64,
 }
 
@@ -125,7 +125,7 @@ impl State {
         self.dead.contains(node)
     }
 
-    /// A number of its own for each packet.
+    /// The number of the next packet.
     pub(super) fn next_packet(&mut self) -> u64 {
         self.packets += 1;
         self.packets

@@ -1,6 +1,6 @@
-//! The simulated world of one run: a cluster, an account, replicas, and the faults that are to end later.
+//! The simulated world of one run: a cluster, an account, replicas, and the faults that end later.
 //!
-//! Invariants: one thread, one paused clock, no I/O. Everything invented follows from the plan's seed.
+//! Invariants: one thread, one paused clock, no I/O. Everything random follows from the plan's seed.
 
 use super::judge::blindness::Blindness;
 use super::judge::{Judge, Violation, dns};

@@ -1,4 +1,4 @@
-//! What a replica's call is about, from its request alone.
+//! The facts about a replica's call, from its request alone.
 
 use super::plan::Side;
 use flipop_cloud::Op;
@@ -125,12 +125,12 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
     let reads = *method == Method::GET;
     let kind = match resource {
         _ if watch => Kind::Watch,
-        // Those of nodes, which are read as nodes are.
+        // Leases of nodes are read just as nodes are.
         "leases" if path.contains("/kube-node-lease/") => Kind::Read,
         "leases" if reads => Kind::Lease { write: None },
         "leases" => Kind::Lease { write: Some(hold(body)) },
         "events" => Kind::Event,
-        // A read by fields, of one object and what belongs to it. It is not a list of everything of a kind.
+        // A read by fields is about one object, or about the pods of one node. It does not list a whole kind.
         _ if reads && is_of_one(query) => Kind::Read,
         _ if reads && name.is_empty() => list(resource, query),
         _ if reads => Kind::Read,
@@ -145,7 +145,7 @@ pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> 
     let name = if resource == "events" { "" } else { name };
     let what = [verb, resource, name, subresource].into_iter().filter(|part| !part.is_empty());
     let what = what.collect::<Vec<_>>().join(" ");
-    // Another annotation makes another request.
+    // A write with another annotation is another request.
     let scope = match resource {
         "nodes" if !reads => String::from_utf8_lossy(body).into_owned(),
         // The finalizer and the addresses have writes of their own.
@@ -174,8 +174,8 @@ fn is_of_one(query: &str) -> bool {
     parameters(query).iter().any(|(name, value)| name == "fieldSelector" && of_one(value))
 }
 
-/// Distinguishes lists and watches of one kind by path, selectors and the size of a page: nodes are counted by a list of
-/// one.
+/// Distinguishes lists and watches of one kind by path, selectors and page size. (Nodes are counted with a list of
+/// one.)
 fn scope(path: &str, query: &str) -> String {
     let selects = |name: &String| ["labelSelector", "fieldSelector", "limit"].contains(&name.as_str());
     let selectors = parameters(query).into_iter().filter(|(name, _)| selects(name)).map(|(_, value)| value);
@@ -222,7 +222,7 @@ pub(super) fn of_cloud(request: &flipop_cloud::Request) -> Facts {
         (Op::ListRecords, ..) => (format!("{op:?}"), Kind::ReadRecords),
         _ => (format!("{op:?}"), Kind::Read),
     };
-    // Batches are described alike, whatever the name whose records they change; so are changes of a firewall.
+    // The descriptions of batches and of firewall changes leave out their content. The scope tells them apart.
     let scope = if op == Op::BatchRecords || kind == Kind::Firewall {
         String::from_utf8_lossy(&request.body).into_owned()
     } else {

@@ -1,4 +1,4 @@
-//! Firewalls in drawn plans: pools that ask for ports, firewalls of others that come and go, and people who work in those
+//! Firewalls in drawn plans: pools that ask for ports, firewalls of others that come and go, and people who edit those
 //! of pools.
 //!
 //! These have their own sequence of draws, so the rest of a seed's plan is the same with and without them.
@@ -19,7 +19,7 @@ const PLANS: u64 = 40;
 /// The name of the user's firewall.
 const BASE: &str = "base";
 
-/// The name of one that some other cluster left.
+/// The name of a firewall that another cluster left behind.
 const ORPHAN: &str = "flipop-0123abcd-1";
 
 fn opens(draw: &mut Draw) -> Value {
@@ -34,7 +34,7 @@ fn opens(draw: &mut Draw) -> Value {
     json!({ "ports": ports, "sources": draw.of(&all) })
 }
 
-/// Gives pools of the plan firewalls, and makes things happen to these.
+/// Gives pools of the plan firewalls, and adds events that affect them.
 pub(super) fn add(plan: &mut Plan, nodes: &[String]) {
     let mut draw = Draw::new(plan.seed, SALT);
     if !draw.chance(PLANS) {
@@ -92,7 +92,7 @@ fn event(
     let scope =
         draw.of(&["tag:read", "firewall:read", "firewall:create", "firewall:update", "firewall:delete"]);
     match draw.below(8) {
-        // The last firewall of others goes, for good or for a while.
+        // Somebody deletes the last other firewall, for good or for a while.
         0 | 1 => {
             let back = Some(at(later_ms, base.clone())).filter(|_| draw.chance(70));
             let drop = at(at_ms, Act::DropFirewall { name: BASE.to_owned() });

@@ -14,8 +14,8 @@ use flipop_cloud::Provider;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
-/// For how long a world whose API server fails may be seen as it was: a silent watch (65 s), and a list that is older
-/// than what was seen (60 s), with the retries between them.
+/// How long the operator may see an outdated cluster while the API server fails. A silent watch takes 65 s, a list
+/// older than the state already seen another 60 s, and the retries in between the rest.
 const STALE_MS: u64 = 150_000;
 
 /// A day.
@@ -24,7 +24,7 @@ const DAY_S: u64 = 86_400;
 const POOL: &str = "FloatingIPPool";
 const RECORD_SET: &str = "NodeDNSRecordSet";
 
-/// What a drawn plan consists of.
+/// The parts of a drawn plan.
 struct Cast {
     nodes: Vec<String>,
     pods: Vec<String>,
@@ -34,7 +34,7 @@ struct Cast {
     replicas: usize,
 }
 
-/// A pool of the beginning.
+/// A pool that exists from the beginning.
 #[derive(Clone)]
 struct Drawn {
     name: String,
@@ -84,7 +84,7 @@ pub fn plan(seed: u64) -> Plan {
     plan
 }
 
-/// Nodes, pods, addresses and objects of the beginning.
+/// The nodes, pods, addresses and objects that exist from the beginning.
 fn opening(draw: &mut Draw, replicas: usize) -> (Cast, Vec<Step>) {
     let name = |kind: &str, n: u64| format!("{kind}-{n}");
     let nodes: Vec<String> = (1..=draw.between(2, 6)).map(|n| name("node", n)).collect();
@@ -138,7 +138,7 @@ fn pools(draw: &mut Draw, ips: &[Ipv4Addr], served: bool) -> (Vec<Drawn>, Vec<St
             }
             fields.insert("match".to_owned(), criteria);
             if draw.seed.is_multiple_of(4) {
-                // By the seed and without a draw, so that the other seeds stay what they are.
+                // The seed decides this without a draw, so the plans of other seeds stay the same.
                 fields.insert("reclaimPolicy".to_owned(), json!("Delete"));
             }
             if let Some(minimum) = minimum(draw.seed, n) {
@@ -160,13 +160,13 @@ fn pools(draw: &mut Draw, ips: &[Ipv4Addr], served: bool) -> (Vec<Drawn>, Vec<St
     (pools, steps)
 }
 
-/// How many addresses of a pool have to be active: asked beside the sequence of draws, so that all else in the plan of a
-/// seed is as it is without.
+/// How many addresses of a pool have to be active. The seed decides this without a draw, so the rest of its plan stays
+/// the same.
 fn minimum(seed: u64, pool: u64) -> Option<u64> {
     (roll(seed, pool, 78, 100) < 30).then(|| 1 + roll(seed, pool, 79, 4))
 }
 
-/// Which labels the nodes of a pool get: asked beside the sequence of draws too.
+/// Which labels the nodes of a pool get, also without a draw.
 fn node_labels(seed: u64, pool: u64) -> Option<Value> {
     let legacy = roll(seed, pool, 83, 100) < 50;
     (roll(seed, pool, 82, 100) < 30).then(|| json!({ "enabled": true, "legacy": legacy }))
@@ -197,7 +197,7 @@ fn record_set_spec(draw: &mut Draw) -> Value {
     })
 }
 
-/// Something that happens, and what belongs to it later.
+/// An event, with the later steps that belong to it.
 fn event(draw: &mut Draw, cast: &Cast, at_ms: u64) -> Option<Vec<Step>> {
     let act = match draw.below(10) {
         0..=4 => on_cluster(draw, cast)?,
@@ -233,7 +233,7 @@ fn on_cluster(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     })
 }
 
-/// Somebody works in the account, or the provider is slow or stingy.
+/// Somebody changes the account, or the provider gets slow or lowers the quota.
 fn on_account(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     let (node, ip) = (draw.of(&cast.nodes)?, draw.of(&cast.ips)?);
     let for_ms = draw.between(1_000, 90_000);
@@ -254,7 +254,7 @@ fn on_account(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     })
 }
 
-/// Somebody works at a name of ours.
+/// Somebody changes records at a name of ours.
 fn on_names(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     let provider = draw.of(&[Provider::DigitalOcean, Provider::Cloudflare])?;
     let pools = cast.pools.iter().map(|pool| pool.name.clone());
@@ -267,7 +267,7 @@ fn on_names(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     let (beside, rtype, content) = draw.of(&[
         ("", "CNAME", "elsewhere.example.org."),
         ("", "TXT", mark),
-        // From its version 0.18 on.
+        // external-dns has put its mark here since version 0.18.
         ("a-", "TXT", mark),
         ("", "AAAA", "2001:db8::7"),
     ])?;
@@ -278,7 +278,7 @@ fn on_names(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     Some(Act::PlaceRecord { provider, name, rtype: rtype.to_owned(), data: content.to_owned(), for_ms })
 }
 
-/// What befalls the operator's own processes and their way to the API server.
+/// A fault of the operator's own processes or of their path to the API server.
 fn on_replicas(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     let replica = usize::try_from(draw.below(u64::try_from(cast.replicas).unwrap_or(1))).unwrap_or(0);
     let for_ms = draw.between(1_000, 90_000);
@@ -289,7 +289,7 @@ fn on_replicas(draw: &mut Draw, cast: &Cast) -> Option<Act> {
         4 => Act::Pause { replica, for_ms: for_ms / 3 },
         5 => Act::Cut { replica, side, for_ms },
         6 => Act::Lag { replica, for_ms, lists: false },
-        // After a minute the past is believed.
+        // After a minute the operator believes a list of the past.
         7 => Act::Lag { replica, for_ms: for_ms.min(55_000), lists: true },
         _ => draw.of(&[Act::CutWatches { replica }, Act::Compact])?,
     })
@@ -320,8 +320,8 @@ fn change(kind: &str, name: &str, spec: Value) -> Act {
     Act::Edit { kind: kind.to_owned(), name: name.to_owned(), spec }
 }
 
-/// A spec becomes wrong, and right again before the end: what a frozen object has to leave alone nobody can say from
-/// outside.
+/// A spec becomes invalid, and valid again before the end, because nobody can tell from outside what a frozen object
+/// must leave alone.
 fn mistake(draw: &mut Draw, cast: &Cast, at_ms: u64) -> Option<Vec<Step>> {
     let right_ms = (at_ms + draw.between(1_000, 90_000)).min(CHAOS_MS - 10_000);
     let (kind, name, wrong, right) = if let Some(name) =
@@ -338,7 +338,7 @@ fn mistake(draw: &mut Draw, cast: &Cast, at_ms: u64) -> Option<Vec<Step>> {
         (RECORD_SET, name, wrong, right)
     } else {
         let Drawn { name, .. } = draw.of(&cast.pools)?;
-        // Whole: the set may have been removed meanwhile.
+        // The whole record set, because it may have been removed meanwhile.
         let set = dns(draw, &name);
         let with_ttl = |ttl: Value| {
             let mut set = set.clone();
@@ -372,7 +372,7 @@ fn pause(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     Some(Act::PauseObject { kind: kind.to_owned(), name, text, for_ms })
 }
 
-/// An object is deleted and, more often than not, made again under its name.
+/// An object is deleted and, in three of four cases, created again under its name.
 fn again(draw: &mut Draw, cast: &Cast, at_ms: u64) -> Option<Vec<Step>> {
     let back_ms = (at_ms + draw.of(&[50, 2_000, 30_000, 90_000])?).min(CHAOS_MS - 10_000);
     let (kind, name, spec) = if let Some(name) = draw.of(&cast.record_sets).filter(|_| draw.chance(40)) {
@@ -386,13 +386,13 @@ fn again(draw: &mut Draw, cast: &Cast, at_ms: u64) -> Option<Vec<Step>> {
     Some([delete].into_iter().chain(Some(create).filter(|_| draw.chance(75))).collect())
 }
 
-/// One loss alone: in a plan either the spec is put back or the status is lost. After both nobody can know what was
-/// bought and stands nowhere.
+/// Whether this plan reverts specs. If not, it may wipe statuses. After both losses nobody could know of an address
+/// that was bought but is on no droplet.
 fn reverts(cast: &Cast) -> bool {
     cast.ips.len().is_multiple_of(2)
 }
 
-/// What the operator remembers in specs and statuses is lost, or let go.
+/// The memory that the operator keeps in specs and statuses is lost, or an address is let go.
 fn on_memory(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     let Drawn { name, given: ips, .. } = draw.of(&cast.pools)?;
     Some(match draw.below(3) {
@@ -479,7 +479,7 @@ fn weather(draw: &mut Draw, replicas: usize) -> Option<Weather> {
             exists,
         ])?
     };
-    // What is broken at one provider must not hold up the other.
+    // A fault at one provider must not hold up the other.
     if matches!(fault, Fault::ActionFails | Fault::ActionTakes { .. } | Fault::Pending | Fault::QuotaReached)
     {
         which.provider = Some(Provider::DigitalOcean);

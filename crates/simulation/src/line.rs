@@ -1,4 +1,4 @@
-//! One process's way to the servers: the service under its Kubernetes clients, and the transport under its provider
+//! One process's path to the servers: the service under its Kubernetes clients, and the transport under its provider
 //! clients.
 //!
 //! A request travels in its own task, like a packet: it takes effect even if its process has given it up or died.
@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 /// More than the operator reads of any answer (4 MiB).
 const OVERSIZED_BYTES: usize = 5 << 20;
 
-/// The way of one process. Clones share it.
+/// The path of one process. Clones share it.
 #[derive(Clone)]
 pub(super) struct Line {
     pub(super) network: Network,
@@ -109,7 +109,7 @@ impl Line {
         answer
     }
 
-    /// There and back. `None` if no answer ever comes.
+    /// Carries a call there and its answer back. `None` if no answer ever comes.
     async fn travel<R: Answer>(
         &self,
         facts: Facts,
@@ -192,7 +192,7 @@ impl Line {
         Ok(if watch { answer.map(|body| self.clone().frames(body)) } else { answer })
     }
 
-    /// The frames of a watch, delivered while the way is open.
+    /// The frames of a watch, delivered while the path is open.
     fn frames(self, body: Body) -> Body {
         let frames =
             futures::stream::unfold((self, body.into_data_stream()), |(line, mut frames)| async move {
@@ -208,7 +208,7 @@ impl Line {
         self.until_awake().await;
         let body = match request.body_mut().take() {
             None => Bytes::new(),
-            // As on an HTTP/1 connection: whether there is a body decides how the head is written.
+            // As on an HTTP/1 connection, the head depends on whether there is a body.
             Some(body) if body.is_end_stream() => Bytes::new(),
             Some(body) => body.collect().await?.to_bytes(),
         };

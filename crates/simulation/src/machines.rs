@@ -1,6 +1,6 @@
-//! The machines under the nodes at work: their answers to checks, and the Leases that their kubelets renew.
+//! The machines under the nodes: their answers to checks, and the Leases that their kubelets renew.
 //!
-//! Invariant: what a machine does and what its way loses depends on the plan alone.
+//! Invariant: the behaviour of a machine and the losses on the path to it depend only on the plan.
 
 use super::ailments::Way;
 use super::dice::roll;
@@ -14,22 +14,22 @@ use futures::future::{BoxFuture, pending};
 use serde_json::json;
 use std::time::Duration;
 
-/// What a kubelet leaves between two renewals.
+/// The time between two renewals by a kubelet.
 const RENEWAL_MS: u64 = 10_000;
 
-/// It is up to this much longer.
+/// The most that chance adds to that time.
 const RENEWAL_SPREAD_MS: u64 = 400;
 
 /// How often a kubelet that cannot renew tries again.
 const RETRY_MS: u64 = 500;
 
-/// TCP sends again after this time, then after twice of it, and so on.
+/// TCP resends a lost packet after this time, then after twice as long, and so on.
 const RESEND_MS: u64 = 200;
 
-/// A packet that is lost so many times in a row was never sent.
+/// The most losses of a packet in a row. The next try always arrives.
 const MAX_RESENT: u32 = 7;
 
-/// There and back, in milliseconds.
+/// The round trip of a check, in milliseconds.
 const ROUND_TRIP_MS: u64 = 8;
 
 const LEASE: (&str, &str) = ("coordination.k8s.io/v1", "Lease");
@@ -44,7 +44,7 @@ impl Network {
         self.machines().is_dead(node)
     }
 
-    /// A number of its own for each packet.
+    /// The number of the next packet.
     fn next_packet(&self) -> u64 {
         self.machines().next_packet()
     }
@@ -79,7 +79,7 @@ impl Network {
         way.loss > 0 && roll(self.plan().seed, self.next_packet(), 30, 100) < way.loss
     }
 
-    /// How late a request is of which packets are lost.
+    /// The delay of a request whose packets may be lost.
     fn resent_ms(&self, way: Way) -> u64 {
         let lost = (0..MAX_RESENT).take_while(|_| self.lost(way)).count();
         RESEND_MS * ((1 << lost) - 1)
@@ -106,7 +106,7 @@ impl Probe for Checks {
             network.probing(process, &call.node);
             let late_ms = roll(network.plan().seed, network.next_packet(), 31, way.late_ms + 1);
             let takes_ms = ROUND_TRIP_MS + late_ms;
-            // A packet to it, and one back.
+            // One packet to the machine, and one back.
             let lost = network.lost(way) || network.lost(way) || way.deaf || cut || takes_ms > timeout_ms;
             tokio::time::sleep(Duration::from_millis(if lost { timeout_ms } else { takes_ms })).await;
             if !network.lives(process) {

@@ -135,7 +135,7 @@ pub(super) fn at_every(plan: &Plan, moments: &[u64]) -> Vec<Plan> {
     plans
 }
 
-/// An item of a ring.
+/// The item with this number, counted round and round.
 fn nth<T>(items: &[T], number: usize) -> Option<&T> {
     items.get(number.checked_rem(items.len())?)
 }

@@ -26,8 +26,8 @@ const WAY_MS: (u64, u64) = (3, 25);
 /// How long a process that dies "after the answer" lives on: long enough for what it does at once.
 const LAST_WORDS_MS: u64 = 1;
 
-/// How many changes of the cluster have their times remembered, for lists of past state. Some minutes, including
-/// renewals.
+/// How many changes of the cluster have their times remembered, for lists of past state. They span some minutes,
+/// including renewals.
 const PAST_MAX: usize = 4_096;
 
 /// The purpose of a call that triggers can name.
@@ -70,7 +70,7 @@ pub(super) struct Busy {
     pub(super) moments: BTreeSet<u64>,
 }
 
-/// The state of the way to and from one replica.
+/// The state of the path to and from one replica.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Link {
     /// The living process; 0 if none.

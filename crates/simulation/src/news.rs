@@ -15,7 +15,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 pub struct News {
     /// When, in milliseconds since the world began.
     pub at_ms: u64,
-    /// What.
+    /// The event.
     pub what: What,
 }
 

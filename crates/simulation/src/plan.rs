@@ -36,7 +36,7 @@ pub struct Plan {
     /// of day jumps at every restart.
     #[serde(default, skip_serializing_if = "is_right")]
     pub skew_s: u64,
-    /// What happens to machines and on the ways to them.
+    /// The troubles of machines and of the paths to them.
     #[serde(default, skip_serializing_if = "Machines::is_default")]
     pub machines: Machines,
 }
@@ -56,7 +56,7 @@ fn one() -> usize {
 pub struct Step {
     /// When, in milliseconds from the beginning.
     pub at_ms: u64,
-    /// What.
+    /// The act.
     pub act: Act,
 }
 
@@ -82,16 +82,16 @@ pub struct Which {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Weather {
-    /// From when.
+    /// Its beginning.
     pub from_ms: u64,
-    /// Until when.
+    /// Its end.
     pub to_ms: u64,
-    /// For which calls.
+    /// The calls that can meet it.
     #[serde(default)]
     pub which: Which,
-    /// For how many of a hundred such calls.
+    /// How many of a hundred such calls meet it.
     pub percent: u64,
-    /// What happens.
+    /// The fault.
     pub fault: Fault,
 }
 
@@ -148,7 +148,7 @@ pub enum Fault {
     },
 }
 
-/// What an odd answer holds.
+/// The content of an odd answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Oddity {
@@ -170,9 +170,9 @@ pub enum Oddity {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trigger {
-    /// Where.
+    /// The call or the event.
     pub on: On,
-    /// What.
+    /// The fault.
     pub then: Then,
 }
 

@@ -53,10 +53,10 @@ pub(super) fn token_name(provider: Provider) -> &'static str {
     }
 }
 
-/// Letters of a pool's uid in the names of its firewalls.
+/// How many characters of a pool's uid the names of its firewalls contain.
 const UID_CHARS: usize = 8;
 
-/// What the names of a pool's firewalls begin with.
+/// The prefix of the names of a pool's firewalls.
 pub(super) fn firewall_prefix(uid: &str) -> String {
     let start: String = uid.chars().take(UID_CHARS).collect();
     format!("flipop-{start}-")

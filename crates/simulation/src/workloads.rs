@@ -109,7 +109,7 @@ pub fn given_back() -> Vec<Plan> {
     let release = || Act::Release { name: "pool".to_owned() };
     let last = |steps| {
         let mut plan = plan("give an address back", scene(3, 1), steps);
-        // Records are forgotten, and everything is looked at once more.
+        // Time for clients to forget the records, and for one more look at everything.
         plan.end_ms += 60_000;
         plan
     };
@@ -139,7 +139,7 @@ pub fn traded() -> Plan {
     let trade = Act::Trade { one: "pool".to_owned(), other: "other".to_owned() };
     let steps = vec![at(1_000, buys("pool", "edge")), at(10_000, buys("other", "inner")), at(25_000, trade)];
     let mut plan = plan("two pools exchange what they bought", scene(3, 0), steps);
-    // The time in which an address would be deleted.
+    // Time enough to delete an address by mistake.
     plan.end_ms += 90_000;
     plan
 }
@@ -377,8 +377,9 @@ fn with(spec: Value, more: &Value) -> Value {
     spec
 }
 
-/// Labels that follow an address: it moves off a node that is well, off one that fails, and back, and the labels are given
-/// up. In the other plan the labels of the older tool tell of nodes without an address too, and the pool goes.
+/// Labels follow an address, which moves off a healthy node, off a failing one, and back. Then the pool gives the
+/// labels up. In the other plan the labels of the older tool also mark nodes without an address, and the pool is
+/// deleted.
 #[must_use]
 pub fn labels() -> Vec<Plan> {
     let labelled = |legacy| {
@@ -408,8 +409,8 @@ pub fn labels() -> Vec<Plan> {
     ]
 }
 
-/// Firewalls of a pool: its ports are opened, its address moves, a node comes, and other ports are asked for. In the other
-/// plan the firewall of the user goes and comes back, and then the pool asks for no ports any more.
+/// Firewalls of a pool: the pool opens its ports, its address moves, a node joins, and the pool asks for other ports.
+/// In the other plan the user's firewall is deleted and made again, and then the pool asks for no ports.
 #[must_use]
 pub fn firewalls() -> Vec<Plan> {
     let opens = |port: &str| {

@@ -1,26 +1,27 @@
-//! Simulated days in one process: nothing is broken, and memory and open files stay where they were.
+//! Simulated days in one process. No invariant breaks, and memory and open files stay level.
 //!
-//! A plain run plays some hours, `SIMULATION_DAYS=30 cargo test --profile simulation` a month. Memory is judged
-//! from [`JUDGED_DAYS`] on: the histories that the simulated servers keep are full only after the first.
+//! A plain run plays some hours, and `SIMULATION_DAYS=30 cargo test --profile simulation` a month. Memory is judged
+//! only in runs of [`JUDGED_DAYS`] or more, because the histories of the simulated servers keep growing for the first
+//! day.
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 use flipop_simulation::workloads;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Between two samples, of real time.
+/// The real time between two samples.
 const PACE: Duration = Duration::from_millis(20);
 
-/// Hours of a plain run.
+/// How many hours a plain run simulates.
 const HOURS: u64 = 6;
 
-/// Shortest run in which memory is judged.
+/// The shortest run in which memory is judged.
 const JUDGED_DAYS: u64 = 3;
 
-/// Growth in a simulated day, in KiB: less than any leak that matters in a month.
+/// The most growth in a simulated day, in KiB: less than any leak that matters in a month.
 const SLACK_KIB: u64 = 1_024;
 
-/// What an allocator may keep of a peak, in KiB.
+/// How much of a peak the allocator may keep, in KiB.
 const FLOOR_KIB: u64 = 2_048;
 
 fn resident_kib() -> u64 {
@@ -49,7 +50,7 @@ fn memory_and_open_files_stay_flat_over_simulated_days() {
     let (ended, wait) = channel();
     let run = std::thread::spawn(move || {
         let outcome = flipop_simulation::run(&workloads::hours(hours), false);
-        // Nobody listens only when the test has failed already.
+        // The receiver is gone only if the test has already failed.
         let _unheard = ended.send(());
         outcome
     });

@@ -25,10 +25,10 @@ const FOLDER: &str = "crates/verify/mutations";
 pub(crate) struct Mutations {
     /// Only mutations with one of these in the name of their file.
     names: Vec<String>,
-    /// Also those whose result for exactly these sources is known.
+    /// Also mutations whose result for exactly these sources is known.
     #[arg(long)]
     again: bool,
-    /// Only says which mutations there are and what is known of them.
+    /// Only lists the mutations and their known results.
     #[arg(long)]
     list: bool,
     /// Longest time for one build or one run of tests, in seconds.
@@ -161,7 +161,7 @@ mod tests {
             assert_eq!(
                 text.matches(find.as_str()).count(),
                 1,
-                "{id}: the text to find occurs so often in {file}"
+                "{id}: the number of times that the text to find occurs in {file}"
             );
             assert_ne!(find, replace, "{id}");
         }

@@ -48,7 +48,7 @@ pub(crate) struct Runs {
     /// Of shards that passed on exactly these sources, only mutants that were missed: new tests may notice them.
     #[arg(long, conflicts_with_all = ["again", "list"])]
     missed: bool,
-    /// Only says which runs there are and what is known of them.
+    /// Only lists the runs and their known results.
     #[arg(long)]
     list: bool,
     /// Longest time for one shard, in seconds.
@@ -229,7 +229,7 @@ struct Missed {
 impl Missed {
     fn told(&self) -> String {
         let Count { caught, missed } = self.count;
-        format!("of {} mutants those {missed} that were missed before", caught + missed)
+        format!("{missed} of {} mutants, those that were missed before", caught + missed)
     }
 }
 

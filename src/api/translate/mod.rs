@@ -1,7 +1,7 @@
-//! Between the objects of the API server and the plain data that decisions work with.
+//! Translates between the objects of the API server and the plain data that decisions work with.
 //!
-//! Loses nothing that decisions use and decides nothing. Times of conditions are added here: a condition keeps its
-//! `lastTransitionTime` as long as its status stays.
+//! It loses nothing that decisions use, and it decides nothing. It adds the times of conditions: a condition keeps its
+//! `lastTransitionTime` for as long as its status stays the same.
 
 pub mod pool;
 pub mod record_set;
@@ -18,7 +18,7 @@ use flipop_core::model::spec::{RawMatch, RawRecordSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use std::collections::BTreeMap;
 
-/// What both kinds have.
+/// The metadata that both kinds have.
 struct Meta {
     object: ObjectRef,
     created_at_s: i64,
@@ -26,7 +26,7 @@ struct Meta {
     resource_version: String,
     deleting: bool,
     finalizers: Vec<String>,
-    /// The text of the annotation that pauses it.
+    /// The text of the annotation that pauses the object.
     paused: Option<String>,
 }
 
@@ -53,13 +53,13 @@ fn unreadable_meta(undecodable: &Undecodable) -> Meta {
         generation: numbered(generation),
         resource_version,
         deleting,
-        // Unknown, like all of an object that cannot be read: nothing is done about it.
+        // Not decoded. FLIPOP does nothing about the finalizers of an object that it cannot read.
         finalizers: Vec::new(),
         paused: paused(&annotations),
     }
 }
 
-/// The text of the annotation that pauses an object; its presence counts.
+/// The text of the annotation that pauses an object. Even an empty text pauses it.
 fn paused(annotations: &BTreeMap<String, String>) -> Option<String> {
     annotations.get(PAUSED_ANNOTATION).cloned()
 }
@@ -100,7 +100,7 @@ fn raw_node_check(check: &NodeCheck) -> RawNodeCheck {
     }
 }
 
-/// A second since 1970 as the API has it.
+/// A number of seconds since 1970 as a time of the API.
 fn second(second: i64) -> Option<Time> {
     jiff::Timestamp::from_second(second).ok().map(Time)
 }
@@ -115,13 +115,13 @@ fn raw_record_set(record_set: &DnsRecordSet) -> RawRecordSet {
     }
 }
 
-/// The generation of an object. The API server counts from 1; a negative number would read as [`UNOBSERVED`]
-/// in the status that names it, and the status would be written over and over.
+/// The generation of an object. The API server counts from 1. A negative number would read as [`UNOBSERVED`] in the
+/// status that names it, and FLIPOP would write that status over and over.
 fn numbered(generation: Option<i64>) -> i64 {
     generation.unwrap_or_default().max(0)
 }
 
-/// The generation that a status describes; 0 for none, as in an object that has no status at all.
+/// The generation that a status describes. 0 if there is none, as in an object without a status.
 fn observed(generation: Option<i64>) -> i64 {
     generation.filter(|generation| *generation != UNOBSERVED).unwrap_or_default()
 }
@@ -144,7 +144,7 @@ fn plain_conditions(conditions: &[Condition]) -> Vec<PlainCondition> {
     conditions.iter().map(plain).collect()
 }
 
-/// Conditions as they are written. `before` are those that stand there now, whose times are kept.
+/// Conditions to be written. `before` holds the object's current conditions, whose times are kept.
 fn timed_conditions(
     plain: &[PlainCondition],
     generation: i64,
@@ -156,7 +156,7 @@ fn timed_conditions(
 
 fn timed(plain: &PlainCondition, generation: i64, before: &[Condition], now: jiff::Timestamp) -> Condition {
     let kept = before.iter().find(|known| known.type_ == plain.kind && known.status == plain.status);
-    // Seconds are what metav1.Time keeps.
+    // metav1.Time keeps whole seconds.
     let now = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);
     Condition {
         type_: plain.kind.clone(),

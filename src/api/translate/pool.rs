@@ -22,10 +22,10 @@ use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::records::status::PublishedSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// Value of [`Creation::phase`] while the outcome is being found out.
+/// Value of [`Creation::phase`] while FLIPOP is still finding out the outcome.
 const OPEN: &str = "Open";
 
-/// Value of [`Creation::phase`] when only the user can tell.
+/// Value of [`Creation::phase`] when only the user can tell the outcome.
 const UNCERTAIN: &str = "Uncertain";
 
 /// A pool as the watch showed it.
@@ -115,7 +115,7 @@ pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
     PoolStatus {
         ips: status.ips.iter().map(|(ip, status)| (ip.clone(), entry(status))).collect(),
         used_ips: status.used_ips,
-        assignable_nodes: status.assignable_nodes.clone(),
+        assignable_nodes: status.assignable_nodes.clone().into(),
         node_errors: status.node_errors.clone(),
         error: status.error.clone(),
         conditions: plain_conditions(&status.conditions),
@@ -130,7 +130,7 @@ pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
     }
 }
 
-/// The last move by hand, if it can be read.
+/// The last move by hand. `None` if the status holds no readable one.
 fn last_move(status: &LastMove) -> Option<PlainMove> {
     let LastMove { request, ip, from, to, time, outcome, message } = status.clone();
     Some(PlainMove {
@@ -157,7 +157,7 @@ fn written_move(plain: &PlainMove) -> LastMove {
     }
 }
 
-/// What was bought, if that can be read. What cannot is never deleted.
+/// The bought addresses. An entry that cannot be read is left out, so its address is never deleted.
 fn purchased(entry: &PurchasedIp) -> Option<Purchased> {
     let PurchasedIp { ip, provider, account, uid, held_on, names, deleting } = entry.clone();
     let name = |name: RecordName| Name {
@@ -194,7 +194,7 @@ fn written_purchase(plain: &Purchased) -> PurchasedIp {
     }
 }
 
-/// The operator's memory in a status; `None` where it left none.
+/// The operator's memory in a status. `None` if the operator left none.
 fn memory(status: &FloatingIPPoolStatus) -> Option<Memory> {
     let created = status.created_ips.as_ref()?;
     let created = created
@@ -217,7 +217,7 @@ fn memory(status: &FloatingIPPoolStatus) -> Option<Memory> {
     })
 }
 
-/// The status as it is written. `before` are the conditions that stand there now, whose times are kept.
+/// The status to be written. `before` holds the object's current conditions, whose times are kept.
 #[must_use]
 pub fn written_status(
     status: &PoolStatus,
@@ -243,7 +243,7 @@ pub fn written_status(
         ips: ips.iter().map(|(ip, entry)| (ip.clone(), ip_status(entry))).collect(),
         used_ips: *used_ips,
         active_ips: i64::try_from(active).ok(),
-        assignable_nodes: assignable_nodes.clone(),
+        assignable_nodes: assignable_nodes.to_vec(),
         node_errors: node_errors.clone(),
         error: error.clone(),
         conditions: timed_conditions(conditions, generation, before, now),
@@ -348,7 +348,7 @@ mod tests {
             )]
             .into(),
             used_ips: Some(2),
-            assignable_nodes: vec!["b".into()],
+            assignable_nodes: [String::from("b")].into(),
             node_errors: vec!["c".into()],
             error: "e".into(),
             conditions: vec![PlainCondition {

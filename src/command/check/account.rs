@@ -128,20 +128,20 @@ async fn addresses(providers: &Providers, id: &AccountId, lacking: usize) -> Vec
         futures::join!(client.list_reserved_ips(&context), client.prove_machine_read(&context));
     let list = match list {
         Ok(list) => Finding::good(format!("the token of {id} reads its {} addresses", list.ips.len())),
-        Err(fault) => Finding::bad(format!("the token of {id} does not read its addresses"), fault.message),
+        Err(fault) => Finding::bad(format!("the token of {id} cannot read its addresses"), fault.message),
     };
     let machines = match machines {
         Ok(true) => Finding::good(format!("the token of {id} reads its machines")),
         Ok(false) => Finding::bad(
-            format!("the token of {id} does not read machines"),
+            format!("the token of {id} cannot read machines"),
             "give it that scope: without it every address looks unassigned",
         ),
-        Err(fault) => Finding::bad(format!("the token of {id} does not read machines"), fault.message),
+        Err(fault) => Finding::bad(format!("the token of {id} cannot read machines"), fault.message),
     };
     let mut findings = vec![list, machines];
     if lacking > 0 {
         findings.push(Finding::doubtful(
-            format!("pools are to buy {lacking} more at {id}, and its limit of addresses cannot be read"),
+            format!("pools will buy {lacking} more addresses at {id}, whose limit cannot be read"),
             "ask for a higher limit if a purchase is refused: CreationFailed has the reason Quota then",
         ));
     }
@@ -163,7 +163,7 @@ async fn firewalls(providers: &Providers, id: &AccountId) -> Option<Finding> {
                 "give it these scopes: without them FLIPOP changes no firewall",
             )
         }
-        Err(fault) => Finding::bad(format!("the token of {id} does not read its firewalls"), fault.message),
+        Err(fault) => Finding::bad(format!("the token of {id} cannot read its firewalls"), fault.message),
     })
 }
 
@@ -189,7 +189,7 @@ async fn zone(
             Ok(fqdn) => fqdn,
             Err(problem) => {
                 findings.push(Finding::bad(
-                    format!("{name} is no name in the zone {}", zone.text()),
+                    format!("{name} is not a name in the zone {}", zone.text()),
                     problem.to_string(),
                 ));
                 continue;

@@ -18,7 +18,7 @@ pub(super) async fn check(reach: &Reach) -> Vec<Finding> {
         Ok(pods) => of(&pods.items),
         Err(error) => {
             let why = leader::missing_right(&Trouble::from(error), "list", "pods", None);
-            vec![Finding::doubtful("the agents of nodes cannot be looked at", why)]
+            vec![Finding::doubtful("the agents of nodes cannot be listed", why)]
         }
     }
 }
@@ -26,7 +26,10 @@ pub(super) async fn check(reach: &Reach) -> Vec<Finding> {
 fn of(pods: &[Pod]) -> Vec<Finding> {
     let failing: Vec<Finding> = pods.iter().filter(|pod| !is_ready(pod)).map(not_able).collect();
     if failing.is_empty() && !pods.is_empty() {
-        return vec![Finding::good(format!("each of the {} agents of nodes is able", pods.len()))];
+        return vec![Finding::good(format!(
+            "each of the {} agents of nodes is able to do its work",
+            pods.len()
+        ))];
     }
     failing
 }
@@ -41,7 +44,7 @@ fn not_able(pod: &Pod) -> Finding {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     Finding::bad(
-        format!("the agent on {node} is not able: its pods leave with the node's own address"),
+        format!("the agent on {node} is not able to do its work: its pods leave with the node's own address"),
         format!("its log names the reason: kubectl logs -n {namespace} {name}"),
     )
 }
@@ -68,7 +71,7 @@ mod tests {
         assert_eq!((good.len(), good[0].tone), (1, Tone::Good));
         let bad = of(&[pod("a", "True"), pod("b", "False")]);
         assert_eq!((bad.len(), bad[0].tone), (1, Tone::Bad));
-        assert!(bad[0].what.contains("on b is not able"), "{}", bad[0].what);
+        assert!(bad[0].what.contains("on b is not able to do its work"), "{}", bad[0].what);
         assert!(bad[0].remedy.ends_with("kubectl logs -n flipop-agent agent-b"), "{}", bad[0].remedy);
     }
 }

@@ -36,7 +36,8 @@ async fn knows_its_node(reach: &Reach) -> Finding {
     let pod = match deployment::pod(reach).await {
         Ok(pod) => pod,
         Err(trouble) => {
-            let what = format!("whether the Deployment sets {name}, which spec.nodeCheck needs, is unknown");
+            let what =
+                format!("it is unknown whether the Deployment sets {name}, which spec.nodeCheck needs");
             return Finding::doubtful(what, deployment::why(reach, &trouble));
         }
     };
@@ -59,15 +60,15 @@ fn is_open(port: u16, told: &[Value]) -> Finding {
     let answer = nodes.iter().filter(|node| node.get("lastPassedMs").is_some_and(Value::is_number)).count();
     match (nodes.len(), answer) {
         (0, _) => Finding::doubtful(
-            format!("the leader tells of no check of port {port}"),
-            "if it cannot be asked, see that the port is open from its pods to the InternalIP of each node",
+            format!("the leader reports no check of port {port}"),
+            "if it cannot be asked, make sure that the port is open from its pods to the InternalIP of each node",
         ),
         (all, answer) if all == answer => {
             Finding::good(format!("port {port} of each of the {all} checked nodes has answered"))
         }
         (all, answer) => Finding::bad(
             format!("port {port} has answered on {answer} of {all} checked nodes"),
-            "let it pass from the pods of the operator to the InternalIP of each node",
+            "allow this port from the pods of the operator to the InternalIP of each node",
         ),
     }
 }

@@ -26,7 +26,7 @@ async fn lease(reach: &Reach) -> Finding {
             Finding::bad("no replica holds the Lease", "look at the pods of the operator and at their logs")
         }
         Ok(leader) if leader.expired => Finding::bad(
-            format!("the Lease of {} has run out", leader.holder),
+            format!("the Lease of {} has expired", leader.holder),
             "look at the pods of the operator and at their logs",
         ),
         Ok(leader) => Finding::good(format!("{} leads", leader.pod)),
@@ -62,7 +62,7 @@ async fn second(reach: &Reach) -> Vec<Finding> {
         Err(error) => {
             let trouble = Trouble::from(error);
             let why = leader::missing_right(&trouble, "list", "leases", None);
-            vec![Finding::doubtful("a second installation cannot be looked for", why)]
+            vec![Finding::doubtful("a second installation cannot be ruled out", why)]
         }
     }
 }
@@ -74,7 +74,7 @@ async fn replicas(reach: &Reach) -> Finding {
         Ok(pods) => pods.items,
         Err(error) => {
             let why = leader::missing_right(&Trouble::from(error), "list", "pods", Some(namespace));
-            return Finding::doubtful("the replicas cannot be looked at", why);
+            return Finding::doubtful("the replicas cannot be listed", why);
         }
     };
     let images: BTreeMap<String, String> = pods.iter().map(image).collect();

@@ -36,8 +36,11 @@ pub(super) async fn check(reach: &Reach, objects: &Objects) -> Vec<Finding> {
     }
     if !foreign.is_empty() {
         findings.push(Finding::doubtful(
-            format!("{} a spec.providerID of no provider of addresses", counted(&foreign, "has", "have")),
-            "addresses can stand on droplets of DigitalOcean alone",
+            format!(
+                "{} a spec.providerID that belongs to no provider of addresses",
+                counted(&foreign, "has", "have")
+            ),
+            "only droplets of DigitalOcean can have addresses",
         ));
     }
     if findings.is_empty() {

@@ -70,7 +70,7 @@ fn told(kind: &str, name: &ObjectName, conditions: &[Condition]) -> Vec<Finding>
     let finding = |condition: &Condition| {
         let message = condition.message.clone();
         if condition.kind.ends_with("ExternalDNS") {
-            let what = format!("external-dns writes at a name of {kind} {name}");
+            let what = format!("external-dns also writes to a name of {kind} {name}");
             return Some(Finding::doubtful(what, message));
         }
         if condition.kind == ConditionType::ReclaimBlocked.as_str() {

@@ -1,4 +1,4 @@
-//! The rights of the operator's account. Each is asked of the API server.
+//! The rights of the operator's account. The API server answers for each of them.
 
 use super::{Finding, deployment};
 use crate::command::leader;
@@ -66,7 +66,7 @@ pub(super) async fn check(reach: &Reach, checks_nodes: bool) -> Vec<Finding> {
         .buffered(AT_A_TIME);
     let asked: Result<Vec<Finding>, Trouble> = asked.try_collect().await;
     let assumed = account.assumed.as_ref().map(|why| {
-        let what = format!("the account of the operator is taken to be {}", account.user);
+        let what = format!("the account of the operator is assumed to be {}", account.user);
         Finding::doubtful(what, format!("its Deployment cannot be read: {why}"))
     });
     let findings = asked.unwrap_or_else(|trouble| {

@@ -1,4 +1,4 @@
-//! The things that would stay behind after an uninstallation, and how to remove them.
+//! The things that an uninstallation would leave behind, and how to remove them.
 
 use crate::command::CommandError;
 use crate::command::copy::{self, Objects};

@@ -48,14 +48,14 @@ impl Account {
         }
     }
 
-    /// Accounts that are read if one of these clients can. All others are assumed.
+    /// Accounts that are read where one of these clients can read them. All others are assumed.
     pub(super) fn read(providers: Providers, notes: &mut Vec<String>) -> Self {
         let names: Vec<&str> = providers.accounts().map(|(id, _)| id.provider.as_str()).collect();
         for descriptor in crate::provider::DESCRIPTORS {
             if !names.contains(&descriptor.name) {
                 notes.push(format!(
-                    "{} is not read, for want of a token in {}: its addresses and records are taken from the status \
-                     of the objects",
+                    "{} is not read, because there is no token in {}: its addresses and records are taken from the \
+                     status of the objects",
                     descriptor.name, descriptor.token_variable
                 ));
             }
@@ -94,7 +94,7 @@ impl Account {
         self.records.insert(key, Ok(records));
     }
 
-    /// States the name of a zone that is given by its id, unless the provider is read.
+    /// States the name of a zone that a spec names by its id, unless the provider is read.
     pub(super) fn assume_zone(&mut self, id: &AccountId, zone: &ZoneRef, name: &str) {
         let zone_name =
             Zone { id: zone.text().to_owned(), name: Some(name.to_owned()), shown: None, ttl_floor: 0 };

@@ -71,7 +71,7 @@ impl Documents {
         let ours = version == FloatingIPPool::api_version(&());
         if !ours || (kind != "FloatingIPPool" && kind != "NodeDNSRecordSet") {
             let kind = if kind.is_empty() { "an object without a kind".to_owned() } else { kind };
-            self.notes.push(format!("{file}: {kind} {name} is left out: it is none of FLIPOP's kinds"));
+            self.notes.push(format!("{file}: {kind} {name} is left out: it is not one of FLIPOP's kinds"));
             return Ok(());
         }
         if name.is_empty() {

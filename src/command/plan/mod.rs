@@ -64,7 +64,7 @@ async fn plan(
     let providers = copy::every_provider(keeps.unwrap_or_default());
     if keeps.is_none() {
         notes.push(
-            "the flags of the operator are unknown: --keep-last-record is taken for unset (you may not get the \
+            "the flags of the operator are unknown: --keep-last-record is assumed to be unset (you may not get the \
              Deployment flipop, or it is not there)"
                 .to_owned(),
         );
@@ -90,7 +90,7 @@ async fn plan(
     let mut walled = of_pools.iter().filter(|spec| spec.firewall != FirewallSpec::None);
     if walled.any(|spec| !walls.knows(&spec.account_id)) {
         notes.push(
-            "what would change in firewalls is not known: --with-provider reads them, with a token in the environment"
+            "the changes in firewalls are unknown: --with-provider reads them, with a token in the environment"
                 .to_owned(),
         );
     }

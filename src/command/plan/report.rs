@@ -228,7 +228,7 @@ fn addresses(world: &World) -> Vec<Change> {
         .filter(|ip| !world.account.addresses().any(|read| read.ip == **ip));
     changes.extend(gone.map(|ip| Change {
         sign: Sign::Destroy,
-        text: format!("delete address {ip}, which cannot be had back"),
+        text: format!("delete address {ip}, which cannot be undone"),
         object: gives_back(world, *ip),
     }));
     let created = bought.into_iter().map(|((object, region), count)| {

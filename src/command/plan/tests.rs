@@ -233,7 +233,7 @@ fn files_are_read_as_kubectl_reads_them() {
     let wanted = documents.applied_to(&Objects::default(), jiff::Timestamp::UNIX_EPOCH);
     let set: &NodeDNSRecordSet = wanted.record_sets[0].as_ref().unwrap();
     assert_eq!(set.metadata.namespace.as_deref(), Some("default"));
-    assert!(documents.notes[0].ends_with("ConfigMap c is left out: it is none of FLIPOP's kinds"));
+    assert!(documents.notes[0].ends_with("ConfigMap c is left out: it is not one of FLIPOP's kinds"));
     assert!(read("---\n---\n").unwrap().notes.is_empty());
     let nameless = "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: FloatingIPPool\n";
     for refused in ["a: [", nameless] {

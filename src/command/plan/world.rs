@@ -172,7 +172,7 @@ impl World {
         for (ip, entry) in &status.ips {
             let Some(ip) = Address::v4(ip) else { continue };
             if entry.state == IpState::InProgress.as_str() {
-                notes.push(format!("{ip} is being moved at this moment: it is taken for arrived"));
+                notes.push(format!("{ip} is being moved: the plan assumes that it has arrived"));
             }
             let machine = provider::machine(&entry.provider_id);
             let region = self.region(&entry.provider_id, &spec);

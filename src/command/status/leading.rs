@@ -55,7 +55,7 @@ impl Leading {
             let counts = if standing == "dead" {
                 "counts as dead"
             } else if doubted {
-                "is not believed, since its Lease went on"
+                "fails, but its Lease is renewed, so it does not count as dead"
             } else {
                 "fails"
             };

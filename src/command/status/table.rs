@@ -138,7 +138,7 @@ fn line(pool: &PoolReport, report: &Report, output: Output) -> String {
         let _infallible = writeln!(text, "  … and {more} more (-o wide shows them)");
     }
     if !known && report.notes.is_empty() {
-        text.push_str("  The leader did not tell the order.\n");
+        text.push_str("  The leader did not report the order.\n");
     }
     text
 }

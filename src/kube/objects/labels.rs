@@ -1,4 +1,4 @@
-//! The labels of a node that matter: that of its region, and those that FLIPOP writes.
+//! The labels of a node that matter: the label of its region, and the labels that FLIPOP writes.
 
 use flipop_core::model::node_labels::{LabelKey, NodeLabels, SeenLabel};
 use serde::Deserialize;
@@ -31,7 +31,7 @@ impl RawLabels {
     }
 }
 
-/// Which of them a field manager holds.
+/// The fields of these labels that a field manager owns.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct RawLabelFields {
@@ -56,7 +56,7 @@ impl RawLabelFields {
     }
 }
 
-/// The labels with our keys. `ours`: what our field manager holds.
+/// The labels with our keys. `ours`: the fields that our field manager owns.
 pub(super) fn labels_of<'a>(
     labels: RawLabels,
     ours: &(impl Iterator<Item = &'a RawLabelFields> + Clone),

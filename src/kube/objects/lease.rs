@@ -1,4 +1,4 @@
-//! The Lease that a kubelet renews, cut to what decisions need.
+//! The Lease that a kubelet renews, reduced to the facts that decisions need.
 
 use flipop_core::model::node_check::LeaseFacts;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// The namespace of these Leases.
 pub const NAMESPACE: &str = "kube-node-lease";
 
-/// What a kubelet writes where nobody has configured it, in seconds.
+/// The kubelet's default duration, in seconds.
 const DEFAULT_DURATION_S: u64 = 40;
 
 /// A Lease as the API server sends it.
@@ -32,7 +32,7 @@ fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spec, D::Error
 }
 
 impl LeaseSlim {
-    /// Cuts it to its facts.
+    /// Reduces it to its facts.
     #[must_use]
     pub fn into_facts(self) -> LeaseFacts {
         let duration_s = self.spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());

@@ -1,7 +1,8 @@
-//! Nodes and pods, decoded no further than decisions need.
+//! Nodes and pods, decoded only as far as decisions need them.
 //!
-//! What kubelets write beside that (images, volumes, other conditions, other managers' fields) is skipped while
-//! the answer is read and never stored. Decoding does not fail on odd values: what cannot be understood is absent.
+//! Everything else that kubelets write (images, volumes, other conditions, other managers' fields) is skipped while the
+//! answer is read, and never stored. Odd values do not fail the decoding: a value that cannot be understood counts as
+//! absent.
 
 mod labels;
 pub mod lease;
@@ -18,10 +19,10 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
 
-/// Field manager of every write of ours; the Go operator uses the same.
+/// Field manager of all our writes. The Go operator uses the same.
 pub const FIELD_MANAGER: &str = "flipop";
 
-/// A node as the API server sends it, cut to its facts.
+/// A node as the API server sends it, reduced to its facts.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(from = "RawNode")]
 pub struct NodeSlim {
@@ -30,14 +31,14 @@ pub struct NodeSlim {
 }
 
 impl NodeSlim {
-    /// What decisions need of this node.
+    /// The facts about this node that decisions need.
     #[must_use]
     pub fn into_facts(self) -> NodeFacts {
         self.facts
     }
 }
 
-/// A pod as the API server sends it, cut to its facts.
+/// A pod as the API server sends it, reduced to its facts.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(from = "RawPod")]
 pub struct PodSlim {
@@ -46,7 +47,7 @@ pub struct PodSlim {
 }
 
 impl PodSlim {
-    /// What decisions need of this pod.
+    /// The facts about this pod that decisions need.
     #[must_use]
     pub fn into_facts(self) -> PodFacts {
         self.facts
@@ -188,7 +189,7 @@ struct RawCondition {
     heartbeat_s: Option<i64>,
 }
 
-/// A time, in seconds since 1970. One that cannot be read is as good as none.
+/// A time, in seconds since 1970. An unreadable one counts as absent.
 fn second<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     Ok(text.and_then(|text| text.parse().ok()).map(jiff::Timestamp::as_second))
@@ -259,7 +260,7 @@ fn addresses_of(kind: &str, addresses: &[RawAddress]) -> Vec<Address> {
     addresses.iter().filter(|address| address.kind == kind).filter_map(|a| Address::v4(&a.address)).collect()
 }
 
-/// Only what a watch needs of the metadata.
+/// The metadata that a watch needs.
 fn slim_metadata(name: &str, namespace: &str, uid: &str, resource_version: Option<String>) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),

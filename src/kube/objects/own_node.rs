@@ -1,4 +1,4 @@
-//! The node on which an agent runs, cut to what it needs.
+//! The node on which an agent runs, reduced to the facts that the agent needs.
 
 use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -27,17 +27,17 @@ fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spec, D::Error
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// What an agent needs of its node.
+/// The facts about its node that an agent needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OwnNodeFacts {
     /// The annotation with the reserved IP, verbatim.
     pub annotation: Option<String>,
-    /// `spec.podCIDRs`, or `spec.podCIDR` where that is missing.
+    /// `spec.podCIDRs`, or `spec.podCIDR` if that is missing.
     pub pod_cidrs: Vec<String>,
 }
 
 impl OwnNode {
-    /// Cuts it to its facts.
+    /// Reduces it to its facts.
     #[must_use]
     pub fn into_facts(self) -> OwnNodeFacts {
         let annotations = self.metadata.annotations.unwrap_or_default();

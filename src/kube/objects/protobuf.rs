@@ -1,7 +1,7 @@
-//! Nodes and pods in protobuf, which cost the API server and us a fraction of what they cost in JSON.
+//! Nodes and pods in protobuf, which costs the API server and us a fraction of what JSON costs.
 //!
-//! Owns the messages of `k8s.io/api/core/v1`, as far as decisions need them. What their fields mean is decided where JSON
-//! is read too ([`super`]). Texts are bytes here: the API server hands on what some client stored, and one odd byte in one
+//! Owns the messages of `k8s.io/api/core/v1`, as far as decisions need them. [`super`] decides what their fields mean,
+//! for JSON as well. Texts are bytes here: the API server passes on what a client stored, and one invalid byte in one
 //! object must not hide all the others.
 
 use super::{
@@ -19,18 +19,18 @@ use prost::{DecodeError, Message};
 use serde::de::IgnoredAny;
 use std::fmt::Debug;
 
-/// Decodes a list; `None` if the body is no protobuf.
+/// Decodes a list. `None` if the body is not protobuf.
 pub type DecodeList<K> = fn(&Bytes) -> Option<Result<ObjectList<K>, DecodeError>>;
 
-/// Decodes one object, with its version; `None` if the body is no protobuf.
+/// Decodes one object, with its version. `None` if the body is not protobuf.
 pub type DecodeObject<K> = fn(&Bytes) -> Option<Result<K, DecodeError>>;
 
-/// How objects are read that the API server also has in protobuf.
+/// Decoders for objects that the API server also offers in protobuf.
 #[derive(Debug)]
 pub struct Wire<K: Clone> {
-    /// A list of them.
+    /// Decodes a list of them.
     pub list: DecodeList<K>,
-    /// One of them, in an event of a watch.
+    /// Decodes one of them, from an event of a watch.
     pub object: DecodeObject<K>,
 }
 
@@ -40,7 +40,7 @@ pub const NODES: Wire<NodeSlim> = Wire { list: nodes, object: node };
 /// Pods.
 pub const PODS: Wire<PodSlim> = Wire { list: pods, object: pod };
 
-/// Decodes a list of nodes; `None` if the body is no protobuf.
+/// Decodes a list of nodes. `None` if the body is not protobuf.
 #[must_use]
 pub fn nodes(body: &Bytes) -> Option<Result<ObjectList<NodeSlim>, DecodeError>> {
     let decoded = protobuf::message::<List<Node>>(body)?;
@@ -49,7 +49,7 @@ pub fn nodes(body: &Bytes) -> Option<Result<ObjectList<NodeSlim>, DecodeError>> 
     }))
 }
 
-/// Decodes a list of pods; `None` if the body is no protobuf.
+/// Decodes a list of pods. `None` if the body is not protobuf.
 #[must_use]
 pub fn pods(body: &Bytes) -> Option<Result<ObjectList<PodSlim>, DecodeError>> {
     let decoded = protobuf::message::<List<Pod>>(body)?;
@@ -118,7 +118,7 @@ struct Meta {
     managed_fields: Vec<ManagedFields>,
 }
 
-/// `Time`, of which only its presence counts.
+/// `Time`. Only its presence counts here.
 #[derive(Clone, PartialEq, Message)]
 struct Time {}
 
@@ -140,7 +140,7 @@ struct ManagedFields {
     fields: Option<Fields>,
 }
 
-/// `FieldsV1`: JSON, in protobuf too.
+/// `FieldsV1`. It holds JSON even in protobuf.
 #[derive(Clone, PartialEq, Message)]
 struct Fields {
     #[prost(bytes = "bytes", tag = "1")]
@@ -202,7 +202,7 @@ struct Pair {
     since: Option<Instant>,
 }
 
-/// `Time`, of which whole seconds count.
+/// `Time`. Only the whole seconds count.
 #[derive(Clone, PartialEq, Message)]
 struct Instant {
     #[prost(int64, tag = "1")]
@@ -280,7 +280,7 @@ impl From<&ManagedFields> for RawManagedFields {
 
 impl From<Pair> for RawCondition {
     fn from(Pair { kind, value, heartbeat, since }: Pair) -> Self {
-        // A time that was never set is an empty message here, and null in JSON.
+        // A time that was never set is an empty message in protobuf, and null in JSON.
         let second = |time: Option<Instant>| time.map(|time| time.seconds).filter(|second| *second != 0);
         Self {
             kind: text(&kind),

@@ -1,4 +1,4 @@
-//! Both forms mean the same.
+//! JSON and protobuf decode to the same facts.
 
 use super::*;
 use flipop_core::model::facts::{NodeFacts, PodFacts};
@@ -78,7 +78,7 @@ fn pod_facts(list: &Bytes) -> Vec<PodFacts> {
     pods(list).unwrap().unwrap().items.into_iter().map(PodSlim::into_facts).collect()
 }
 
-/// A node with everything that is read of it.
+/// A node with a value in every field that is read.
 fn full() -> Value {
     json!({
         "metadata": {

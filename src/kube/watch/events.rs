@@ -2,8 +2,8 @@
 //!
 //! `Api::watch` reads JSON only. An event of a pod is then 9 KB of text, of which a few fields count.
 //!
-//! Invariants: an event is read whole or not at all; a stream that breaks off within an event ends there, as one that
-//! ends between two does.
+//! Invariants: an event is read whole or not at all. A stream that breaks off within an event ends there, like a stream
+//! that ends between two events.
 
 use crate::kube::objects::protobuf::DecodeObject;
 use crate::kube::trouble::Trouble;
@@ -22,7 +22,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use std::fmt::{Debug, Display};
 use std::io;
 
-/// Longest event: far more than the largest object that etcd takes, as JSON.
+/// Longest event. Far larger than the largest object that etcd accepts, as JSON.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Longest chain of causes that is followed.
@@ -30,7 +30,7 @@ const MAX_CAUSES: usize = 16;
 
 /// One event.
 pub(super) enum Event<K> {
-    /// The object is there, as it is now.
+    /// The object exists, in this state.
     Seen(K),
     /// The object is gone. This was its last state.
     Gone(K),
@@ -40,7 +40,7 @@ pub(super) enum Event<K> {
     Failed(Trouble),
 }
 
-/// Starts a watch, as protobuf if `decode` is given and the API server supports it.
+/// Starts a watch, in protobuf if `decode` is given and the API server supports it.
 pub(super) async fn open<K>(
     api: &Api<K>,
     params: &WatchParams,
@@ -55,7 +55,7 @@ where
     };
     let mut request = Request::new(api.resource_url()).watch(params, version).map_err(Error::BuildRequest)?;
     request.headers_mut().insert(ACCEPT, HeaderValue::from_static(protobuf::ACCEPT));
-    // The client decompresses no stream in which each event is compressed by itself.
+    // The client cannot decompress a stream in which each event is compressed by itself.
     request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     let body = api.clone().into_client().request_stream(request).await?;
     Ok(events(body, decode).boxed())
@@ -75,7 +75,7 @@ where
             Ok(Some(Frame::Protobuf(bytes))) => from_protobuf(bytes, decode)?,
             Ok(Some(Frame::Json(line))) => from_json(&line)?,
             Err(error) if is_end(&error) => return Ok(None),
-            // An unreadable event is a missed event: a watch that is resumed would meet it again.
+            // An unreadable event is a missed event. A resumed watch would meet it again.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(undecodable(error)),
             Err(error) => return Err(Error::ReadEvents(error)),
         };

@@ -36,7 +36,7 @@ impl WatchName {
         Self::new("leases", Some(lease::NAMESPACE.to_owned()), "")
     }
 
-    /// Without it everything goes on, but for the checks of nodes.
+    /// If it fails, everything goes on except the checks of nodes.
     fn is_optional(&self) -> bool {
         self.kind == "leases"
     }

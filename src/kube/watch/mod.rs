@@ -1,10 +1,10 @@
-//! Watches: one list-then-watch loop per (kind, namespace, selector), as a future that the caller runs.
+//! Watches: one list-then-watch loop for each (kind, namespace, selector), as a future that the caller runs.
 //!
-//! Each sends [`Observed`] steps, marked with a tag of the caller's, into a channel of the caller's. It owns
-//! recovery (relists, deadlines, backoff) and its [`WatchHealth`]; it does not own what is watched, nor any store.
+//! Each watch sends [`Observed`] steps with a tag into a channel. The caller gives both. A watch owns its recovery
+//! (relists, deadlines, backoff) and its [`WatchHealth`]. It does not own what is watched, nor any store.
 //!
-//! Invariants: a [`Observed::Reset`] is always a complete, consistent list; objects are cut to their facts before
-//! they are kept; an undecodable object never ends a watch; a silent watch is noticed within 65 s.
+//! Invariants: an [`Observed::Reset`] is always a complete, consistent list. Objects are reduced to their facts before
+//! they are kept. An undecodable object never ends a watch. A silent watch is noticed within 65 s.
 
 mod events;
 mod follow;
@@ -34,10 +34,10 @@ use std::fmt::Debug;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Counts the returns of the API server: each change ends every backoff that is under way.
+/// Counts how often the API server came back. Each change ends every backoff that is under way.
 pub type BackoffReset = signal::Receiver<u64>;
 
-/// What every watch needs.
+/// The parts that every watch needs.
 #[derive(Clone)]
 pub struct WatchContext {
     /// A client whose read timeout suits watches.
@@ -48,14 +48,14 @@ pub struct WatchContext {
     pub random: Random,
     /// Ends backoffs early.
     pub reset: BackoffReset,
-    /// Where each watch says how it fares.
+    /// Where each watch reports its state.
     pub health: WatchHealth,
 }
 
-/// Where the steps of a watch go, each with the tag that the caller gave.
+/// The channel for the steps of a watch, each with the caller's tag.
 pub type Sink<G, T> = mpsc::Sender<(G, Observed<T>)>;
 
-/// Watches the nodes that `label_selector` selects (empty: all) until cancelled or until nobody listens.
+/// Watches the nodes that `label_selector` selects (empty: all), until it is cancelled or nobody listens.
 pub async fn watch_nodes<G: Clone + Send>(
     context: WatchContext,
     label_selector: String,
@@ -94,7 +94,7 @@ pub async fn watch_leases<G: Clone + Send>(
     Follow::new(context, source, tag, sink).run(cancel).await;
 }
 
-/// Watches one node, by its name.
+/// Watches one node, by name.
 pub async fn watch_own_node(
     context: WatchContext,
     name: &str,
@@ -115,8 +115,8 @@ pub async fn watch_own_node(
 
 /// Watches the running pods that `label_selector` selects (empty: all) in `namespace` (`None`: in all).
 ///
-/// Only pods in phase `Running` can serve, so the server is asked for these alone: a pod that enters the phase is
-/// added, one that leaves it is deleted, and finished jobs cost nothing.
+/// Only pods in phase `Running` can serve, so the server is asked for these alone. It reports a pod that enters the
+/// phase as added, and a pod that leaves it as deleted. Finished jobs cost nothing.
 pub async fn watch_pods<G: Clone + Send>(
     context: WatchContext,
     namespace: Option<String>,
@@ -143,8 +143,8 @@ pub async fn watch_pods<G: Clone + Send>(
 
 /// Watches all objects of one of our kinds, in every namespace.
 ///
-/// While its CRD is not installed the kind counts as empty: a complete empty list is sent once, and the watch
-/// goes on waiting for the CRD.
+/// While its CRD is not installed, the kind counts as empty: a complete empty list is sent once, and the watch goes on
+/// waiting for the CRD.
 pub async fn watch_resources<K, G>(
     context: WatchContext,
     tag: G,

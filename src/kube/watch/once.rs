@@ -1,4 +1,4 @@
-//! Complete lists that are read once.
+//! Reads complete lists once.
 
 use super::page;
 use super::resource::{Seen, seen};
@@ -14,10 +14,10 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Objects per page, as for watches.
+/// Objects per page, as in watches.
 const PAGE_SIZE: u32 = 500;
 
-/// Pages of one list: a server that never ends a list must not hold us.
+/// Most pages of one list: an endless list must not hang us.
 const MAX_PAGES: u32 = 20_000;
 
 /// The nodes that `label_selector` selects (empty: all).
@@ -48,7 +48,7 @@ pub async fn pods(client: &Client, namespace: &str, label_selector: &str) -> Res
 /// The objects of one of our kinds in a namespace (`None`: in all).
 ///
 /// # Errors
-/// Why a page could not be read. [`TroubleKind::NotFound`] where the kind is not installed.
+/// Why a page could not be read. [`TroubleKind::NotFound`] if the kind is not installed.
 pub async fn resources<K>(client: &Client, namespace: Option<&str>) -> Result<Vec<Seen<K>>, Trouble>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,

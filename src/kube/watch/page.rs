@@ -14,10 +14,10 @@ use serde::de::{DeserializeOwned, Error as _};
 use std::fmt::Debug;
 use std::pin::pin;
 
-/// Longest body: far more than a page of the largest pods, and less than the Deployment's memory.
+/// Longest body: far larger than a page of the largest pods, and less than the Deployment's memory.
 const MAX_BYTES: usize = 96 << 20;
 
-/// Reads a page, as protobuf if `decode` is given and the API server supports it.
+/// Reads a page, in protobuf if `decode` is given and the API server supports it.
 pub(super) async fn read<K>(
     api: &Api<K>,
     params: &ListParams,
@@ -38,8 +38,8 @@ where
     }
 }
 
-/// Reads a body to its end. `read_to_end` would clear its spare capacity for each piece, which makes up a third of the
-/// cost of a large list.
+/// Reads a body to its end. `read_to_end` would clear its spare capacity for each piece, which takes a third of the
+/// time for a large list.
 async fn whole(body: impl AsyncBufRead, most: usize) -> std::io::Result<Bytes> {
     let mut body = pin!(body);
     let mut bytes = Vec::new();

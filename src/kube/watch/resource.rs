@@ -4,10 +4,10 @@ use flipop_core::model::ids::{ObjectName, Uid};
 use kube::core::{DeserializeGuard, Resource};
 use std::collections::BTreeMap;
 
-/// An object, or the news that it is there but cannot be decoded.
+/// An object, or the fact that it exists but cannot be decoded.
 pub type Seen<K> = Result<K, Undecodable>;
 
-/// An object that the API server accepted and our types do not.
+/// An object that the API server accepted, but that our types cannot decode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undecodable {
     /// Namespace and name.
@@ -24,14 +24,14 @@ pub struct Undecodable {
     pub deleting: bool,
     /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
-    /// What is wrong with it.
+    /// Why it cannot be decoded.
     pub error: String,
 }
 
-/// Longest decoding error that is kept: it goes into a status.
+/// Longest decoding error that is kept, because it goes into a status.
 const MAX_ERROR_CHARS: usize = 300;
 
-/// Takes an object out of its guard, without the field ownership that nobody reads.
+/// Takes an object out of its guard, without the field ownership, which nobody reads.
 #[expect(clippy::result_large_err, reason = "it is the rare case, and moved once")]
 pub(super) fn seen<K: Resource>(guard: DeserializeGuard<K>) -> Seen<K> {
     match guard.0 {

@@ -1,10 +1,10 @@
 //! Cloudflare: DNS over `/zones` of its v4 API.
 //!
-//! Owns paths, bodies, decoders and the meaning of refusals of this API; everything else is [`crate::provider::http`].
+//! Owns paths, bodies, decoders and the meaning of this API's refusals. [`crate::provider::http`] owns everything else.
 //!
-//! Invariants: an answer counts as a success only if its envelope says so; of an existing record content and TTL are
-//! written and nothing else, so that its proxying, comment and tags stay; of records, a change set is one request as
-//! long as that cannot show the name without addresses.
+//! Invariants: an answer is a success only if its envelope says so. Of an existing record only content and TTL are
+//! written, so its proxying, comment and tags stay. A change set is one request, unless that could leave the name
+//! without addresses for a moment.
 
 mod batch;
 mod records;
@@ -32,16 +32,16 @@ use zones::Zones;
 /// The provider's name in specs and metric labels.
 pub const NAME: &str = "cloudflare";
 
-/// What decisions and documents know of Cloudflare.
+/// The facts about Cloudflare for decisions and documents.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     firewalls: None,
     name: NAME,
     token_variable: "CLOUDFLARE_TOKEN",
     // 1,200 requests in five minutes for each user, of which 50 are left to others. A request may arrive five seconds
-    // after it was sent, which is how long it may wait for its connection. There are no addresses.
+    // after it was sent, because it may wait that long for its connection. Cloudflare has no addresses.
     limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
     machines: None,
-    // 60 to 86,400 s, from 30 on Enterprise zones, 1 for "automatic" (API reference of DNS records).
+    // 60 to 86,400 s. Enterprise zones allow 30 s or more, and 1 means "automatic" (API reference of DNS records).
     dns: Some(Rules {
         zone_form: ZoneForm::NameOrId,
         ttl_floor: TTL_FLOOR,
@@ -51,16 +51,16 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     }),
 };
 
-/// The least TTL of ordinary zones, in seconds.
+/// The minimum TTL of ordinary zones, in seconds.
 const TTL_FLOOR: u32 = 60;
 
-/// Changes in one batch on the free plan; other plans take more (API reference, "Batch DNS records").
+/// Changes in one batch on the free plan. Other plans allow more (API reference, "Batch DNS records").
 const BATCH: usize = 200;
 
-/// Where the API is unless configured otherwise.
+/// The default URL of the API.
 pub const DEFAULT_URL: &str = "https://api.cloudflare.com/client/v4";
 
-/// A user above the limit is blocked for five minutes (API documentation, "Rate limits").
+/// Cloudflare blocks a user above the limit for five minutes (API documentation, "Rate limits").
 const EXCESS: Excess = Excess { block_ms: 300_000, says: refusal::says_excess };
 
 /// The client of one token.
@@ -81,7 +81,7 @@ impl Cloudflare {
         Ok(Self { api: Api::new(NAME, EXCESS, config)?, clock, zones: Zones::default() })
     }
 
-    /// Drops what is remembered of a zone that turned out not to be there, or no longer ours.
+    /// Forgets a zone that turned out to be gone, or no longer ours.
     fn doubt_zone(&self, zone: &Zone, fault: Option<&Fault>) {
         if fault.is_some_and(|fault| matches!(fault.kind, FaultKind::NotFound | FaultKind::Unauthorised)) {
             self.zones.forget(&zone.id);
@@ -89,7 +89,7 @@ impl Cloudflare {
     }
 }
 
-/// The result of a success, else the fault that the answer stands for.
+/// The answer if it is a success, else its fault.
 fn result<T: DeserializeOwned>(answer: &Answer) -> Result<wire::Envelope<T>, Fault> {
     if !answer.status().is_success() {
         return Err(refusal::fault(answer));

@@ -118,7 +118,7 @@ fn advice(status: StatusCode, kind: FaultKind, codes: &[u64], message: &str) -> 
         }
         FaultKind::Quota => "the zone may not have more records",
         FaultKind::Invalid if any(&CNAME) => {
-            "a CNAME stands at this name: remove it, or change dnsRecordSet.recordName"
+            "this name has a CNAME: remove it, or change dnsRecordSet.recordName"
         }
         FaultKind::Invalid if any(&NOT_PROXIABLE) => {
             "the record is proxied, which Cloudflare refuses for it: turn proxying off for the record"

@@ -1,7 +1,7 @@
 //! DNS over `/v2/domains`: the records of one name, read in one filtered list and changed one by one.
 //!
-//! A zone is its name. Records carry names relative to it, while the filter of the list wants the full one. There is no
-//! batch, and two equal records are two: after an unknown outcome only a read tells.
+//! A zone's id is its name. Records have names relative to it, but the filter of the list needs the full name. There is
+//! no batch. The API accepts two equal records, so after an unknown outcome only a read can tell.
 
 use super::refusal::Intent;
 use super::{DigitalOcean, accepted_or, list, wire};
@@ -34,7 +34,7 @@ struct RecordBody {
     domain_record: RecordEntry,
 }
 
-/// A record. Types other than ours leave fields out.
+/// A record. Other types than ours may lack fields.
 #[derive(Debug, Deserialize)]
 struct RecordEntry {
     id: u64,
@@ -78,7 +78,7 @@ impl<'a> Target<'a> {
         Ok(Self { zone: &zone.id, fqdn, relative: dns::relative(fqdn, &zone.id)? })
     }
 
-    /// An answer to the read of the list.
+    /// Checks an answer to a read of the list.
     fn listed<'b>(&self, answer: &'b Answer) -> Result<&'b Answer, Fault> {
         accepted_or(answer, Intent::Read, |kind, message| {
             if kind != FaultKind::NotFound {
@@ -89,12 +89,12 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// An answer to a change.
+    /// Checks an answer to a change.
     fn changed<'b>(&self, answer: &'b Answer) -> Result<&'b Answer, Fault> {
         accepted_or(answer, Intent::Read, |kind, message| self.advice(kind, message))
     }
 
-    /// What to do about a refusal.
+    /// The remedy for a refusal.
     fn advice(&self, kind: FaultKind, message: &str) -> String {
         let fqdn = self.fqdn;
         let message = message.to_ascii_lowercase();
@@ -106,7 +106,7 @@ impl<'a> Target<'a> {
                     .to_owned()
             }
             FaultKind::Invalid if message.contains("cname") => {
-                format!("a CNAME stands at {fqdn}: remove it, or change dnsRecordSet.recordName")
+                format!("{fqdn} has a CNAME: remove it, or change dnsRecordSet.recordName")
             }
             FaultKind::Invalid if message.contains("ttl") => {
                 "dnsRecordSet.ttl is not accepted: change it".to_owned()
@@ -135,10 +135,10 @@ impl Pages for Records<'_> {
 
     const WHAT: &'static str = "DNS records";
 
-    // The API's documentation leaves open whether it counts the records of the name or those of the zone.
+    // The API's documentation does not say whether the total counts the records of the name or those of the zone.
     const TOTAL_IS_OF_LIST: bool = false;
 
-    // Room for 4,000 records of one name; no resolver takes an answer of a tenth of that.
+    // Room for 4,000 records of one name. No resolver accepts a tenth of that.
     const MAX_PAGES: u64 = 20;
 
     fn api(&self) -> &Api {
@@ -215,7 +215,7 @@ impl DigitalOcean {
             Change::Delete { id } => {
                 let path = ["v2", "domains", zone, "records", id];
                 let answer = self.api.write(permit, Request::delete(&path)).await?;
-                // What is gone already need not be deleted.
+                // A record that is already gone need not be deleted.
                 if answer.status() != StatusCode::NOT_FOUND {
                     target.changed(&answer)?;
                 }
@@ -225,7 +225,7 @@ impl DigitalOcean {
     }
 }
 
-/// The record of an answer to a write.
+/// The record in the answer to a write.
 fn written(answer: &Answer, ip: Address) -> Result<Record, Fault> {
     let RecordBody { domain_record } = answer.decode()?;
     let record = domain_record.into_record();
@@ -283,7 +283,7 @@ mod tests {
         };
         assert!(entry("WWW").is_of("www"));
         assert!(entry("@").is_of("@") && entry("").is_of("@"));
-        // What an older operator made of a full name: another name, `www.example.com.example.com`.
+        // A name that an older operator made of a full name: `www.example.com.example.com`.
         assert!(!entry("www.example.com").is_of("www"));
         assert!(!entry("www").is_of("@"));
     }

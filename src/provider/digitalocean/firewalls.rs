@@ -1,7 +1,7 @@
-//! Firewalls over `/v2/firewalls`, with the droplets and tags that say whom they govern.
+//! Firewalls over `/v2/firewalls`, with the droplets and tags that show which droplets they govern.
 //!
-//! A `PUT` resets what it leaves out, so the endpoints that add and remove are used. What a token may not read is left
-//! out of answers without a word: droplets need `droplet:read`, tags `tag:read`.
+//! A `PUT` resets every field that it leaves out, so the endpoints that add and remove are used instead. Answers
+//! silently leave out what the token may not read: droplets need `droplet:read`, and tags need `tag:read`.
 
 use super::refusal::Intent;
 use super::wire::Paging;
@@ -24,14 +24,14 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What to do about a token that may not do something with firewalls.
+/// The remedy for a token that lacks a scope for firewalls.
 const SCOPE_MISSING: &str = "the token may not do this: spec.firewall needs the scopes firewall:read, firewall:create, \
                              firewall:update, firewall:delete, droplet:read and tag:read";
 
-/// The scope without which droplets are left out.
+/// Without this scope, answers leave out droplets.
 const DROPLET_READ: &str = "droplet:read";
 
-/// The scope without which tags are left out.
+/// Without this scope, answers leave out tags.
 const TAG_READ: &str = "tag:read";
 
 #[derive(Debug, Deserialize)]
@@ -46,7 +46,7 @@ struct FirewallBody {
     firewall: Made,
 }
 
-/// Of a new firewall only this is needed.
+/// The only field of a new firewall that is needed.
 #[derive(Debug, Deserialize)]
 struct Made {
     id: String,
@@ -128,7 +128,7 @@ impl RuleEntry {
         };
         let targets = targets.unwrap_or_default();
         let machines = targets.droplet_ids.unwrap_or_default();
-        // Some answers have nothing where others have this for every port.
+        // Some answers leave the ports empty where others use "0" for every port.
         let ports = self.ports.filter(|ports| !ports.is_empty()).unwrap_or_else(|| "0".to_owned());
         Rule {
             direction,
@@ -175,7 +175,7 @@ impl Pages for Firewalls<'_> {
 
     const WHAT: &'static str = "firewalls";
     const TOTAL_IS_OF_LIST: bool = true;
-    // Accounts have some hundreds at most: this is room for 10,000.
+    // Accounts have some hundreds at most. This is room for 10,000.
     const MAX_PAGES: u64 = 50;
 
     fn api(&self) -> &Api {
@@ -199,7 +199,7 @@ impl Pages for Firewalls<'_> {
 
 struct Droplets<'a> {
     api: &'a Api,
-    /// The token may not list them.
+    /// Whether the token may not list droplets.
     forbidden: AtomicBool,
 }
 
@@ -231,7 +231,7 @@ impl Pages for Droplets<'_> {
     }
 }
 
-/// A scope is missing: what refuses the whole token answers otherwise.
+/// Whether the token lacks a scope. If the whole token is refused, the status is another one.
 fn is_forbidden(answer: &Answer) -> bool {
     answer.status() == StatusCode::FORBIDDEN && answer.refused_in_between().is_none()
 }
@@ -242,7 +242,7 @@ fn permitted(answer: &Answer, intent: Intent) -> Result<&Answer, Fault> {
     })
 }
 
-/// A rule as the API takes it. ICMP has no ports.
+/// A rule in the form that the API accepts. ICMP has no ports.
 fn written(rule: &Rule) -> Value {
     let Targets { addresses, machines, balancers, clusters, tags } = &rule.targets;
     let mut targets = Map::new();
@@ -268,7 +268,7 @@ fn written(rule: &Rule) -> Value {
     value
 }
 
-/// Rules of both directions, each list only where there are some.
+/// The rules by direction. A direction without rules is left out.
 fn written_rules<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Map<String, Value> {
     let (mut inbound, mut outbound) = (Vec::new(), Vec::new());
     for rule in rules {
@@ -291,7 +291,7 @@ impl DigitalOcean {
         Ok(paging::whole(&Firewalls { api: &self.api }).await?.into_values().collect())
     }
 
-    /// `None` where the token may not list droplets.
+    /// `None` if the token may not list droplets.
     async fn tagged_droplets(&self) -> Result<Option<BTreeMap<MachineId, BTreeSet<String>>>, Fault> {
         let droplets = Droplets { api: &self.api, forbidden: AtomicBool::new(false) };
         match paging::whole(&droplets).await {
@@ -324,7 +324,7 @@ impl DigitalOcean {
         if sight.machines.is_none() {
             sight.missing.insert(DROPLET_READ);
         }
-        // A tag that is shown is proof enough.
+        // Any tag in an answer proves the scope.
         let tagged = |firewall: &Firewall| {
             !firewall.tags.is_empty() || firewall.rules.iter().any(|rule| !rule.targets.tags.is_empty())
         };

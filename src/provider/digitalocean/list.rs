@@ -1,4 +1,4 @@
-//! The list of all reserved IPs of an account, over as many pages as it takes, and how pages are linked.
+//! Lists all reserved IPs of an account, page by page, and follows the links between pages.
 
 use super::refusal::Intent;
 use super::{accepted, wire};
@@ -9,10 +9,10 @@ use flipop_core::model::fault::Fault;
 use flipop_core::model::ids::Address;
 use reqwest::Url;
 
-/// The most that the API gives.
+/// The largest page that the API allows.
 pub(super) const PER_PAGE: &str = "200";
 
-/// Every reserved IP of the account, or those that a list shows which contradicts itself.
+/// Every reserved IP of the account, or the entries of a list that contradicts itself.
 pub(super) async fn reserved_ips(api: &Api) -> Result<ReservedIpList, Fault> {
     let Listed { entries, contradiction } = paging::listed(&ReservedIps { api }).await?;
     Ok(ReservedIpList { ips: entries, contradiction })
@@ -30,7 +30,7 @@ impl Pages for ReservedIps<'_> {
 
     const TOTAL_IS_OF_LIST: bool = true;
 
-    // Accounts have three addresses by default, and some hundreds at most: this is room for 10,000.
+    // Accounts have three addresses by default, and some hundreds at most. This is room for 10,000.
     const MAX_PAGES: u64 = 50;
 
     fn api(&self) -> &Api {
@@ -52,13 +52,13 @@ impl Pages for ReservedIps<'_> {
     }
 }
 
-/// Whether a page with this link to the next one is followed by the next one.
+/// Whether another page follows this one. Fails if the link does not lead to the next page.
 pub(super) fn is_followed(answer: &Answer, next: Option<&str>, number: u64) -> Result<bool, Fault> {
     let next = next.map(|link| next_page(link, number)).transpose().map_err(|why| answer.malformed(why))?;
     Ok(next.is_some())
 }
 
-/// The page that a link leads to. Host and path are ignored: the token goes to the configured host only.
+/// The page that a link leads to. Host and path are ignored, because the token must go to the configured host only.
 fn next_page(link: &str, current: u64) -> Result<u64, &'static str> {
     // Relative links have been seen behind proxies.
     let url = Url::parse("https://host.invalid/").and_then(|base| base.join(link));

@@ -1,9 +1,9 @@
 //! `DigitalOcean`: reserved IPs over `/v2/reserved_ips`, DNS over `/v2/domains`, firewalls over `/v2/firewalls`.
 //!
-//! Owns paths, bodies, decoders and the meaning of refusals of this API; everything else is [`crate::provider::http`].
+//! Owns paths, bodies, decoders and the meaning of this API's refusals. [`crate::provider::http`] owns everything else.
 //!
-//! Invariants: a list is complete, or says that it contradicts itself, or a fault; of a creation's answer nothing but the address is required, because the
-//! address is paid for; only the page number of a "next" link is used.
+//! Invariants: a list is complete, says that it contradicts itself, or is a fault. The answer to a creation needs only
+//! the address, because the address is paid for. Of a link to the next page only the page number is used.
 
 mod domains;
 mod firewalls;
@@ -32,11 +32,11 @@ use tokio::sync::watch;
 /// The provider's name in specs and metric labels.
 pub const NAME: &str = "digitalocean";
 
-/// How long after it was sent a request may arrive and count there: it waits at most five seconds for its connection.
-/// What arrives within a window may have been sent within the window and this.
+/// How long after it was sent a request may arrive and count: it may wait five seconds for its connection. So requests
+/// that arrive within one window may have been sent within a window that is longer by this time.
 const ARRIVAL_SPREAD_MS: u64 = 5_000;
 
-/// What addresses stand on.
+/// The machines that addresses are on.
 pub static DROPLETS: MachineKind = MachineKind {
     noun: "droplet",
     scheme: NAME,
@@ -44,18 +44,18 @@ pub static DROPLETS: MachineKind = MachineKind {
     id: |id| id.parse::<u64>().ok().map(|id| id.to_string()),
 };
 
-/// The droplet of this id.
+/// The droplet with this id.
 #[must_use]
 pub fn droplet(id: u64) -> MachineId {
     DROPLETS.machine(id.to_string())
 }
 
-/// What decisions and documents know of `DigitalOcean`.
+/// The facts about `DigitalOcean` for decisions and documents.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: NAME,
     token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
-    // 250 requests a minute, of which ten are left to other users of the token, and 12 new addresses a minute. The hourly
-    // limit is in every answer's headers.
+    // 250 requests a minute, of which ten are left to other users of the token, and 12 new addresses a minute. The
+    // headers of every answer have the hourly limit.
     limits: Limits {
         requests: 240,
         window_ms: 60_000 + ARRIVAL_SPREAD_MS,
@@ -63,7 +63,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         creation_window_ms: 60_000 + ARRIVAL_SPREAD_MS,
     },
     machines: Some(&DROPLETS),
-    // 30 s at least, though its API description names no bounds. The maximum is that of DNS itself (RFC 2181, section 8).
+    // At least 30 s, although the API description names no bounds. The maximum is that of DNS itself (RFC 2181, section
+    // 8).
     dns: Some(Rules {
         zone_form: ZoneForm::Name,
         ttl_floor: TTL_FLOOR,
@@ -74,10 +75,10 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     firewalls: Some(FirewallLimits { machines: 10, rules: 50, sources: 1_000 }),
 };
 
-/// The least TTL, in seconds.
+/// The minimum TTL, in seconds.
 const TTL_FLOOR: u32 = 30;
 
-/// Where the API is unless configured otherwise.
+/// The default URL of the API.
 pub const DEFAULT_URL: &str = "https://api.digitalocean.com/";
 
 /// The client of one token.
@@ -86,14 +87,14 @@ pub struct DigitalOcean {
     api: Api,
 }
 
-/// Only the status says so.
+/// Only the status 429 says so.
 const EXCESS: Excess = Excess { block_ms: SHORT_BLOCK_MS, says: |_, _| false };
 
 impl DigitalOcean {
     /// Sets up a client.
     ///
     /// # Errors
-    /// When the configuration cannot work: see [`BuildError`].
+    /// If the configuration cannot work: see [`BuildError`].
     pub fn new(config: ApiConfig) -> Result<Self, BuildError> {
         Ok(Self { api: Api::new(NAME, EXCESS, config)? })
     }
@@ -112,7 +113,7 @@ impl DigitalOcean {
 
     async fn droplets_readable(&self) -> Result<bool, Fault> {
         let answer = self.api.read(Request::get(&["v2", "droplets"], &[("per_page", "1")])).await?;
-        // A 401 says nothing of scopes: the whole token is refused.
+        // A 401 says nothing about scopes: the whole token is refused.
         if answer.status() == StatusCode::FORBIDDEN && answer.refused_in_between().is_none() {
             return Ok(false);
         }
@@ -162,14 +163,14 @@ fn action_of(answer: &Answer) -> Result<Action, Fault> {
         .map_err(|status| answer.malformed(&format!("the action has no known status: {status}")))
 }
 
-/// The answer if it is a success, else the fault that it stands for.
+/// The answer if it is a success, else its fault.
 fn accepted(answer: &Answer, intent: Intent) -> Result<&Answer, Fault> {
     accepted_or(answer, intent, |kind, _| {
         if kind == FaultKind::Unauthorised { refusal::SCOPE_MISSING.to_owned() } else { String::new() }
     })
 }
 
-/// The same; `advice` goes in front of what a refusal of some kind says.
+/// Like [`accepted`]. `advice` is put in front of the message of a refusal.
 fn accepted_or(
     answer: &Answer,
     intent: Intent,

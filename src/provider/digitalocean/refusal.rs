@@ -1,11 +1,11 @@
-//! What a refusal of `DigitalOcean` means. Its `id` only repeats the status, so that the message must be read; it is
-//! read for the few words that have stood in it for years, and what is not recognised falls back to the status.
+//! The meaning of a refusal by `DigitalOcean`. Its `id` only repeats the status, so the message is searched for the few
+//! phrases that have been in use for years. If none of them is found, the status decides.
 
 use crate::provider::http::kind_of;
 use flipop_core::model::fault::FaultKind;
 use http::StatusCode;
 
-/// What was asked for: the same words mean different things.
+/// The purpose of the request: a phrase means different things in different requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Intent {
     /// Reading.
@@ -19,10 +19,10 @@ pub(super) enum Intent {
 /// An action on the address or on the droplet is pending. (A droplet's volumes count too.)
 const PENDING: [&str; 4] = ["pending event", "pending action", "is locked", "currently being processed"];
 
-/// The account may not have more.
+/// The account has reached a limit.
 const QUOTA: [&str; 4] = ["limit", "quota", "maximum", "exceed"];
 
-/// The droplet already has an address of this kind, under its new name or its old one.
+/// The droplet already has such an address, called by its new or its old name.
 const IN_USE: [&str; 6] = [
     "already has a reserved ip",
     "already has a floating ip",
@@ -32,24 +32,24 @@ const IN_USE: [&str; 6] = [
     "already has a public",
 ];
 
-/// What to do about a token that is refused as a whole: its scopes do not matter then.
+/// The remedy for a token that is refused as a whole, whatever its scopes.
 pub(super) const TOKEN_REFUSED: &str =
     "the token is refused: set DIGITALOCEAN_ACCESS_TOKEN to a valid one, or renew its file";
 
-/// What to do about a token that may not do something with reserved IPs.
+/// The remedy for a token that lacks a scope for reserved IPs.
 pub(super) const SCOPE_MISSING: &str = "the token may not do this: reserved IPs need the scopes reserved_ip:read and \
                                         reserved_ip:update, and reserved_ip:create for desiredIPs";
 
-/// What to do about a token that may not delete reserved IPs.
+/// The remedy for a token that may not delete reserved IPs.
 pub(super) const DELETION_REFUSED: &str =
     "the token may not do this: reclaimPolicy Delete needs the scope reserved_ip:delete";
 
-/// The kind of fault that a refusal is.
+/// The kind of fault that a refusal means.
 pub(super) fn kind(status: StatusCode, message: &str, intent: Intent) -> FaultKind {
     let message = message.to_ascii_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| message.contains(word));
     match status {
-        // What it conflicts with is another operation on the same thing, which ends by itself.
+        // The conflict is with another operation on the same thing, which ends by itself.
         StatusCode::CONFLICT => FaultKind::InProgress,
         StatusCode::UNPROCESSABLE_ENTITY if says(&PENDING) => FaultKind::InProgress,
         StatusCode::UNPROCESSABLE_ENTITY if intent == Intent::Assign && says(&IN_USE) => FaultKind::NodeInUse,

@@ -1,6 +1,6 @@
-//! What `DigitalOcean` sends, cut down to what is used. Unknown fields are ignored, and null is absent, except where
-//! taking it for absent would be believing something: a missing list is not an empty one, and a droplet without an id
-//! is not no droplet.
+//! The answers of `DigitalOcean`, reduced to the fields in use. Unknown fields are ignored, and null counts as absent,
+//! except where an absence would be a claim: a missing list is not an empty list, and a droplet without an id is still
+//! a droplet.
 
 use super::droplet;
 use crate::provider::{Action, ActionStatus};
@@ -17,7 +17,7 @@ pub(super) struct ReservedIpsBody {
     pub(super) paging: Paging,
 }
 
-/// What every list says of its pages.
+/// The paging of every list.
 #[derive(Debug, Deserialize)]
 pub(super) struct Paging {
     #[serde(default)]
@@ -32,7 +32,7 @@ impl Paging {
         self.meta.as_ref()?.total
     }
 
-    /// The address of the next page, verbatim.
+    /// The URL of the next page, verbatim.
     pub(super) fn next(&self) -> Option<&str> {
         self.links.as_ref()?.pages.as_ref()?.next.as_deref().filter(|next| !next.is_empty())
     }
@@ -106,13 +106,13 @@ pub(super) struct CreatedBody {
     pub(super) reserved_ip: Created,
 }
 
-/// Of a new address only this is needed.
+/// The only field of a new address that is needed.
 #[derive(Debug, Deserialize)]
 pub(super) struct Created {
     pub(super) ip: Ipv4Addr,
 }
 
-/// `GET /v2/droplets`: that it is a list is all that matters.
+/// `GET /v2/droplets`. It only has to be a list.
 #[derive(Debug, Deserialize)]
 pub(super) struct DropletsBody {
     #[serde(rename = "droplets")]
@@ -133,7 +133,7 @@ pub(super) struct ActionEntry {
 }
 
 impl ActionEntry {
-    /// The action, or the status that is not known.
+    /// The action, or its unknown status.
     pub(super) fn into_action(self) -> Result<Action, String> {
         let status = match self.status.as_str() {
             "in-progress" => ActionStatus::InProgress,
@@ -145,8 +145,8 @@ impl ActionEntry {
     }
 }
 
-/// What an error says. Its `request_id` is left out: it differs each time, and messages go into status, which must not
-/// change when nothing does.
+/// The body of an error. Its `request_id` is left out: it differs each time, and the message goes into a status, which
+/// must not change without a reason.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ErrorBody {
     #[serde(default, deserialize_with = "text")]
@@ -156,7 +156,7 @@ pub(super) struct ErrorBody {
 }
 
 impl ErrorBody {
-    /// Reads an error's body as far as it can be read.
+    /// Reads as much of an error's body as is readable.
     pub(super) fn read(body: &[u8]) -> Self {
         serde_json::from_slice(body).unwrap_or_default()
     }
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    /// JSON that nearly fits: the right names with values of any type.
+    /// JSON that almost fits: the right names, with values of any type.
     fn nearly() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             Just("null".to_owned()),

@@ -102,7 +102,7 @@ impl Answer {
         let kind = self.origin.content_type.as_deref().unwrap_or("without a content type");
         let words = first_words(&String::from_utf8_lossy(self.body()));
         format!(
-            "it is not of the API's form ({kind}), so a proxy or a filter in between may have sent it: {words}"
+            "it is not in the API's format ({kind}), so a proxy or a filter in between may have sent it: {words}"
         )
     }
 
@@ -240,7 +240,7 @@ mod tests {
         for mutating in [true, false] {
             let fault = answer(403, PAGE, mutating).refused_in_between().unwrap();
             assert_eq!((fault.kind, fault.outcome_unknown), (FaultKind::Permanent, mutating));
-            let says = "the call to digitalocean was answered 403, and it is not of the API's form (text/html), so a \
+            let says = "the call to digitalocean was answered 403, and it is not in the API's format (text/html), so a \
                         proxy or a filter in between may have sent it: Access denied One more step Complete the \
                         security check";
             assert_eq!(fault.message, says);

@@ -1,35 +1,35 @@
-//! The headers `RateLimit` and `RateLimit-Policy` in their structured form (IETF draft on rate-limit fields
-//! for HTTP), which Cloudflare sends: `"default";r=50;t=30` and `"default";q=1200;w=300`, several policies separated by
-//! commas. What cannot be read is passed over.
+//! The headers `RateLimit` and `RateLimit-Policy` in their structured form (IETF draft on rate-limit fields for HTTP),
+//! which Cloudflare sends: `"default";r=50;t=30` and `"default";q=1200;w=300`. Commas separate several policies.
+//! Unreadable parts are skipped.
 
 use http::HeaderMap;
 
 const RATELIMIT: &str = "ratelimit";
 const POLICY: &str = "ratelimit-policy";
 
-/// More policies than any provider has; bounds the work on a header gone wild.
+/// More policies than any provider has. It bounds the work on an absurd header.
 const MAX_POLICIES: usize = 16;
 
-/// What is left of one policy.
+/// The remaining allowance of one policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Allowance {
-    /// Requests that it grants in all.
+    /// Number of requests that the policy grants in all.
     pub(super) limit: Option<u64>,
     /// Requests that are left.
     pub(super) remaining: u64,
-    /// Seconds until some come back.
+    /// Seconds until some are granted again.
     pub(super) reset_s: Option<u64>,
 }
 
 impl Allowance {
-    /// For how long nothing is admitted, if it is used up and says so.
+    /// For how long no request is admitted, if the policy is used up and says so.
     pub(super) fn block_ms(self) -> Option<u64> {
         let seconds = self.reset_s.filter(|_| self.remaining == 0)?;
         Some(seconds.saturating_mul(1_000).min(super::MAX_BLOCK_MS))
     }
 }
 
-/// The policy with the least left; of several such, the one that takes longest to give back.
+/// The policy with the fewest requests left. Among equals, the one that takes longest to grant more.
 pub(super) fn tightest(headers: &HeaderMap) -> Option<Allowance> {
     let policies: Vec<Item<'_>> = items(headers, POLICY).collect();
     let limit_of = |name: &str| {

@@ -148,7 +148,7 @@ fn kubectl_applies_definitions_and_objects_and_shows_them() {
         "widget.sandbox.example.com/w configured\n"
     );
     let spec = kubectl.run(&["get", "wid", "w", "-o", "jsonpath={.spec}"]);
-    assert_eq!(spec, r#"{"shape":"round","size":4}"#, "what the file no longer says is gone");
+    assert_eq!(spec, r#"{"shape":"round","size":4}"#, "a field that is gone from the file is removed");
 }
 
 #[test]

@@ -48,7 +48,7 @@ async fn a_kube_watcher_lists_follows_and_relists_after_410() {
     for _ in 0..3 {
         again.push(shown(&events.next().await.unwrap()));
     }
-    assert_eq!(again, ["init", "had c", "done"], "what was deleted meanwhile shows by its absence");
+    assert_eq!(again, ["init", "had c", "done"], "a deleted object is missing from the new list");
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,7 +85,7 @@ async fn an_object_that_enters_a_selection_is_added_and_one_that_leaves_is_delet
     assert_eq!(
         left["object"]["metadata"]["resourceVersion"],
         json!(current),
-        "with the revision of its leaving"
+        "with the revision at which it left"
     );
 }
 

@@ -126,7 +126,7 @@ async fn a_write_that_names_another_uid_or_version_is_refused() {
     assert_eq!(
         code(nodes.patch("n", &params, &with("other", None)).await).0,
         422,
-        "as a real server: immutable"
+        "immutable, as on a real server"
     );
     assert_eq!(code(nodes.patch("n", &params, &with(&uid, Some("1"))).await).0, 409);
     let mut put = nodes.get("n").await.unwrap();
@@ -194,7 +194,7 @@ async fn server_side_apply_merges_takes_back_and_names_conflicts() {
     assert_eq!(
         forced["spec"]["parts"],
         json!([part("x", 1)]),
-        "what b no longer says is gone, what a says stays"
+        "a field that b drops is removed, and a field of a stays"
     );
     let revision = server.revision();
     apply("b", "", json!({ "size": 1, "colour": "blue" })).await;

@@ -26,12 +26,12 @@ pub enum Action {
         /// The address.
         ip: Address,
     },
-    /// Find out whether the token may read machines.
+    /// Test whether the token may read machines.
     ProveMachineRead {
         /// The account and its epoch.
         epoch: Epoch,
     },
-    /// Ask how far an action is.
+    /// Ask for the status of an action.
     Poll {
         /// The account and its epoch.
         epoch: Epoch,
@@ -106,7 +106,7 @@ pub enum Outcome {
         ip: Address,
         /// When the request was sent.
         begun: Moment,
-        /// What was read.
+        /// The address as it was read.
         result: Result<ReservedIp, CallFailure>,
     },
     /// To [`Action::ProveMachineRead`].
@@ -159,7 +159,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// When it was asked, and why that failed, if it did.
+    /// The epoch of the call, and its failure, if it failed.
     pub fn epoch_and_failure(&mut self) -> (&Epoch, Option<&mut CallFailure>) {
         match self {
             Self::Listed { epoch, result, .. } => (epoch, result.as_mut().err()),

@@ -1,6 +1,6 @@
-//! Addresses: the knowledge about an account, and which pool puts which address on which machine.
+//! Addresses: the knowledge about an account, and the decision which pool puts which address on which machine.
 //!
-//! Of records this module knows only their parts of a pool's spec and status.
+//! This module knows only one thing about records: their parts of a pool's spec and status.
 
 pub mod account;
 pub mod action;

@@ -1,7 +1,7 @@
-//! One account's firewalls, for all pools: which request goes next, and which pool an answer concerns.
+//! One account's firewalls, for all pools: which request is sent next, and which pool an answer concerns.
 //!
-//! Invariants: firewalls use the budget that addresses and records leave. Each firewall has at most one change
-//! under way. While the token is refused, one change a minute finds out whether it still is.
+//! Invariants: firewalls use the budget that addresses and records do not need. Each firewall has at most one change
+//! under way. While the token is refused, one change a minute tests whether it still is.
 
 use super::action::{Action, Outcome};
 use super::cover::Covers;
@@ -44,27 +44,27 @@ pub struct Means<'a> {
     pub epoch: &'a Epoch,
     /// The budget of its token.
     pub budget: &'a mut Budget,
-    /// Whether mutating calls may start.
+    /// Whether calls that change something may start.
     pub permit: bool,
     /// Now.
     pub now: Moment,
 }
 
 impl FirewallAccount {
-    /// An account of which nothing is known.
+    /// An account about which nothing is known.
     #[must_use]
     pub fn new(id: AccountId, limits: FirewallLimits, machines: &'static MachineKind) -> Self {
         Self { id, limits, machines, looks: Looks::default(), sets: BTreeMap::new(), refused: None }
     }
 
-    /// Leadership begins. A predecessor may have changed everything.
+    /// Starts again when leadership begins, because a predecessor may have changed everything.
     pub fn restart(&mut self, now: Moment) {
         self.sets.clear();
         self.looks.restart(now);
         self.refused = None;
     }
 
-    /// The token has changed.
+    /// Takes in a change of the token.
     pub fn token_changed(&mut self, now: Moment) {
         self.looks.token_changed(now);
         self.refused = None;
@@ -77,7 +77,7 @@ impl FirewallAccount {
         self.sets.get(uid).map(|set| set.entries.as_slice())
     }
 
-    /// The conditions about a pool's firewalls. `None` while there is nothing to say.
+    /// The conditions about a pool's firewalls. `None` while there is nothing to report.
     #[must_use]
     pub fn conditions(&self, wish: &Wish, unusable: bool) -> Option<Vec<Condition>> {
         let set = self.sets.get(&wish.pool.uid)?;
@@ -89,7 +89,7 @@ impl FirewallAccount {
         self.sets.iter().filter(|(_, set)| !set.entries.is_empty()).map(|(uid, _)| uid)
     }
 
-    /// Forgets a pool that is gone. Returns the firewalls that it leaves.
+    /// Forgets a pool that is gone. Returns the firewalls that it leaves behind.
     pub fn forget(&mut self, uid: &Uid) -> Vec<Entry> {
         self.sets.remove(uid).map(|set| set.entries).unwrap_or_default()
     }
@@ -219,7 +219,7 @@ impl FirewallAccount {
         }
     }
 
-    /// Whether a change may go out. While the token is refused, this change tests whether it still is.
+    /// Whether a change may be sent. While the token is refused, this change tests whether it still is.
     fn may_write(&mut self, means: &Means<'_>, out: &mut Effects<Action>) -> bool {
         if !means.permit {
             return false;

@@ -11,15 +11,15 @@ use std::collections::BTreeSet;
 /// A change of one of our firewalls. Each may be repeated, since a repetition has no further effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Let more in.
+    /// Permit more traffic.
     AddRules(Vec<Rule>),
-    /// Put machines in.
+    /// Add machines.
     AddMembers(Vec<MachineId>),
-    /// Let less in.
+    /// Permit less traffic.
     RemoveRules(Vec<Rule>),
     /// Stop governing the machines with these tags.
     RemoveTags(Vec<String>),
-    /// Take machines out.
+    /// Remove machines.
     RemoveMembers(Vec<MachineId>),
     /// Delete it.
     Delete,
@@ -35,7 +35,7 @@ pub enum Action {
         /// Whether to read the machines and their tags as well.
         machines: bool,
     },
-    /// Find out whether a firewall exists that is missing on a list.
+    /// Find out whether a firewall exists that is missing from a list.
     Find {
         /// The account and its epoch.
         epoch: Epoch,

@@ -1,7 +1,7 @@
-//! Which machines are governed by a firewall that no pool owns. Only these may enter ours.
+//! Finds the machines that a firewall governs which no pool owns. Only these machines may enter ours.
 //!
-//! A machine in a firewall is closed to all traffic that none of its firewalls permits. So a machine that only ours
-//! govern is reachable on the ports of pools alone.
+//! A machine with a firewall is closed to all traffic that none of its firewalls permits. So a machine that only our
+//! firewalls govern is reachable only on the ports of pools.
 
 use super::facts::Firewall;
 use super::status::number_of;
@@ -15,7 +15,7 @@ pub enum Cover {
     Foreign,
     /// Only firewalls that are ours or named like ours.
     OnlyOurs,
-    /// None, so everything is open.
+    /// None, so all ports are open.
     Open,
     /// The list of machines leaves it out, and no firewall of others names it.
     Unknown,

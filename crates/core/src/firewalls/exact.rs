@@ -1,4 +1,4 @@
-//! The changes that give one of our firewalls exactly the wanted rules, and what they leave on a list.
+//! The changes that give one of our firewalls exactly the wanted rules, and how a list shows their effect.
 
 use super::action::Change;
 use super::facts::{Firewall, Rule};
@@ -18,7 +18,7 @@ pub fn foreign(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
     there.iter().filter(|rule| !wished.contains(&rule.canonical())).cloned().collect()
 }
 
-/// Whether a list shows what a change does.
+/// Whether a list shows the effect of a change.
 #[must_use]
 pub fn shows(change: &Change, found: &Firewall) -> bool {
     match change {

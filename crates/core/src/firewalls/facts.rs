@@ -13,8 +13,7 @@ pub enum Direction {
     Outbound,
 }
 
-/// The other side of a rule's traffic, exactly as the provider writes it: to remove a rule, FLIPOP has to repeat
-/// it.
+/// The other side of a rule's traffic, exactly as the provider writes it. FLIPOP has to repeat it to remove a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Targets {
     /// Addresses and networks.
@@ -43,7 +42,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The rule in canonical form: rules that differ only in spelling become equal.
+    /// The rule in canonical form, in which rules that differ only in spelling are equal.
     #[must_use]
     pub fn canonical(&self) -> Self {
         let mut rule = self.clone();

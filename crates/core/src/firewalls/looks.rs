@@ -1,6 +1,6 @@
-//! The looks at an account's firewalls: when the next one is due, and what the last ones have shown.
+//! The looks at an account's firewalls: when the next one is due, and the results of the last ones.
 //!
-//! A look is one read of all firewalls. A whole look also reads the machines and their tags. Only a whole look says
+//! A look is one read of all firewalls. A whole look also reads the machines and their tags. Only a whole look shows
 //! which firewalls govern a machine.
 
 use super::facts::{Firewall, Sight};
@@ -13,14 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// From the start of one whole look to the start of the next, while a pool needs them.
 const INTERVAL_MS: u64 = 50_000;
 
-/// The shortest time between two whole looks for new machines, so that nodes that come together are put in
-/// together.
+/// The shortest time between two whole looks for new machines. So nodes that appear together are added together.
 pub const ROUND_MS: u64 = 3_000;
 
-/// How long a whole look counts for machines that are put in.
+/// How long a whole look counts for machines that are to be added.
 pub const FRESH_MS: u64 = 3_000;
 
-/// The waits before the next look: after a change, and then for as long as something is pending.
+/// The waits before the next looks after a change, for as long as something is pending.
 const POLLS_MS: [u64; 5] = [1_000, 1_000, 2_000, 3_000, 5_000];
 
 /// After the start, machines that only need a guard wait this long for the read of the addresses. One look then
@@ -68,7 +67,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Forgets earlier looks: they prove nothing any more.
+    /// Forgets earlier looks, because they no longer prove anything.
     pub fn restart(&mut self, now: Moment) {
         let in_flight = self.in_flight;
         *self = Self { in_flight, not_before: now, ..Self::default() };
@@ -135,7 +134,7 @@ impl Looks {
         }
     }
 
-    /// A change was answered. A look will soon show its effect.
+    /// Notes that a change was answered. A look will soon show its effect.
     pub fn changed(&mut self, now: Moment) {
         self.polls = 0;
         self.poll_after(now);
@@ -185,7 +184,7 @@ impl Looks {
         Some(firewalls)
     }
 
-    /// After a look: looks again soon while something is pending.
+    /// Plans the next look after a look. It comes soon while something is pending.
     pub fn follow(&mut self, unfinished: bool, now: Moment) {
         if unfinished {
             self.poll_after(now);
@@ -195,7 +194,7 @@ impl Looks {
         }
     }
 
-    /// The token has changed: what the former one could not read says nothing.
+    /// Takes in a change of the token. The reads that the former token was refused prove nothing.
     pub fn token_changed(&mut self, now: Moment) {
         self.restart(now);
     }

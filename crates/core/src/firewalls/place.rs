@@ -1,11 +1,11 @@
-//! Which firewall of a pool takes which machines. A machine stays in its firewall. New machines fill gaps in order,
-//! and the rest goes into new firewalls.
+//! Places machines into the firewalls of a pool. A machine stays in its firewall. New machines fill gaps in order, and
+//! the others go into new firewalls.
 
 use crate::model::machine::MachineId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Places machines into firewalls that have room. `room` says in order how many each one takes. Also returns the
-/// rest.
+/// Places machines into firewalls that have room. `room` has, in order, the number of machines that each one takes.
+/// Also returns the machines that are left.
 #[must_use]
 pub fn fill<'a>(
     mut machines: BTreeSet<MachineId>,

@@ -16,8 +16,8 @@ pub fn is_in_trouble(set: &Set, looks: &Looks) -> bool {
         || set.doubt().is_some()
 }
 
-/// The conditions, or `None` while there is nothing to say. `noun` is the word for a machine. `unusable`: no entry
-/// of the spec is usable.
+/// The conditions, or `None` while there is nothing to report. `noun` is the word for a machine. `unusable` says that
+/// no entry of the spec is usable.
 #[must_use]
 pub fn conditions(
     set: &Set,

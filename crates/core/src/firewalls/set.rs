@@ -1,9 +1,9 @@
 //! The firewalls of one pool: the knowledge of each, and how calls and looks change it.
 //!
-//! Invariants: a look that began before our last change of a firewall ended says nothing about that firewall, nor
-//! does a look of the next 30 s that does not show the change. A firewall that is missing on a list is gone only if a
-//! read by its id does not find it. A firewall whose creation
-//! may have succeeded is created again only after two lists, begun 30 s apart, do not name it.
+//! Invariants: a look that began before our last change of a firewall ended does not count for that firewall. A look
+//! of the next 30 s counts only if it shows the change. A firewall that is missing from a list is gone only if a read
+//! by its id does not find it. A firewall whose creation may have succeeded is created again only after two lists,
+//! begun 30 s apart, do not name it.
 
 use super::action::Change;
 use super::cover::{Cover, Covers};
@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Lists may lag behind a creation or a change of ours for this long.
 const LAG_MS: u64 = 30_000;
 
-/// A second look has to agree, at least this much later, that a machine has lost its last other firewall, or that
-/// all members of one of ours have left.
+/// The least time until a second look may confirm that a machine has lost its last other firewall, or that all members
+/// of one of ours have left.
 pub(super) const AGREE_MS: u64 = 5_000;
 
 /// The firewalls of one pool.
@@ -35,15 +35,15 @@ pub struct Set {
     pub(super) busy: BTreeSet<String>,
     /// When the last call about each ended.
     settled: BTreeMap<String, Moment>,
-    /// The last change of each that was sent and did not fail, until a look shows it.
+    /// The last change of each firewall that was sent and did not fail, until a look shows it.
     unshown: BTreeMap<String, Change>,
-    /// Machines that a call puts in, until a look shows the result.
+    /// Machines that a call adds, until a look shows the result.
     pub(super) adding: BTreeMap<String, BTreeSet<MachineId>>,
     /// Firewalls that certainly do not exist yet.
     pub(super) unsent: BTreeSet<String>,
-    /// Firewalls that may exist, but were missing on a list that began at this moment.
+    /// Firewalls that may exist, but were missing from a list that began at this moment.
     absent: BTreeMap<String, Moment>,
-    /// Firewalls that are missing on a list. The value says whether a read by id is under way.
+    /// Firewalls that are missing from a list. The value says whether a read by id is under way.
     pub(super) lost: BTreeMap<String, bool>,
     /// Firewalls that a list, begun at this moment, showed without any of their members.
     doubted: BTreeMap<String, Moment>,
@@ -53,11 +53,11 @@ pub struct Set {
     pub(super) uncovered: BTreeMap<MachineId, Moment>,
     /// Members for which a second look has confirmed that.
     pub(super) isolated: BTreeSet<MachineId>,
-    /// Since when each member is no longer wanted.
+    /// When each member ceased to be wanted.
     pub(super) unwanted: BTreeMap<MachineId, Moment>,
-    /// Since when each machine is wanted and its ports are not open. Only a later look judges its cover.
+    /// When each wanted machine whose ports are not open was first seen as such. Only a later look judges its cover.
     pub(super) unopened: BTreeMap<MachineId, Moment>,
-    /// Since when each machine waits for its ports and may still enter a firewall of ours.
+    /// When each machine that may still enter a firewall of ours began to wait for its ports.
     pub(super) lacking: BTreeMap<MachineId, Moment>,
     /// Nodes whose machines no other firewall governs.
     pub(super) bare: BTreeSet<String>,
@@ -90,7 +90,7 @@ impl Set {
         lost.chain(doubted).chain(ambiguous).next()
     }
 
-    /// Takes in the result of a look. `machines`: the cover of all machines, if it was a whole look.
+    /// Takes in the result of a look. `machines` is the cover of all machines, if it was a whole look.
     pub fn saw(&mut self, begun: Moment, firewalls: &[Firewall], machines: Option<&Covers<'_>>) {
         for entry in &mut self.entries {
             let name = entry.name.clone();
@@ -127,7 +127,7 @@ impl Set {
                 continue;
             };
             self.lost.remove(&name);
-            // Our change would be repeated because of a list that is late.
+            // Without this, a late list would cause a repetition of our change.
             let lags = self.settled.get(&name).is_some_and(|at| begun < at.plus_millis(LAG_MS));
             if lags && self.unshown.get(&name).is_some_and(|change| !exact::shows(change, found)) {
                 continue;
@@ -136,7 +136,7 @@ impl Set {
                 Some(Change::RemoveMembers(machines)) => machines,
                 Some(_) | None => Vec::new(),
             };
-            // Members whose machines are gone have left with them.
+            // A member whose machine no longer exists did not leave by itself.
             let exists =
                 |machine: &&MachineId| machines.is_none_or(|all| all.machines.contains_key(*machine));
             let before = self.shown.get(&name).map(|before| &before.machines);
@@ -181,7 +181,7 @@ impl Set {
         self.told.retain(|machine| self.isolated.contains(machine));
     }
 
-    /// When a second look can agree.
+    /// When a second look can confirm the first.
     #[must_use]
     pub fn agrees_at(&self) -> Option<Moment> {
         let uncovered = self.uncovered.iter().filter(|(machine, _)| !self.isolated.contains(*machine));
@@ -189,7 +189,7 @@ impl Set {
         since.map(|since| since.plus_millis(AGREE_MS)).min()
     }
 
-    /// When to list, to find out whether a firewall was made.
+    /// When to list the firewalls, to find out whether one was made.
     #[must_use]
     pub fn resolves_at(&self, now: Moment) -> Option<Moment> {
         let open = self.entries.iter().filter(|entry| entry.id.is_empty());
@@ -221,7 +221,7 @@ impl Set {
         self.shown.get(&entry.name).filter(|shown| free && settled && shown.id == entry.id)
     }
 
-    /// Every machine that is in one of its firewalls, or is being put in.
+    /// Every machine that is in one of its firewalls, or is being added.
     pub(super) fn members(&self) -> BTreeSet<MachineId> {
         let shown = self.shown.values().flat_map(|shown| &shown.machines);
         shown.chain(self.adding.values().flatten()).cloned().collect()
@@ -295,7 +295,7 @@ impl Set {
                 self.retry.not_before(at.now.plus_millis(1_000));
             }
             Err(CallFailure::Fault(fault)) => {
-                // Whether it took effect anyway is for the next look to say.
+                // The next look shows whether it took effect anyway.
                 self.unshown.remove(name);
                 self.settled.insert(name.to_owned(), at.now);
                 self.adding.insert(name.to_owned(), BTreeSet::new());
@@ -304,7 +304,7 @@ impl Set {
         }
     }
 
-    /// Takes in whether a firewall exists that is missing on a list.
+    /// Takes in whether a firewall exists that is missing from a list.
     pub fn found(&mut self, id: &str, result: Result<bool, CallFailure>, at: Context) {
         let Some(name) = self.entries.iter().find(|entry| entry.id == id).map(|entry| entry.name.clone())
         else {
@@ -340,7 +340,7 @@ impl Set {
         self.forget(name);
     }
 
-    /// The last change succeeded.
+    /// Notes that the last change succeeded.
     pub(super) fn succeeded(&mut self) {
         self.retry.succeeded();
         self.trouble = None;
@@ -351,7 +351,7 @@ impl Set {
         self.trouble = Some(Trouble { kind: fault.kind, message: fault.message });
     }
 
-    /// The token has changed: a refused change is tried again at once.
+    /// Takes in a change of the token. A refused change is retried at once.
     pub fn forgive(&mut self) {
         self.retry = Retry::default();
         self.trouble = None;

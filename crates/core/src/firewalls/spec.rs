@@ -1,5 +1,4 @@
-//! From the words of `spec.firewall` to rules, and to the list of mistakes. A mistake stops only what depends on
-//! it.
+//! Parses `spec.firewall` into rules and a list of mistakes. A mistake stops only the parts that depend on it.
 
 use super::facts::{Direction, Rule, Targets};
 use crate::model::provider::FirewallLimits;

@@ -1,7 +1,7 @@
 //! The next steps for the firewalls of one pool.
 //!
-//! The order is: take out members that would be isolated; add rules; put in machines. Only after that, and while no
-//! address is being moved, remove rules, take machines out, and delete empty firewalls.
+//! The order is: remove members that would be isolated; add rules; add machines. Only after that, and while no address
+//! is being moved, remove rules and machines, and delete empty firewalls.
 
 use super::action::Change;
 use super::cover::{Cover, Covers};
@@ -23,7 +23,7 @@ pub const LEAVE_MS: u64 = 60_000;
 /// How long an assignment waits for its machine.
 pub const GATE_MS: u64 = 10_000;
 
-/// Nodes often begin to match in a burst. This long after the first one, they are put in together.
+/// Nodes often begin to match in a burst. They are added together, this long after the first one.
 const GATHER_MS: u64 = 300;
 
 /// The facts on which the steps rest.
@@ -37,8 +37,8 @@ pub struct Scene<'a> {
     pub looks: &'a Looks,
     /// Ids of the firewalls that pools own.
     pub owned: &'a BTreeSet<String>,
-    /// Whether the looks leave nothing out and show the firewalls of all pools. Only then do they tell what governs
-    /// a machine.
+    /// Whether the looks leave nothing out and show the firewalls of all pools. Only then do they show which firewalls
+    /// govern a machine.
     pub counts: bool,
     /// The entries in the pool's status on the server.
     pub remembered: &'a [Entry],
@@ -65,12 +65,12 @@ pub enum Step {
     Change(Entry, Change),
 }
 
-/// The calls that are due, and what the others wait for.
+/// The calls that are due, and when to look or decide again.
 #[derive(Debug, Default)]
 pub struct Steps {
     /// Calls.
     pub steps: Vec<Step>,
-    /// Machines that are taken out to prevent their isolation, with the name of the firewall.
+    /// Machines that are removed to prevent their isolation, with the name of the firewall.
     pub isolated: Vec<(String, MachineId)>,
     /// When a whole look is wanted.
     pub whole_by: Option<Moment>,
@@ -83,7 +83,7 @@ fn sooner(slot: &mut Option<Moment>, at: Moment) {
 }
 
 impl Set {
-    /// Notes which machines lack open ports, and since when.
+    /// Notes which machines lack open ports, and when that began.
     pub fn note(&mut self, wish: &Wish, scene: &Scene<'_>) {
         if wish.leave == Leave::Guard {
             return;
@@ -127,7 +127,7 @@ impl Set {
     /// Machines to which no assignment should begin yet, each with the end of the wait.
     #[must_use]
     pub fn gates(&self, looks: &Looks, now: Moment) -> BTreeMap<MachineId, Moment> {
-        // Firewalls from before this process led may well be right, so no failover waits for the first look.
+        // Firewalls from before this leadership are probably right, so no failover waits for the first look.
         let unseen = !looks.is_answered() && !self.entries.is_empty();
         if unseen {
             return BTreeMap::new();
@@ -147,7 +147,7 @@ impl Set {
         let lost = self.entries.iter().filter(|entry| !waits && self.lost.get(&entry.name) == Some(&false));
         due.steps.extend(lost.cloned().map(Step::Find));
         if let Some(at) = self.agrees_at() {
-            // A look that begins at that very moment is late enough.
+            // A look that begins at exactly that moment is late enough.
             sooner(&mut due.whole_by, at.max(scene.now));
         }
         if let Some(at) = self.resolves_at(scene.now) {
@@ -164,8 +164,8 @@ impl Set {
         let adding = self.additions(wish, scene, &mut due);
         if !adding && !wish.moving {
             self.removals(wish, scene, &mut due);
-            // A change whose answer was lost may have worked. Then no other change follows whose success would
-            // clear the failure.
+            // A change whose answer was lost may have worked. In that case no later change would clear the failure by
+            // its success.
             if due.steps.is_empty() && self.busy.is_empty() && self.adding.is_empty() {
                 self.succeeded();
             }
@@ -184,7 +184,7 @@ impl Set {
         }
     }
 
-    /// Notes since when each unwanted member is unwanted.
+    /// Notes when each unwanted member ceased to be wanted.
     fn count_unwanted(&mut self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) {
         let members: BTreeSet<&MachineId> = self.shown.values().flat_map(|shown| &shown.machines).collect();
         let unwanted: BTreeMap<MachineId, Moment> = members
@@ -227,7 +227,7 @@ impl Set {
         if let Some(since) = unjudged {
             sooner(&mut due.whole_by, scene.looks.round_for(since.plus_millis(GATHER_MS)));
         }
-        // A machine without a judgement may be put in later.
+        // A machine without a judgement may be added later.
         let more = !new.is_empty() || unjudged.is_some();
         self.put_in(new, wish, &lacks, scene, due);
         let under_way = self.entries.iter().any(|entry| {
@@ -248,7 +248,7 @@ impl Set {
         }
     }
 
-    /// The machines that may be put in now, and since when others wait for a look that judges them.
+    /// The machines that may be added now, and when others began to wait for a look that judges them.
     fn to_put_in(&self, wish: &Wish, scene: &Scene<'_>) -> (BTreeSet<MachineId>, Option<Moment>) {
         let members = self.members();
         let mut new = BTreeSet::new();
@@ -259,7 +259,7 @@ impl Set {
             let since = self.lacking.get(machine).copied();
             let seen_since = |moment: Moment| since.is_none_or(|since| moment >= since);
             match scene.covers().map(|(begun, _, covers)| (begun, covers.of(machine))) {
-                // A firewall that governed it a moment ago is enough. A missing one proves nothing, since the
+                // A firewall that governed it a moment ago is enough. The absence of one proves nothing, since the
                 // machine may be new.
                 Some((begun, Cover::Foreign)) if seen_since(begun.plus_millis(FRESH_MS)) => {
                     if !self.isolated.contains(machine) {
@@ -321,7 +321,7 @@ impl Set {
         }
     }
 
-    /// Removes what is no longer wanted.
+    /// Removes rules, machines and firewalls that are no longer wanted.
     fn removals(&self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) {
         let mut seen: BTreeSet<&MachineId> = BTreeSet::new();
         for entry in &self.entries {

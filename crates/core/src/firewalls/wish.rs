@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The changes that FLIPOP may make for a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
-    /// Only keep machines from being isolated: the pool is paused, frozen or not known well enough.
+    /// Only protect machines from isolation, because the pool is paused, frozen or not known well enough.
     Guard,
-    /// Everything.
+    /// All changes.
     Act,
 }
 
@@ -19,13 +19,13 @@ pub enum Leave {
 pub struct Wish {
     /// The pool.
     pub pool: ObjectRef,
-    /// The rules. `None`: no firewall.
+    /// The rules. `None` for no firewall.
     pub rules: Option<BTreeSet<Rule>>,
     /// The machines, with the names of their nodes.
     pub machines: BTreeMap<MachineId, String>,
     /// The changes that FLIPOP may make.
     pub leave: Leave,
-    /// An address is being moved. Meanwhile nothing is taken away.
+    /// An address is being moved. Nothing is removed meanwhile.
     pub moving: bool,
 }
 

@@ -44,16 +44,16 @@ pub enum Action {
     WriteIps {
         /// The pool.
         pool: ObjectRef,
-        /// What to add where it is missing, in order.
+        /// The addresses to add if they are missing, in order.
         add: Vec<Address>,
-        /// What to remove wherever it stands.
+        /// The addresses to remove from the list.
         remove: BTreeSet<Address>,
     },
     /// Set or remove the finalizer of a pool.
     WriteFinalizer {
         /// The pool.
         pool: ObjectRef,
-        /// Whether it shall stand.
+        /// Whether the object should have it.
         present: bool,
     },
     /// Replace the status of a record set.
@@ -82,19 +82,19 @@ pub enum Action {
         node: String,
         /// Its uid, which the write must meet.
         uid: Uid,
-        /// What to set and what to remove.
+        /// The labels to set and to remove.
         changes: LabelChanges,
     },
     /// Read the annotation and the labels of every node.
     SweepAnnotations,
-    /// Find out how many nodes the cluster has.
+    /// Count the nodes of the cluster.
     CountNodes,
-    /// List every object of both kinds as it is now, and not as watches show them.
+    /// List every object of both kinds as it is now, which watches may not show yet.
     ListObjects {
         /// When it was asked for: the answer repeats it.
         asked: Moment,
     },
-    /// Read one node, and its pods if they matter, by a consistent read that no watch replaces.
+    /// Read one node, and its pods if they matter, by a consistent read. A watch cannot replace it.
     ReadNode {
         /// The object that asks.
         object: ObjectRef,
@@ -104,7 +104,7 @@ pub enum Action {
         asked: Moment,
         /// The nodes of the object.
         nodes: WatchKey,
-        /// The pods of the object, where they matter.
+        /// The pods of the object, if they matter.
         pods: Option<WatchKey>,
         /// Whether its Lease is to be read too.
         lease: bool,
@@ -112,7 +112,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it changes something outside, which needs the permit.
+    /// Whether it changes something outside of this process. It then needs the permit.
     #[must_use]
     pub fn is_write(&self) -> bool {
         match self {
@@ -177,7 +177,7 @@ pub struct MarkedNode {
     pub labels: NodeLabels,
 }
 
-/// The objects of both kinds as consistent lists found them.
+/// The objects of both kinds, as consistent lists show them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Objects {
     /// The pools.
@@ -186,31 +186,31 @@ pub struct Objects {
     pub record_sets: Vec<RecordSetObject>,
 }
 
-/// One node as a consistent read found it.
+/// One node, as a consistent read shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeReading {
     /// Name of the node.
     pub node: String,
     /// When it was asked for.
     pub asked: Moment,
-    /// Among which nodes it was looked for.
+    /// The watch of the nodes among which it was looked for.
     pub nodes: WatchKey,
-    /// Among which pods.
+    /// The watch of the pods, if they matter.
     pub pods: Option<WatchKey>,
-    /// The node if it is there and has the labels, and the pods on it.
+    /// The node, if it exists and has the labels, and the pods on it.
     pub result: Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure>,
-    /// Its Lease, if it was to be read and is there.
+    /// Its Lease, if that was to be read and exists.
     pub lease: Option<LeaseFacts>,
 }
 
 impl NodeReading {
-    /// When the kubelet said last that the node is well.
+    /// When the kubelet last reported that the node is Ready.
     pub(super) fn heartbeat_s(&self) -> Option<i64> {
         self.result.as_ref().ok()?.0.as_ref()?.heartbeat_s
     }
 
-    /// Whether the node matches, and since when it fails by its own word or that of its pods; `None` where nothing was read. `is_same`: it is the
-    /// node that was meant.
+    /// Whether the node matches and, if not, when its failure began by the report of the node or its pods. `None` if
+    /// the read failed. `is_same` tests whether it is the intended node.
     pub(super) fn verdict(
         &self,
         criteria: &Criteria,
@@ -244,34 +244,34 @@ pub enum Outcome {
     StatusWritten {
         /// The pool.
         pool: Uid,
-        /// What the server kept.
+        /// The status that the server kept.
         result: Result<Box<WrittenStatus<PoolStatus>>, WriteFailure>,
     },
     /// To [`Action::WriteIps`].
     IpsWritten {
         /// The pool.
         pool: Uid,
-        /// What was to be added.
+        /// The addresses to add.
         add: Vec<Address>,
-        /// What was to be removed.
+        /// The addresses to remove.
         remove: BTreeSet<Address>,
-        /// Whether it stands there now.
+        /// Whether the write succeeded.
         result: Result<(), WriteFailure>,
     },
     /// To [`Action::WriteFinalizer`].
     FinalizerWritten {
         /// The pool.
         pool: Uid,
-        /// Whether it was to stand.
+        /// Whether the object was to have it.
         present: bool,
-        /// Whether it does so now.
+        /// Whether the write succeeded.
         result: Result<(), WriteFailure>,
     },
     /// To [`Action::WriteRecordSetStatus`].
     RecordSetStatusWritten {
         /// The record set.
         record_set: Uid,
-        /// What the server kept.
+        /// The status that the server kept.
         result: Result<Box<WrittenStatus<RecordSetStatus>>, WriteFailure>,
     },
     /// To [`Action::Annotate`].
@@ -280,9 +280,9 @@ pub enum Outcome {
         node: String,
         /// Its uid.
         uid: Uid,
-        /// What was to be written.
+        /// The content of the write.
         value: Option<Address>,
-        /// Whether it stands there now.
+        /// Whether the write succeeded.
         result: Result<(), WriteFailure>,
     },
     /// To [`Action::Label`].
@@ -291,9 +291,9 @@ pub enum Outcome {
         node: String,
         /// Its uid.
         uid: Uid,
-        /// What was to be written.
+        /// The content of the write.
         changes: LabelChanges,
-        /// Whether it stands there now.
+        /// Whether the write succeeded.
         result: Result<(), WriteFailure>,
     },
     /// To [`Action::SweepAnnotations`].
@@ -311,7 +311,7 @@ pub enum Outcome {
     NodeRead {
         /// The object that asked.
         object: Uid,
-        /// What was read.
+        /// The result of the read.
         read: Box<NodeReading>,
     },
 }

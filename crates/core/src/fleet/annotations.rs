@@ -1,4 +1,4 @@
-//! Which node carries which address in its annotation.
+//! The annotations of nodes, which name their addresses.
 //!
 //! Invariants: FLIPOP writes a value only for an address that the provider confirmed on a candidate, and removes it as
 //! soon as that ends. One write per node is under way at a time. Values of other field managers stay, unless a pool
@@ -29,14 +29,14 @@ struct Seen {
 pub(super) struct Desired {
     /// By the node's uid: its name and its address.
     pub(super) confirmed: BTreeMap<Uid, (String, Address)>,
-    /// Addresses of pools of which too little is known to remove anything.
+    /// Addresses of pools about which too little is known to remove an annotation.
     pub(super) protected: BTreeSet<Address>,
-    /// Nodes that match, and addresses that may stand on them: nothing newer is known of these.
+    /// Nodes that match, each with the addresses that may be on them. Nothing newer is known.
     pub(super) unconfirmed: Vec<(BTreeSet<Uid>, BTreeSet<Address>)>,
 }
 
 impl Desired {
-    /// The same of another pool.
+    /// Adds the annotations for another pool.
     pub(super) fn extend(&mut self, other: Self) {
         self.confirmed.extend(other.confirmed);
         self.protected.extend(other.protected);
@@ -58,16 +58,17 @@ pub(super) struct Annotations {
     standing: BTreeMap<Uid, (String, Address)>,
     writes: NodeWrites,
     sweep: Option<Retry>,
-    /// A sweep came to its end since leadership began.
+    /// A sweep has ended since leadership began.
     swept: bool,
-    /// Some nodes at least were read since leadership began.
+    /// At least some nodes were read since leadership began.
     listed: bool,
     /// A sweep is under way. True if it began before leadership.
     sweeping: Option<bool>,
 }
 
 impl Annotations {
-    /// Leadership begins: a sweep is due as soon as the world is known. One that is under way proves nothing.
+    /// Starts again when leadership begins. A sweep is due as soon as pools and accounts are known. A sweep under way
+    /// proves nothing.
     pub(super) fn restart(&mut self) {
         self.sweeping.iter_mut().for_each(|outdated| *outdated = true);
         self.sweep.get_or_insert_default().put_off_to(Moment::default());
@@ -79,7 +80,7 @@ impl Annotations {
         !self.writes.is_under_way(uid) && self.standing.get(uid).is_some_and(|(_, standing)| *standing == ip)
     }
 
-    /// Whether an annotation of ours may name an address; `None` until all nodes were looked at.
+    /// Whether an annotation of ours may name an address. `None` until a sweep has read all nodes.
     pub(super) fn names(&self, ip: Address) -> Option<bool> {
         let names = |(uid, (_, standing)): (&Uid, &(String, Address))| {
             *standing == ip || self.writes.is_under_way(uid)
@@ -92,16 +93,16 @@ impl Annotations {
         self.writes.denied()
     }
 
-    /// Takes in a step of a watch of nodes. `of_pool`: a pool asks for it. What a watch shows only for record sets is
-    /// true of a pool's nodes as well, and of one that is yet to come; what it shows no more is forgotten, and at worst
-    /// written once more.
+    /// Takes in a step of a watch of nodes. `of_pool` says that a pool uses the watch. A value that only a record
+    /// set's watch shows also counts for pools, including later ones. A value that such a watch no longer shows is
+    /// forgotten, and at worst written once more.
     pub(super) fn observe(&mut self, observed: &Observed<NodeFacts>, of_pool: bool) {
         match observed {
             Observed::Reset(nodes) => nodes.iter().for_each(|node| self.see(node, of_pool)),
             Observed::Apply(node) => self.see(node, of_pool),
             Observed::Delete(node) if !of_pool => drop(self.seen.remove(&node.uid)),
             Observed::Delete(node) => {
-                // It may only have left the filter: its value is then removed unseen.
+                // The node may only have left the filter. Its value is then removed unseen.
                 self.changed |= self.seen.remove(&node.uid).is_some_and(|seen| seen.value.is_some());
             }
         }
@@ -118,8 +119,8 @@ impl Annotations {
         self.changed |= self.seen.insert(node.uid.clone(), seen.clone()) != Some(seen);
     }
 
-    /// Events come late: a value of ours may show only after an older event made it look as if others had removed it.
-    /// Before the first sweep nobody knows enough to say what is left over.
+    /// Notes a value of ours that shows late. An older event may have made it look as if others had removed it. Before
+    /// the first sweep too little is known to call a value left over.
     fn claim(&mut self, node: &NodeFacts) {
         let value = node.annotation.as_deref().filter(|_| self.swept && node.annotation_ours);
         if let Some(ip) = value.and_then(Address::v4)
@@ -142,7 +143,7 @@ impl Annotations {
         self.writes.keep_failures(|uid| desired.confirmed.contains_key(uid) || standing.contains_key(uid));
     }
 
-    /// Decides on writes. `listed`: nodes were read that some pool asks for.
+    /// Decides on writes. `listed` says that nodes of some pool were read.
     pub(super) fn plan(
         &mut self,
         desired: &Desired,
@@ -203,7 +204,7 @@ impl Annotations {
         }
     }
 
-    /// A write was answered.
+    /// Takes in the answer to a write.
     pub(super) fn written(
         &mut self,
         node: String,
@@ -223,7 +224,7 @@ impl Annotations {
                 self.seen.insert(uid, Seen { name: node, value: value.map(|ip| ip.to_string()) });
             }
             Err(WriteFailure::Gone) => {
-                // The node is gone, or another node has its name: this one has no value of ours.
+                // The node is gone, or another node has its name. So this one has no value of ours.
                 self.standing.remove(&uid);
                 self.seen.remove(&uid);
                 if value.is_some() {
@@ -237,8 +238,8 @@ impl Annotations {
         }
     }
 
-    /// The sweep was answered: values of ours that were not known of are from now on ours to remove. Returns what it found
-    /// if that counts.
+    /// Takes in the answer to the sweep. From now on FLIPOP may remove the values of ours that it found. Returns the
+    /// marked nodes if the sweep counts.
     pub(super) fn swept(
         &mut self,
         result: Result<Vec<MarkedNode>, WriteFailure>,
@@ -298,7 +299,7 @@ mod tests {
         let mut written = 0;
         while let Some((node, uid, value)) = under_way.pop() {
             assert!(under_way.len() < MAX_IN_FLIGHT);
-            // A write that fails gives its place to others too.
+            // A write that fails also makes room for others.
             let result = if written == 0 { Err(WriteFailure::Conflict) } else { Ok(()) };
             annotations.written(node, uid, value, result, Context::exactly(Moment::default()));
             written += 1;

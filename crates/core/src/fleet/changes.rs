@@ -1,4 +1,4 @@
-//! The last changes of addresses, for people who ask later what happened.
+//! The last changes of addresses, for people who want to know later what happened.
 
 use crate::addresses::pool::change::Change;
 use crate::model::ids::Address;
@@ -6,7 +6,7 @@ use crate::model::moment::Moment;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many changes are kept: enough for a large failover and what led to it.
+/// The number of changes to keep. It is enough for a large failover and the events before it.
 const MAX_KEPT: usize = 200;
 
 /// The last changes, the oldest first. Snapshots share them, since they are taken far more often than a change happens.
@@ -22,7 +22,7 @@ impl Changes {
         kept.push_back(change);
     }
 
-    /// The records now hold an address that was confirmed at that moment.
+    /// Notes that the records now hold an address that was confirmed at that moment.
     pub(super) fn published(&mut self, ip: Address, confirmed: Moment, now: Moment) {
         let is_it = |change: &&mut Change| change.ip == ip && change.at == confirmed;
         let phases = Arc::make_mut(&mut self.0).iter_mut().rev().find(is_it).map(|change| &mut change.phases);

@@ -19,7 +19,7 @@ use crate::model::node_check::{CheckKey, CheckTarget, NodeCheck};
 use crate::model::words::enumerate;
 use std::collections::BTreeMap;
 
-/// A node that serves nothing is checked at most this often: its death moves no address.
+/// A node that serves nothing is checked at most this often, because its death moves no address.
 const IDLE_PERIOD_MS: u64 = 10_000;
 
 /// The checks to make, and their results.
@@ -74,7 +74,7 @@ impl Fleet {
         of_pool || self.record_sets.values().any(|set| !set.deleting && set.spec.check.is_some())
     }
 
-    /// Why nodes cannot be checked, if that is so.
+    /// The reason why nodes cannot be checked, if they cannot.
     pub(super) fn checks_unavailable(&self) -> Option<Condition> {
         if self.settings.own_node.is_none() {
             let message = "the environment variable NODE_NAME is not set; apply k8s/deployment.yaml";
@@ -92,8 +92,8 @@ impl Fleet {
         }
     }
 
-    /// Takes in what nodes say of themselves, before their store does. A new heartbeat proves that a node lives, even if
-    /// its checks fail. A new address is checked from now on.
+    /// Takes in the reports of nodes about themselves, before their store does. A new heartbeat proves that a node
+    /// lives, even if its checks fail. A new address is checked from now on.
     pub(super) fn hear_of_nodes(&mut self, key: &WatchKey, observed: &Observed<NodeFacts>, now: Moment) {
         if !self.asks_for_checks() {
             return;

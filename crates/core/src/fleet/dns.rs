@@ -1,7 +1,7 @@
-//! Which records are read and changed now, for all objects of both kinds together.
+//! Decides which records are read and changed now, for all objects of both kinds together.
 //!
-//! Invariants: if several objects name one set of records, only the owner acts. Each request first asks the budget of its
-//! token. A request that may not start yet asks again in time, and delays nothing else.
+//! Invariants: if several objects name one set of records, only the owner acts. Each request first asks the budget of
+//! its token. A request that may not start yet asks again in time, and delays nothing else.
 
 mod answers;
 mod given_back;
@@ -36,8 +36,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Requests of one change set. If each change is a separate request, the newest wish replaces an older one in between.
 const MAX_REQUESTS: usize = 25;
 
-/// A read of what is known that waits for so long is as urgent as any other. Longer than the longest of the windows in
-/// which providers count requests: else all those that did not fit into one would take the whole of the next.
+/// A reread that has waited for this long is as urgent as any other read. This is longer than the longest window in
+/// which providers count requests. Otherwise the rereads that did not fit into one window would fill the next.
 const OVERDUE_MS: u64 = 600_000;
 
 type Accounts = BTreeMap<AccountId, Account>;
@@ -47,25 +47,26 @@ type Accounts = BTreeMap<AccountId, Account>;
 pub(super) struct Dns {
     accounts: BTreeMap<AccountId, DnsAccount>,
     sites: BTreeMap<SiteKey, Site>,
-    /// Of external-dns, beside the names that are named.
+    /// The marks of external-dns at `a-<name>`, for the names of records.
     marks: BTreeMap<SiteKey, Mark>,
-    /// By the uid of the pool or record set.
+    /// The sets, by the uid of the pool or record set.
     sets: BTreeMap<Uid, Set>,
-    /// Who owns which name, by the last plan.
+    /// The owner of each name, by the last plan.
     owners: BTreeMap<SiteKey, Owner>,
-    /// The longest time for which clients may remember an address, at each name where it stood.
+    /// The longest time for which clients may remember an address, for each name that held it.
     remembered_ms: BTreeMap<(Address, SiteKey), u64>,
     /// Objects that ask for no records, and whose left records were reported.
     bare: BTreeSet<Uid>,
-    /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts.
+    /// The Unix time of the clock's origin in milliseconds, for texts.
     epoch_ms: u64,
 }
 
-/// What objects ask for, the objects that ask for no records, and the addresses that leave records to be given back.
+/// The wishes of objects, the objects that ask for no records, and the addresses that leave records because they are
+/// given back.
 type Asked<'a> = (&'a [View], &'a [(Owner, Told)], &'a BTreeMap<SiteKey, Leaving>);
 
 impl Dns {
-    /// The token of a provider that has addresses as well has a budget already, which the account keeps.
+    /// The token of a provider that also has addresses already has a budget, which the account keeps.
     pub(super) fn new(providers: &Providers, epoch_ms: u64) -> Self {
         let account = |(of, rules): (&Descriptor, Rules)| {
             let own = of.machines.is_none().then(|| Budget::new(of.limits));
@@ -75,7 +76,7 @@ impl Dns {
         Self { accounts: providers.of_dns().map(account).collect(), epoch_ms, ..Self::default() }
     }
 
-    /// Leadership begins: knowledge that a predecessor may have changed no longer counts.
+    /// Starts again when leadership begins, because a predecessor may have changed the records.
     pub(super) fn restart(&mut self) {
         self.sets.clear();
         self.bare.clear();
@@ -103,7 +104,7 @@ impl Dns {
         sites.for_each(|(_, site)| site.forgive());
     }
 
-    /// The report on an object's set.
+    /// The set of an object.
     pub(super) fn set(&self, uid: &Uid) -> Option<&Set> {
         self.sets.get(uid)
     }
@@ -120,7 +121,7 @@ impl Dns {
         self.accounts.iter().filter_map(|(account_id, account)| Some((account_id, account.rate_remaining()?)))
     }
 
-    /// Decides what is read and changed. `bare` are the objects that ask for no records.
+    /// Decides on reads and changes. `bare` are the objects that ask for no records.
     pub(super) fn plan(
         &mut self,
         (views, bare, leaving): Asked<'_>,
@@ -177,7 +178,8 @@ impl Dns {
         self.owners = owners;
     }
 
-    /// The oldest object at each name of which the first lookup of its zone will tell whether it is the owner.
+    /// The oldest object at each name that waits for the first lookup of its zone, which shows whether it is the
+    /// owner.
     fn undecided<'a>(
         &self,
         views: &'a [View],
@@ -365,7 +367,7 @@ impl Drive<'_> {
     }
 
     fn apply(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone, wanted: &Wanted, mut set: ChangeSet) {
-        // Without a permit the records wait: its return is an input of its own.
+        // Without a permit the records wait. The return of the permit is an input, so a plan follows.
         let call = (key.zone.as_str(), Access::Write, Purpose::Dns);
         if !self.permit || !admit(self.account, self.accounts, &key.account_id, call, self.now, self.out) {
             return;

@@ -1,5 +1,5 @@
-//! Texts on why nothing matches and which addresses are idle. They look at many nodes, so they are renewed once a
-//! minute.
+//! Texts about why no node matches and which addresses are idle. They take many nodes into account, so they are
+//! renewed only once a minute.
 
 use super::action::Action;
 use super::{Fleet, stores};
@@ -19,7 +19,7 @@ pub(super) struct Census {
 }
 
 impl Census {
-    /// Whether to ask now, or else when.
+    /// Whether to count the nodes now. Otherwise returns when.
     fn due(&mut self, now: Moment) -> Result<(), Option<Moment>> {
         if self.under_way {
             return Err(None);
@@ -82,7 +82,7 @@ impl Fleet {
         }
     }
 
-    /// The cluster's nodes were counted. Texts based on another number are renewed.
+    /// Takes in the number of the cluster's nodes. Texts based on another number are renewed.
     pub(super) fn nodes_counted(&mut self, result: &Result<u64, WriteFailure>) {
         self.census.under_way = false;
         let Ok(count) = result else { return };

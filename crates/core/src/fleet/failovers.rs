@@ -53,7 +53,7 @@ pub(super) struct Failovers {
 }
 
 impl Failovers {
-    /// An address is confirmed on its new node.
+    /// Notes that an address is confirmed on its new node.
     pub(super) fn confirmed(&mut self, pool: &Uid, change: &Change) {
         let Some(Failover { lost, noticed_ms, requested_ms, confirmed_ms }) = change.failover else { return };
         self.measured.extend([
@@ -82,7 +82,7 @@ impl Failovers {
         shown
     }
 
-    /// Leadership ends or begins anew. Work of other processes is not measured.
+    /// Forgets everything when leadership ends or begins again, because the work of other processes is not measured.
     pub(super) fn forget(&mut self) {
         self.unpublished.clear();
     }

@@ -1,7 +1,7 @@
 //! Firewalls of all pools: the wish of each pool, the machines that wait for a firewall, and the reports.
 //!
-//! Invariants: a pool without `spec.firewall` and without a firewall in its status costs no request. Incomplete knowledge
-//! changes nothing.
+//! Invariants: a pool without `spec.firewall` and without a firewall in its status costs no request. Incomplete
+//! knowledge changes nothing.
 
 use super::{Fleet, stores};
 use crate::addresses::account::Account;
@@ -34,15 +34,15 @@ pub(super) struct Firewalls {
     pub(super) left: u64,
 }
 
-/// How a firewall of a pool that goes stands.
+/// The state of the firewalls of a pool that is being deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// The firewalls, those included that may not have been made.
+    /// The firewalls, including those that may not have been made.
     pub firewalls: Vec<Entry>,
 }
 
 impl Firewalls {
-    /// Of the providers that have firewalls.
+    /// The state for all providers that have firewalls.
     pub(super) fn new(providers: &Providers) -> Self {
         let accounts = providers.of_addresses().filter_map(|of| {
             let id = AccountId::from(of.name);
@@ -51,12 +51,12 @@ impl Firewalls {
         Self { accounts: accounts.collect(), left: 0 }
     }
 
-    /// Leadership begins.
+    /// Starts again when leadership begins.
     pub(super) fn restart(&mut self, now: Moment) {
         self.accounts.values_mut().for_each(|account| account.restart(now));
     }
 
-    /// There is another token.
+    /// Takes in a change of the token.
     pub(super) fn token_changed(&mut self, account_id: &AccountId, now: Moment) {
         if let Some(account) = self.accounts.get_mut(account_id) {
             account.token_changed(now);
@@ -82,8 +82,8 @@ impl Firewalls {
 }
 
 impl Fleet {
-    /// Whether firewalls of this pool stand at the provider, or may stand there: they are to go before the object does
-    /// that asks for their deletion.
+    /// The firewalls of this pool that exist or may exist at the provider. They are deleted before the object that
+    /// asks for their deletion.
     #[must_use]
     pub fn standing_firewalls(&self, uid: &Uid) -> Option<Standing> {
         let found = self.firewalls.accounts.values().find_map(|account| account.entries(uid));
@@ -94,13 +94,13 @@ impl Fleet {
         (!firewalls.is_empty()).then_some(Standing { firewalls })
     }
 
-    /// The pools of which firewalls stand, or may stand.
+    /// The pools that have firewalls, or may have some.
     pub(super) fn pools_with_firewalls(&self) -> BTreeSet<Uid> {
         let stands = |uid: &&Uid| self.standing_firewalls(uid).is_some();
         self.pools.keys().filter(stands).cloned().collect()
     }
 
-    /// What the pools of an account wish, with what their statuses on the server remember.
+    /// The wishes of an account's pools, each with the firewalls that its status on the server remembers.
     fn wishes(&self, account_id: &AccountId, account: &Account, now: Moment) -> Vec<(Wish, Vec<Entry>)> {
         let going = self.pools.values().filter(|pool| pool.is_going());
         let all = self.by_age().into_iter().chain(going);
@@ -157,7 +157,7 @@ impl Fleet {
         }
     }
 
-    /// Notes what is wished, and says which machines wait for their firewalls.
+    /// Notes the wishes, and returns the machines that wait for their firewalls.
     pub(super) fn gates(&mut self, now: Moment) -> Gates {
         let mut gates = Gates::new();
         let ids: Vec<AccountId> = self.firewalls.accounts.keys().cloned().collect();
@@ -171,7 +171,7 @@ impl Fleet {
         gates
     }
 
-    /// Decides what is read and changed.
+    /// Decides on reads and changes.
     pub(super) fn plan_firewalls(&mut self, now: Moment, out: &mut Effects<Call>) {
         let ids: Vec<AccountId> = self.firewalls.accounts.keys().cloned().collect();
         for id in ids {
@@ -200,7 +200,7 @@ impl Fleet {
     }
 }
 
-/// The conditions that speak of firewalls.
+/// The conditions about firewalls.
 const OURS: [ConditionType; 2] = [ConditionType::FirewallReady, ConditionType::FirewallWouldIsolate];
 
 /// The firewall part of a status.
@@ -210,13 +210,13 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Adds it.
+    /// Adds the firewall part to a status.
     pub(super) fn complete(self, status: &mut PoolStatus) {
         status.firewalls = self.entries;
         status.conditions.extend(self.conditions);
     }
 
-    /// The same in place of what it says of them.
+    /// Replaces the firewall part of a status.
     pub(super) fn replace(self, status: &mut PoolStatus) {
         status.conditions.retain(|told| !OURS.iter().any(|kind| told.is(*kind)));
         self.complete(status);
@@ -224,7 +224,7 @@ impl Told {
 }
 
 impl Fleet {
-    /// What each pool's status says of its firewalls: what is not known now stays as it was.
+    /// The firewall part of each pool's status. An unknown part stays as it was.
     pub(super) fn told_of_firewalls(&self, now: Moment) -> BTreeMap<Uid, Told> {
         let tells = |pool: &Pool| {
             let known = self.firewalls.accounts.values().any(|of| of.entries(&pool.object.uid).is_some());

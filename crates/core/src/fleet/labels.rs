@@ -1,8 +1,8 @@
-//! Which node carries which labels: those of `spec.nodeLabels`.
+//! The labels of nodes: those of `spec.nodeLabels`.
 //!
 //! Invariants: a node has labels that name an address only where the annotation may be. Labels of other field managers
 //! stay, unless a pool confirms its own address there. One write per node is under way at a time. Labels have separate
-//! writes, so that a policy that refuses them costs no annotation.
+//! writes, so that a policy that refuses them does not block annotations.
 
 use super::action::{Action, MarkedNode};
 use super::annotations::Desired;
@@ -22,20 +22,20 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct DesiredLabels {
     /// By the node's uid: its name and its labels.
     pub(super) wanted: BTreeMap<Uid, (String, Labels)>,
-    /// Of the pools with labels alone: what of addresses stays. `confirmed` of it is not used.
+    /// The addresses whose labels stay, for pools with labels only. Its `confirmed` is not used.
     pub(super) kept: Desired,
-    /// Nodes on which labels that name no address stay: too little is known of a pool that matches them.
+    /// Nodes whose labels without an address stay, because too little is known about a pool that matches them.
     pub(super) kept_nodes: BTreeSet<Uid>,
-    /// Of some pool it is not known which nodes it matches.
+    /// For some pool it is unknown which nodes it matches.
     pub(super) unread: bool,
-    /// Addresses that are about to move: labels that name them go wherever they were seen.
+    /// Addresses that are about to move. The labels that name them are removed from every node.
     leaving: BTreeSet<Address>,
-    /// Nodes that get a label where no address stands, by uid with their names.
+    /// Nodes that get a label if they have no address: the name by uid.
     matching: BTreeMap<Uid, String>,
 }
 
 impl DesiredLabels {
-    /// Takes in what a pool wants. `desired`: the same of annotations. `known`: its account is.
+    /// Takes in the labels for a pool. `desired` are its annotations. `known` says that its account is known.
     pub(super) fn of_pool(&mut self, pool: &Pool, desired: &Desired, known: bool) {
         let mode = pool.spec.labels;
         if mode == LabelMode::Off {
@@ -59,7 +59,7 @@ impl DesiredLabels {
         }
     }
 
-    /// Every pool was taken in: of the nodes that match, those get a label on which no address of any pool stands.
+    /// Gives a label to the matching nodes on which no pool has an address. Every pool must have been taken in before.
     pub(super) fn without_address(&mut self, desired: &Desired) {
         for (uid, name) in std::mem::take(&mut self.matching) {
             if !desired.confirmed.contains_key(&uid) {
@@ -79,20 +79,20 @@ impl DesiredLabels {
 /// State of the labels.
 #[derive(Debug, Default)]
 pub(super) struct NodeLabelling {
-    /// What nodes carry, as last seen or written, with their names.
+    /// The labels of nodes as last seen or written, with the nodes' names.
     seen: BTreeMap<Uid, (String, NodeLabels)>,
     changed: bool,
-    /// Nodes on which labels of ours may stand, which we may remove.
+    /// Nodes that may have labels of ours, which FLIPOP may remove.
     standing: BTreeSet<Uid>,
     writes: NodeWrites,
-    /// A sweep came to its end since leadership began.
+    /// A sweep has ended since leadership began.
     swept: bool,
-    /// Some nodes at least were read since leadership began.
+    /// At least some nodes were read since leadership began.
     listed: bool,
 }
 
 impl NodeLabelling {
-    /// Leadership begins.
+    /// Starts again when leadership begins.
     pub(super) fn restart(&mut self) {
         (self.swept, self.listed) = (false, false);
     }
@@ -102,20 +102,21 @@ impl NodeLabelling {
         self.writes.denied()
     }
 
-    /// The addresses that our labels name, with the nodes: those whose removal nothing but its answer delays.
+    /// The addresses that our labels name, each with its node. Labels whose last write failed are left out, because
+    /// their removal may take long.
     pub(super) fn named(&self) -> impl Iterator<Item = (Address, &Uid, &str)> {
-        // A new leader moves addresses before its sweep has found what its predecessor left.
+        // A new leader may move addresses before its sweep has found the labels of its predecessor.
         let ours = self.seen.iter().filter(|(uid, _)| !self.swept || self.standing.contains(*uid));
         let writable = ours.filter(|(uid, _)| !self.writes.has_failed(uid));
         writable.filter_map(|(uid, (name, labels))| Some((labels.address()?, uid, name.as_str())))
     }
 
-    /// Takes in a step of a watch of nodes. `of_pool`: a pool asks for it.
+    /// Takes in a step of a watch of nodes. `of_pool` says that a pool uses the watch.
     pub(super) fn observe(&mut self, observed: &Observed<NodeFacts>, of_pool: bool) {
         match observed {
             Observed::Reset(nodes) => nodes.iter().for_each(|node| self.see(node, of_pool)),
             Observed::Apply(node) => self.see(node, of_pool),
-            // It may only have left the filter: its labels are then removed as last seen.
+            // The node may only have left the filter. Its labels are then removed as last seen.
             Observed::Delete(node) if self.standing.contains(&node.uid) => self.changed = true,
             Observed::Delete(node) => drop(self.seen.remove(&node.uid)),
         }
@@ -125,7 +126,7 @@ impl NodeLabelling {
         if node.labels.is_empty() && !self.seen.contains_key(&node.uid) {
             return;
         }
-        // Events come late: before the first sweep nobody knows enough to say what is left over.
+        // Events may come late. Before the first sweep too little is known to call a label left over.
         if of_pool && self.swept && node.labels.any_ours() && !self.writes.is_under_way(&node.uid) {
             self.changed |= self.standing.insert(node.uid.clone());
         }
@@ -138,7 +139,7 @@ impl NodeLabelling {
         std::mem::take(&mut self.changed)
     }
 
-    /// Decides on writes. `listed`: nodes were read that some pool asks for.
+    /// Decides on writes. `listed` says that nodes of some pool were read.
     pub(super) fn plan(
         &mut self,
         desired: &DesiredLabels,
@@ -195,7 +196,7 @@ impl NodeLabelling {
         }
     }
 
-    /// A write was answered.
+    /// Takes in the answer to a write.
     pub(super) fn written(
         &mut self,
         node: String,
@@ -217,7 +218,7 @@ impl NodeLabelling {
                 }
             }
             Err(WriteFailure::Gone) => {
-                // The node is gone, or another node has its name: this one has no label of ours.
+                // The node is gone, or another node has its name. So this one has no label of ours.
                 self.standing.remove(&uid);
                 self.seen.remove(&uid);
                 if changes.values().any(Option::is_some) {
@@ -231,7 +232,7 @@ impl NodeLabelling {
         }
     }
 
-    /// A sweep came to its end: labels of ours that were not known of are from now on ours to remove.
+    /// Takes in the result of a sweep. From now on FLIPOP may remove the labels of ours that it found.
     pub(super) fn swept(&mut self, nodes: &[MarkedNode]) {
         self.swept = true;
         for MarkedNode { name, uid, labels, .. } in nodes.iter().filter(|node| !node.labels.is_empty()) {

@@ -1,5 +1,5 @@
-//! Nodes that do not match, for people who look at the state of the process. Made on demand: for many objects with many
-//! nodes it takes milliseconds, and nobody looks most of the time.
+//! Nodes that do not match, for people who look at the state of the process. The list is made on demand, because for
+//! many objects with many nodes it takes milliseconds, and it is seldom read.
 
 use super::{Fleet, stores};
 use crate::model::facts::NodeFacts;
@@ -8,25 +8,25 @@ use crate::model::matching::{Criteria, verdict};
 use crate::model::mismatch::Mismatch;
 use std::collections::BTreeMap;
 
-/// Nodes that are named for each reason; the others are counted.
+/// The most nodes that are named for each reason. The others are counted.
 const MAX_NAMED: usize = 20;
 
 /// Nodes that do not match, for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Why: the predicate of a sentence about a node.
+    /// The reason, as the predicate of a sentence about a node.
     pub reason: String,
-    /// How many they are.
+    /// The number of nodes.
     pub count: usize,
     /// The names of the first ones.
     pub nodes: Vec<String>,
 }
 
-/// The nodes that each object leaves out, of those that have its labels.
+/// The nodes that have the labels of an object and do not match it.
 pub type NodesLeftOut = BTreeMap<ObjectName, Vec<LeftOut>>;
 
 impl Fleet {
-    /// Which nodes pools leave out, and which record sets do.
+    /// The nodes that pools leave out, and those that record sets leave out.
     #[must_use]
     pub fn left_out(&self) -> (NodesLeftOut, NodesLeftOut) {
         let of = |criteria: Option<&Criteria>, check: &dyn Fn(&NodeFacts) -> Result<(), Mismatch>| {

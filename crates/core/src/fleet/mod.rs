@@ -58,14 +58,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Settings for the life of the process.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Which providers there are, and which can be used.
+    /// The known providers, and those that can be used.
     pub providers: Providers,
-    /// The time of day, in milliseconds since the Unix epoch, when the clock stood at nothing: for texts, and for what the
-    /// status says of time until the API server's clock is known.
+    /// The Unix time of the clock's origin in milliseconds. It is for texts, and for times in the status until the API
+    /// server's clock is known.
     pub epoch_ms: u64,
-    /// The node that the process runs on, which it does not check; `None` where that is unknown.
+    /// The node that the process runs on, which it does not check. `None` if it is unknown.
     pub own_node: Option<String>,
-    /// The namespace that the process runs in; `None` where that is unknown.
+    /// The namespace that the process runs in. `None` if it is unknown.
     pub own_namespace: Option<String>,
 }
 
@@ -81,23 +81,23 @@ pub enum Input {
     Nodes(WatchKey, Observed<NodeFacts>),
     /// A step of a watch of pods.
     Pods(WatchKey, Observed<PodFacts>),
-    /// A watch does not get through (`Some`), or does again.
+    /// A watch fails (`Some`), or works again.
     WatchTrouble(WatchKey, Option<String>),
     /// The answer to an action.
     Outcome(Outcome),
-    /// Leadership begins, or goes on after a gap in which another may have written. Everything is read again.
+    /// Leadership begins, or resumes after a gap in which another process may have written. Everything is read again.
     Leading,
-    /// Whether mutating calls may start.
+    /// Whether calls that change something may start.
     Permit(bool),
     /// Whether Events may not be written.
     EventsDenied(bool),
-    /// The process ends: it starts only the status write that records a finished creation.
+    /// The process is ending. It starts only the status write that records a finished creation.
     Draining,
-    /// What the provider said about the rates of an account.
+    /// The provider's rate limits for an account.
     Rate(AccountId, RateReport),
     /// The token of an account changed.
     TokenChanged(AccountId),
-    /// When the clock stood at nothing, on the API server's clock, in milliseconds since the Unix epoch.
+    /// The time of the clock's origin on the API server's clock, in milliseconds since the Unix epoch.
     ServerEpoch(u64),
     /// The answer to a check of a node.
     Checked(Checked),
@@ -110,7 +110,7 @@ pub enum Input {
 /// The result of a plan.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The actions and Events of now.
+    /// The actions and Events that are due now.
     pub effects: Vec<Effect<Action>>,
     /// When to plan again at the latest.
     pub wake: Option<Moment>,
@@ -151,16 +151,16 @@ pub struct Fleet {
     born: Option<Moment>,
     dirty: bool,
     wake: Option<Moment>,
-    /// Milliseconds from a change of nodes or pods to the confirmed assignment that answers it.
+    /// Milliseconds from a change of nodes or pods to the confirmed assignment that responds to it.
     latencies_ms: Vec<u64>,
-    /// When the clock of this process stood at nothing, on the API server's clock.
+    /// The time of the origin of this process's clock, on the API server's clock.
     epoch_ms: u64,
     grace: GraceCounts,
     checks: checks::Checks,
 }
 
 impl Fleet {
-    /// Nothing is known yet.
+    /// A state that knows nothing yet.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let account = |of: &Descriptor| {
@@ -205,7 +205,7 @@ impl Fleet {
         }
     }
 
-    /// The watches that some object asks for: after each plan exactly these should run.
+    /// The watches that some object asks for. After each plan exactly these should run.
     #[must_use]
     pub fn watches(&self) -> BTreeSet<WatchKey> {
         let pools = self.pools.values().filter(|pool| !pool.deleting || pool.is_going());
@@ -271,12 +271,12 @@ impl Fleet {
     /// True while an address was bought that the server's copy of the status does not remember yet.
     #[must_use]
     pub fn has_unrecorded_creation(&self) -> bool {
-        // The status of a pool that is being deleted is not written any more, unless it gives something back.
+        // A pool that is being deleted gets no more status writes, unless it gives something back.
         let written = |pool: &&Pool| !pool.deleting || pool.is_going();
         self.pools.values().filter(written).any(Pool::has_unrecorded_creation)
     }
 
-    /// Leadership begins: everything that a predecessor may have changed is read again before any decision.
+    /// Begins leadership. Everything that a predecessor may have changed is read again before any decision.
     fn lead(&mut self, now: Moment) {
         self.leading = true;
         self.dirty = true;
@@ -303,7 +303,7 @@ impl Fleet {
             Observed::Reset(seen) => {
                 let live: BTreeSet<Uid> = seen.iter().map(|pool| pool.object.uid.clone()).collect();
                 self.keep_pools(|pool| live.contains(&pool.object.uid));
-                // At the beginning of leadership the memory is what the list says, not what a standby saw before.
+                // When leadership begins, the memory comes from the list, and not from an earlier sight as a standby.
                 let recall = !self.pools_listed;
                 for pool in seen {
                     self.apply_pool(pool, recall, now);
@@ -325,7 +325,7 @@ impl Fleet {
         }
     }
 
-    /// The other pools are gone.
+    /// Removes the other pools, which are gone.
     fn keep_pools(&mut self, kept: impl Fn(&Pool) -> bool) {
         if self.pools.values().all(&kept) {
             return;
@@ -339,8 +339,8 @@ impl Fleet {
         self.outbox.extend(purchases.chain(left).filter(|_| self.permit));
     }
 
-    /// Forgets what watches showed that nobody asks for any more. Only together with a plan: that is when watches are
-    /// ended as well. One that is given up and asked for again in between goes on, and no new list comes of it.
+    /// Forgets the objects of watches that no object asks for any more. This happens only with a plan, which also ends
+    /// those watches. A watch that is given up and asked for again between two plans continues without a new list.
     fn forget_unwatched(&mut self) {
         let wanted = self.watches();
         self.nodes.retain(|key, _| wanted.contains(key));

@@ -1,6 +1,7 @@
 //! Writes of one kind to nodes: those under way, and those that failed.
 //!
-//! Invariant: one write per node is under way at a time, and few in all. The caller decides the content.
+//! Invariant: each node has at most one write under way, and all nodes together have only a few. The caller decides
+//! the content.
 
 use crate::mechanism::effects::Effects;
 use crate::mechanism::retry::{Pace, Retry};
@@ -9,8 +10,8 @@ use crate::model::ids::Uid;
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Writes under way at a time. Each holds a connection of its own, and a start with hundreds of nodes must leave the
-/// API server, and our own status write, room.
+/// The most writes under way at a time. Each has a connection of its own. A start with hundreds of nodes must leave
+/// room for the API server and for our own status writes.
 pub(super) const MAX_IN_FLIGHT: usize = 8;
 
 /// A write that failed and is tried again.
@@ -29,12 +30,12 @@ pub(super) struct NodeWrites {
 }
 
 impl NodeWrites {
-    /// A write to this node is under way.
+    /// Whether a write to this node is under way.
     pub(super) fn is_under_way(&self, uid: &Uid) -> bool {
         self.in_flight.contains(uid)
     }
 
-    /// The last write to this node failed.
+    /// Whether the last write to this node failed.
     pub(super) fn has_failed(&self, uid: &Uid) -> bool {
         self.failures.contains_key(uid)
     }
@@ -49,7 +50,7 @@ impl NodeWrites {
         self.failures.retain(|uid, _| wanted(uid));
     }
 
-    /// Whether a write to this node may begin now; if so it counts as begun.
+    /// Whether a write to this node may begin now. If so, it counts as begun.
     pub(super) fn begin<A>(&mut self, uid: &Uid, now: Moment, out: &mut Effects<A>) -> bool {
         if self.in_flight.contains(uid) {
             return false;
@@ -65,17 +66,17 @@ impl NodeWrites {
         self.in_flight.insert(uid.clone())
     }
 
-    /// The write to this node was answered.
+    /// Notes that the write to this node was answered.
     pub(super) fn end(&mut self, uid: &Uid) {
         self.in_flight.remove(uid);
     }
 
-    /// The write to this node had its effect, or there is nothing left to write.
+    /// Notes that the write to this node succeeded, or that nothing is left to write.
     pub(super) fn succeeded(&mut self, uid: &Uid) {
         self.failures.remove(uid);
     }
 
-    /// The write to this node failed.
+    /// Notes that the write to this node failed.
     pub(super) fn failed(&mut self, uid: Uid, failure: &WriteFailure, at: Context) {
         let mut retry = self.failures.get(&uid).map(|failing| failing.retry).unwrap_or_default();
         retry.failed(Pace::of_write(failure), at);

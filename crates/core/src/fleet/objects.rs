@@ -1,6 +1,6 @@
-//! Consistent lists of the objects of both kinds, and which addresses they name.
+//! Consistent lists of the objects of both kinds, and the addresses that they name.
 //!
-//! Watches lag; what is deleted for good is looked for in lists first.
+//! Watches lag. So an address is looked for in such lists before it is deleted for good.
 
 use super::action::{Action, Objects as Found};
 use crate::addresses::pool::object::PoolObject;
@@ -23,12 +23,12 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Leadership begins: what was listed before says nothing.
+    /// Forgets earlier lists when leadership begins, because they prove nothing.
     pub(super) fn restart(&mut self) {
         self.last = None;
     }
 
-    /// What the last lists show.
+    /// The content of the last lists.
     pub(super) fn last(&self) -> Option<&Listed> {
         self.last.as_ref()
     }
@@ -38,7 +38,7 @@ impl Objects {
         self.failure.as_deref()
     }
 
-    /// Lists are wanted that are begun at `since` or later.
+    /// Asks for lists that begin at `since` or later.
     pub(super) fn want(&mut self, since: Moment, now: Moment, out: &mut Effects<Action>) {
         if self.in_flight.is_some() || self.last.as_ref().is_some_and(|last| last.begun >= since) {
             return;
@@ -50,7 +50,7 @@ impl Objects {
         out.act(Action::ListObjects { asked: now });
     }
 
-    /// They were answered.
+    /// Takes in the answer to the lists.
     pub(super) fn answered(
         &mut self,
         asked: Moment,
@@ -80,7 +80,7 @@ impl Objects {
     }
 }
 
-/// Which addresses objects name.
+/// The addresses that objects name.
 fn named(Found { pools, record_sets }: &Found) -> Listed {
     let mut listed = Listed::default();
     for pool in pools {
@@ -108,7 +108,7 @@ fn names_of(pool: &PoolObject) -> BTreeSet<Address> {
     let purchased = purchased.filter(|bought| bought.uid == pool.object.uid).map(|bought| bought.ip);
     let created = memory.flat_map(|memory| &memory.created).map(|created| created.ip);
     let written = pool.spec.iter().flat_map(|spec| &spec.ips).filter_map(|ip| Address::v4(ip));
-    // One that is being deleted needs nothing but what it gives back.
+    // A pool that is being deleted needs only the addresses that it gives back.
     let used = written.chain(created).filter(|_| !pool.deleting);
     used.chain(purchased).collect()
 }

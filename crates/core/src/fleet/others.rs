@@ -1,4 +1,4 @@
-//! The messages about changes made by others, and about nodes that others name.
+//! The Events about changes that others made, and lookups of nodes for messages.
 
 use super::Fleet;
 use crate::addresses::pool::Pool;
@@ -10,7 +10,7 @@ use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 
 impl Fleet {
-    /// Somebody else moved, unassigned, deleted or restored these addresses.
+    /// Reports that somebody else moved, unassigned, deleted or restored these addresses.
     pub(super) fn tell_overturned(&mut self, account_id: &AccountId, ips: &[Address], now: Moment) {
         let Some(account) = self.accounts.get(account_id) else { return };
         for ip in ips {
@@ -26,7 +26,7 @@ impl Fleet {
         }
     }
 
-    /// Why a node is no candidate of a pool, as far as its watch shows.
+    /// Why a node is not a candidate of a pool, as far as its watch shows.
     pub(super) fn mismatch_of(&self, pool: &Pool, node: &str) -> Option<Mismatch> {
         let criteria = pool.spec.criteria.as_ref()?;
         let node = self.nodes.get(&criteria.node_watch())?.get(node)?;

@@ -14,7 +14,8 @@ use crate::records::action::Outcome as OfRecords;
 use crate::records::site::SiteKey;
 
 impl Fleet {
-    /// Every answer changes the work under way, so a plan follows even if nothing else has changed.
+    /// Takes in an answer. Every answer changes the work under way, so a plan follows even if nothing else has
+    /// changed.
     pub(super) fn observe_outcome(&mut self, outcome: Outcome, at: Context) {
         self.dirty |= !matches!(outcome, Outcome::NodesCounted(_));
         match outcome {
@@ -84,7 +85,7 @@ impl Fleet {
                         pool.on_created(account, result, at, &mut self.outbox);
                     }
                     gone => {
-                        // It delays no other pool of the account any longer.
+                        // So it no longer delays the other pools of the account.
                         gone.into_iter().for_each(Pool::forget_intent);
                         self.outbox.extend(orphans::ownerless(pool, &result));
                     }
@@ -153,8 +154,8 @@ impl Fleet {
     }
 }
 
-/// A refusal from another epoch proves nothing in this one and had no effect, so it counts as unsent. All other answers
-/// count in every epoch, purchases above all.
+/// Turns a refusal from another epoch into an unsent call, since it proves nothing in this one and had no effect. All
+/// other answers count in every epoch, purchases above all.
 pub(super) fn judge(asked: &Epoch, present: Option<&Epoch>, failure: Option<&mut CallFailure>) {
     if present != Some(asked)
         && let Some(failure) = failure

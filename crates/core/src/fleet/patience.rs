@@ -1,4 +1,5 @@
-//! Grace of both kinds of objects: which nodes lose the match now, which failures need a proof first, and the Events.
+//! Grace for both kinds of objects: which nodes lose their match now, which failures need a proof first, and the
+//! Events.
 
 use super::action::{Action, NodeReading};
 use super::{Fleet, stores};
@@ -18,15 +19,15 @@ use crate::model::node_check::CheckKey;
 pub struct GraceCounts {
     /// The node matched again within its grace.
     pub recovered: u64,
-    /// Grace ran out.
+    /// Its grace ended.
     pub expired: u64,
-    /// Something happened that has no grace.
+    /// The node got a failure without a grace.
     pub overruled: u64,
 }
 
 impl GraceCounts {
     fn add(&mut self, ended: &[Ended], grace: &Grace) {
-        // Without grace a check only waited for its proof.
+        // Without a grace, the failed check was only waiting for its proof.
         let had_grace = |ended: &&Ended| *ended.suspicion.why() != Mismatch::CheckFailed || grace.node_ms > 0;
         for ended in ended.iter().filter(had_grace) {
             match ended.end {
@@ -39,12 +40,12 @@ impl GraceCounts {
 }
 
 impl Fleet {
-    /// Now, in this process and on the API server's clock.
+    /// The present time, in this process and on the API server's clock.
     pub(super) const fn clocks(&self, now: Moment) -> Clocks {
         Clocks { now, epoch_ms: self.epoch_ms }
     }
 
-    /// Ends the grace that is over and lets nodes count again that have recovered.
+    /// Ends each grace that is over, and lets recovered nodes count again.
     pub(super) fn settle_suspects(&mut self, now: Moment, out: &mut Effects<Action>) {
         let clocks = self.clocks(now);
         let mut counts = self.grace;
@@ -94,7 +95,7 @@ impl Fleet {
         out.tell(told.into_iter().filter(|_| self.permit));
     }
 
-    /// The answer to the read that has to show a failure before a node loses its match.
+    /// Takes in the answer to the read that has to show a failure before a node loses its match.
     pub(super) fn node_read(&mut self, object: &Uid, read: &NodeReading, at: Context) {
         let clocks = self.clocks(at.now);
         let (suspects, criteria, (grace, check)) = if let Some(pool) = self.pools.get_mut(object) {

@@ -11,6 +11,7 @@ use crate::addresses::action::Action as OfAddresses;
 use crate::addresses::pool::world::World;
 use crate::addresses::pool::{Candidate, Pool};
 use crate::mechanism::effects::{Effect, Effects};
+use crate::model::facts::ReservedIp;
 use crate::model::ids::{AccountId, Address, ObjectRef, Uid};
 use crate::model::machine::MachineId;
 use crate::model::matching::Criteria;
@@ -63,11 +64,11 @@ impl Fleet {
             if self.permit {
                 let (desired, labels, read) = self.desired_annotations(&owners);
                 self.annotations.forget_failures(&desired);
-                // What users look at first goes first: annotations can be hundreds of writes.
+                // The statuses go first, because users look at them first and annotations can take hundreds of writes.
                 self.plan_writes(now, &mut out);
                 self.plan_record_set_writes(now, &mut out);
                 let seen = !self.matched_once.is_empty();
-                // Labels first: a move may wait for the answer to their removal.
+                // Labels go first, because a move may wait for the answer to their removal.
                 self.labels.plan(&labels, seen, now, &mut out);
                 self.annotations.plan(&desired, (seen, read), now, &mut out);
                 self.note_finished();
@@ -83,20 +84,20 @@ impl Fleet {
         Plan { effects, wake: self.wake, fresh: true }
     }
 
-    /// Whether a fact since the last plan may change a decision. The time of a wake may do so too.
+    /// Whether a fact since the last plan may change a decision. The arrival of a wake time may change one too.
     #[must_use]
     pub const fn is_changed(&self) -> bool {
         self.leading && self.dirty
     }
 
-    /// Pools from the oldest to the youngest, those that are being deleted left out.
+    /// Pools from the oldest to the youngest, without those that are being deleted.
     pub(super) fn by_age(&self) -> Vec<&Pool> {
         let mut pools: Vec<&Pool> = self.pools.values().filter(|pool| !pool.deleting).collect();
         pools.sort_by_key(|pool| pool.seniority());
         pools
     }
 
-    /// Notes whose nodes are completely known now.
+    /// Notes the pools whose nodes are completely known now.
     fn note_matched(&mut self) {
         let pools = &self.pools;
         self.matched_once.retain(|uid| pools.contains_key(uid));
@@ -140,16 +141,11 @@ impl Fleet {
             self.name_addresses(&members, &mut account, now);
             if account.is_known() {
                 self.keep_memories(&members, owners, &mut account, now);
-                // Memories have changed which addresses are effective, and so who owns what.
+                // The memories have changed which addresses are effective, and so their owners.
                 let owners = self.owners();
                 let mut named = self.name_addresses(&members, &mut account, now);
                 let (seen, holders) = (account.seen(), account.holders());
-                let mut strays: BTreeMap<&MachineId, Vec<Address>> = BTreeMap::new();
-                for read in seen.values().filter(|read| !named.contains(&read.ip)) {
-                    if let Some(machine) = &read.machine {
-                        strays.entry(machine).or_default().push(read.ip);
-                    }
-                }
+                let strays = &strays(&seen, &named);
                 let standing = self.standing(&members, &owners, &account);
                 let deleting = self.may_delete_in(&account_id, &account, now);
                 out.later(account.unowned_deletion_until(now));
@@ -167,7 +163,7 @@ impl Fleet {
                         owners,
                         standing,
                         seen,
-                        strays: &strays,
+                        strays,
                         holders,
                         gates,
                         labelled,
@@ -246,7 +242,7 @@ impl Fleet {
         }
     }
 
-    /// Which used address of which pool stands on which machine.
+    /// The used address on each machine, with its pool.
     fn standing(
         &self,
         members: &[Uid],
@@ -265,7 +261,7 @@ impl Fleet {
         standing
     }
 
-    /// Pools that are being deleted, or whose spec names another account by now, and whose creation was asked of this one.
+    /// Ends creations in this account of pools that are being deleted, or whose spec names another account by now.
     fn resolve_strangers(
         &mut self,
         order: &[Uid],
@@ -300,7 +296,7 @@ impl Fleet {
             };
             let wanted = self.pools.values().any(concerns);
             if !wanted && account.ops().next().is_none() {
-                // A later request must not get today's answer.
+                // Old lists must not answer a later request.
                 account.forget_lists(now);
                 continue;
             }
@@ -318,8 +314,9 @@ impl Fleet {
         }
     }
 
-    /// The addresses that labels name, with the nodes on which these stand. A move waits for none of a node that fails or
-    /// is being deleted. A node that no watch shows may only have left a filter; if it is gone, the answer says so at once.
+    /// The addresses that labels name, each with the node that has the labels. A node that fails or is being deleted
+    /// is left out, so no move waits for its labels. A node that no watch shows may only have left a filter. If it is
+    /// gone, the answer to the write shows that at once.
     fn labelled(&self) -> BTreeMap<Address, Uid> {
         let well = |(_, uid, name): &(Address, &Uid, &str)| {
             let node = self.nodes.values().find_map(|store| store.get(name).filter(|node| node.uid == **uid));
@@ -328,8 +325,8 @@ impl Fleet {
         self.labels.named().filter(well).map(|(ip, uid, _)| (ip, uid.clone())).collect()
     }
 
-    /// What should stand on nodes, in annotations and in labels: the addresses that the provider confirmed on candidates;
-    /// and whether enough is known to look for what should not.
+    /// The wanted annotations and labels of nodes, which name the addresses that the provider confirmed on candidates.
+    /// Also returns whether enough is known to sweep for left-over ones.
     fn desired_annotations(&self, owners: &BTreeMap<Address, ObjectRef>) -> (Desired, DesiredLabels, bool) {
         let mut desired = Desired::default();
         let mut labels = DesiredLabels::default();
@@ -340,17 +337,17 @@ impl Fleet {
             read &= (known || pool.spec.is_frozen()) && !pool.is_unread();
             let watch = pool.spec.criteria.as_ref().map(Criteria::node_watch);
             let watched = watch.and_then(|watch| self.nodes.get(&watch));
-            // What was a candidate before a gap in the leadership may be another node by now.
+            // A candidate from before a gap in the leadership may be another node by now.
             let seen = self.matched_once.contains(&pool.object.uid);
             let still = pool.pause.holds();
             let mut one = Desired::default();
             let mut here = BTreeSet::new();
-            // A node that matches again while its address goes elsewhere would carry it for a moment only.
+            // A node that matches again while its address moves elsewhere would have the annotation only for a moment.
             let placements = pool.report.placements.iter();
             for (ip, node) in placements.filter_map(|(ip, placement)| Some((ip, placement.node()?))) {
                 let frozen = pool.spec.is_frozen();
                 let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
-                // A frozen pool does not look at its nodes again: another one may have the name by now.
+                // A frozen pool does not look at its nodes again, and another node may have the name by now.
                 let shown = watched.and_then(|nodes| nodes.get(node));
                 let stands = |candidate: &&Candidate| shown.is_some_and(|node| node.uid == candidate.uid);
                 let due = |uid: &Uid| !still || pool.pause.finishes_on(*ip, uid);
@@ -384,6 +381,20 @@ impl Fleet {
         labels.without_address(&desired);
         (desired, labels, read)
     }
+}
+
+/// The addresses that no pool names, by the machine on which they are.
+fn strays<'a>(
+    seen: &'a BTreeMap<Address, ReservedIp>,
+    named: &BTreeSet<Address>,
+) -> BTreeMap<&'a MachineId, Vec<Address>> {
+    let mut strays: BTreeMap<&MachineId, Vec<Address>> = BTreeMap::new();
+    for read in seen.values().filter(|read| !named.contains(&read.ip)) {
+        if let Some(machine) = &read.machine {
+            strays.entry(machine).or_default().push(read.ip);
+        }
+    }
+    strays
 }
 
 /// Decides on the assignments of one pool, and on the move that a user asks for.

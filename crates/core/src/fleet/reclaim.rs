@@ -1,4 +1,4 @@
-//! Giving back bought addresses: gathers the facts from the rest of the state, and lets each pool take its next
+//! Gathers the facts from the rest of the state for giving back bought addresses, and lets each pool take its next
 //! steps.
 //!
 //! Invariant: a decision for one pool takes account of the records, annotations and objects of all pools.
@@ -91,7 +91,7 @@ impl Fleet {
         leaving
     }
 
-    /// Whether the account has a deletion that is not confirmed yet, and has taken effect or may do so.
+    /// Whether an unconfirmed deletion in the account has taken effect or may do so.
     pub(super) fn may_delete_in(&self, account_id: &AccountId, account: &Account, now: Moment) -> bool {
         !account.deleting.is_empty()
             || account.unowned_deletion_until(now).is_some()

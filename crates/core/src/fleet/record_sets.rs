@@ -1,4 +1,4 @@
-//! The objects of kind `NodeDNSRecordSet` in the whole state, and the views that DNS has of both kinds.
+//! The objects of kind `NodeDNSRecordSet` in the whole state, and the views of both kinds for DNS.
 
 use super::action::Action;
 use super::troubles::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
@@ -72,7 +72,7 @@ impl Fleet {
         set.rematch(None, stores::of(&self.nodes, &self.pods, criteria), clocks);
     }
 
-    /// A watch has told something: record sets that ask for it look at the touched nodes, or at all, again.
+    /// Takes in a step of a watch. The record sets that use it look again at the touched nodes, or at all nodes.
     pub(super) fn rematch_record_sets(
         &mut self,
         key: &WatchKey,
@@ -105,8 +105,8 @@ impl Fleet {
         views
     }
 
-    /// The objects that ask for no records, with what their statuses tell of some. A mistake asks for nothing else than
-    /// what was there before.
+    /// The objects that ask for no records, each with the records in its status. An object with a mistake in its spec
+    /// is not among them.
     fn bare(&self) -> Vec<(Owner, Told)> {
         let pools = self.pools.values().filter(|pool| !pool.deleting && !pool.spec.is_frozen());
         let pools = pools.filter(|pool| pool.spec.record_set.is_none());
@@ -124,7 +124,7 @@ impl Fleet {
         self.dns.plan((&views, &bare, &leaving), &mut self.accounts, self.permit, now, out);
     }
 
-    /// Writes of the statuses of record sets.
+    /// Writes the statuses of record sets.
     pub(super) fn plan_record_set_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
         let quiet_until = self.quiet_until();
         let unavailable = self.checks_unavailable();
@@ -141,7 +141,7 @@ impl Fleet {
                 Some(report) => set.render(report),
                 None if trouble.is_some() => {
                     let mut status = set.on_server.clone();
-                    // A report on a former spec does not hold for one that could not be followed yet.
+                    // A report about a former spec does not apply to a spec that could not be followed yet.
                     let stale = set.on_server.observed_generation != set.generation;
                     let former = |condition: &Condition| {
                         let of_spec = [ConditionType::Ready, ConditionType::SpecValid];
@@ -236,10 +236,10 @@ fn pool_view<'a>(
 ) -> Option<View> {
     let problems = pool.spec.problems.iter().filter(|problem| problem.scope == Scope::RecordSet);
     let spec = pool.spec.record_set.clone()?;
-    // With the token that is refused the records wait too: the list finds out when that is over.
+    // Records that use the refused token wait too. The list finds out when the refusal ends.
     let elsewhere = spec.place.as_ref().is_some_and(|place| place.account_id != pool.spec.account_id);
     let choice = account.and_then(|account| {
-        // A list that only waits for a proof decides in a moment.
+        // A list that only waits for a proof will count soon.
         let refused = account.machine_read() == MachineRead::Missing || !account.is_authorised();
         let unread = elsewhere && refused && account.last_list().is_some();
         if unread { last_known_choice(pool, older) } else { pool_choice(pool, account) }
@@ -261,7 +261,7 @@ fn pool_view<'a>(
     })
 }
 
-/// Exactly the addresses that are confirmed on candidates. Addresses in an unknown state stay as they are.
+/// Chooses exactly the addresses that are confirmed on candidates. Addresses in an unknown state stay as they are.
 fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
     if !pool.is_live() || !pool.matched || !account.is_known() {
         return None;
@@ -278,12 +278,13 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
     })
 }
 
-/// The addresses to publish for a pool whose account was read before and cannot be read now: the token is refused, or lost
-/// a scope. Another token changes the records, and it still works. So the records follow the spec, and changes by others
-/// are corrected.
+/// The addresses to publish for a pool whose account was read before and cannot be read now, because its token is
+/// refused or lost a scope. Another token changes the records, and it still works. So the records follow the spec, and
+/// changes by others are corrected.
 ///
-/// Unknown keeps what was confirmed. An address that was active when last read is published, as long as its node matches;
-/// any other stays where it is published. It may serve there: its node came back, or somebody moved it by hand.
+/// Unknown places stay as they were confirmed. An address that was active at the last read is published while its node
+/// matches. Any other address stays published if it is. It may serve there, because its node came back or somebody
+/// moved it by hand.
 fn last_known_choice<'a>(pool: &Pool, older: impl Iterator<Item = &'a Pool>) -> Option<Choice> {
     if !pool.is_live() || !pool.matched {
         return None;

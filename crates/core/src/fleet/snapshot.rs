@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct IpSnapshot {
     /// The address.
     pub ip: Address,
-    /// State as in the status; empty if unknown.
+    /// State as in the status. Empty if unknown.
     pub state: String,
     /// The node that it is on, if that node matches.
     pub node: String,
@@ -35,7 +35,7 @@ pub struct PoolSnapshot {
     pub name: ObjectName,
     /// The account, as `provider` or `provider/name`.
     pub provider: String,
-    /// FQDN of the pool's record set if known, else the name as written; empty without a record set.
+    /// FQDN of the pool's record set if known, else the name as written. Empty without a record set.
     pub dns: String,
     /// Candidates without an address.
     pub available: usize,
@@ -47,9 +47,9 @@ pub struct PoolSnapshot {
     pub ips: Vec<IpSnapshot>,
     /// Addresses moved from one node to another since the process started, by reason.
     pub moves: BTreeMap<&'static str, u64>,
-    /// For each candidate without an address, what it waits for.
+    /// For each candidate without an address, the reason for its wait.
     pub waiting: Vec<(String, String)>,
-    /// Its conditions; those of its status until newer ones are known.
+    /// Its conditions, which are those of its status until newer ones are known.
     pub conditions: Vec<Condition>,
     /// Nodes that fail and keep their address for now.
     pub suspects: Vec<SuspectSnapshot>,
@@ -64,7 +64,7 @@ pub struct SuspectSnapshot {
     pub node: String,
     /// Why it fails.
     pub reason: String,
-    /// Since when it has failed, in seconds since 1970.
+    /// When it began to fail, in seconds since 1970.
     pub since_s: i64,
     /// When its grace is over, in seconds since 1970.
     pub ends_s: i64,
@@ -81,13 +81,13 @@ pub struct RecordSetSnapshot {
     pub dns: String,
     /// The number of published addresses.
     pub records: usize,
-    /// Which these are.
+    /// The published addresses.
     pub addresses: Vec<Address>,
     /// `active`, `in-progress` or `error`, as in the status.
     pub state: String,
     /// The error message.
     pub error: String,
-    /// Its conditions; those of its status until newer ones are known.
+    /// Its conditions, which are those of its status until newer ones are known.
     pub conditions: Vec<Condition>,
 }
 
@@ -232,7 +232,8 @@ impl Fleet {
         }
     }
 
-    /// Milliseconds from each change of nodes or pods to the confirmed assignment that answers it, since the last call.
+    /// Milliseconds from each change of nodes or pods to the confirmed assignment that responds to it, since the last
+    /// call.
     pub fn take_latencies_ms(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.latencies_ms)
     }

@@ -16,14 +16,14 @@ pub(super) fn watch_trouble(
     keys.into_iter().flatten().find_map(|key| troubles.get(&key).cloned())
 }
 
-/// Users do not see the Events of their objects.
+/// The condition that says that Events cannot be written.
 pub(super) fn events_denied() -> Condition {
     let message =
         "the service account may not write events.k8s.io events, at least in one namespace; apply k8s/";
     Condition::new(EventsDenied::Forbidden, message.to_owned())
 }
 
-/// Nothing was ever reported about the object, since its nodes or pods are not known yet.
+/// The condition of an object without any report so far, because its nodes or pods are not known yet.
 pub(super) fn nodes_unread(trouble: &str) -> Condition {
     let message = format!("nodes or pods have not been read yet: {trouble}");
     Condition::new(Unread::NodesUnread, message)
@@ -42,7 +42,7 @@ pub(super) fn name_cause(conditions: &mut [Condition], trouble: &str) {
     }
 }
 
-/// A watch of this object is failing.
+/// The condition that says that a watch of this object is failing.
 pub(super) fn watch_failing(message: String) -> Condition {
     Condition::new(WatchFailing::Unreadable, message)
 }

@@ -1,7 +1,7 @@
 //! Events for objects that stay unready: a Warning once the summary condition has been False or Unknown for a while,
-//! and an Event when that ends. Also Events at the beginning and the end of a pause.
+//! and an Event when that ends. Also sends Events at the beginning and the end of a pause.
 //!
-//! Invariant: an end is told only if its beginning was.
+//! Invariant: the end of a spell is reported only if its beginning was.
 
 use super::Fleet;
 use super::action::Action;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// Most failovers end sooner.
 const TOLD_AFTER_MS: u64 = 5_000;
 
-/// A process that has just started learns the present state, which is no news.
+/// A process that has just started learns the present state, which is not news.
 pub const QUIET_AFTER_START_MS: u64 = 60_000;
 
 /// Reasons for work in progress.
@@ -32,7 +32,7 @@ const KINDS: [(ConditionType, EventReason); 2] = [
 /// The message at the end of a pause.
 const RESUMED: &str = "the annotation flipop.digitalocean.com/paused was removed; FLIPOP reads the current state before it acts";
 
-/// What to tell.
+/// The Event to send.
 enum News {
     None,
     Later(Moment),
@@ -44,7 +44,7 @@ enum News {
 struct Spell {
     reason: String,
     since: Moment,
-    /// This reason was told.
+    /// This reason was reported.
     told: bool,
     /// A Warning was sent in this spell.
     warned: bool,
@@ -54,21 +54,21 @@ struct Spell {
 #[derive(Debug, Default)]
 pub(crate) struct Unready {
     spells: BTreeMap<ConditionType, Spell>,
-    /// The object was paused when last looked at.
+    /// The object was paused at the last look.
     paused: bool,
-    /// Whether this process has looked yet. Another process told what the status said before.
+    /// Whether this process has looked yet. Another process has reported the earlier content of the status.
     noted: bool,
 }
 
 impl Fleet {
-    /// Until when a process that has just started tells nothing of this.
+    /// Until when a process that has just started sends no such Events.
     pub(super) fn quiet_until(&self) -> Moment {
         self.born.unwrap_or_default().plus_millis(QUIET_AFTER_START_MS)
     }
 }
 
 impl Unready {
-    /// Tells what began or ended since the status `before`, and notes when to look again.
+    /// Reports spells that began or ended since the status `before`, and notes when to look again.
     pub(super) fn tell(
         &mut self,
         owner: &Owner,

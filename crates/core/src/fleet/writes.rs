@@ -1,4 +1,4 @@
-//! Which statuses and which `spec.ips` of pools are written now.
+//! Decides which statuses and which `spec.ips` of pools are written now.
 
 use super::Fleet;
 use super::action::Action;
@@ -14,7 +14,7 @@ use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
 impl Fleet {
-    /// Writes of statuses and of `spec.ips`.
+    /// Writes the statuses and the `spec.ips` that are due.
     pub(super) fn plan_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
         let mut firewalls = self.told_of_firewalls(now);
         self.plan_guards(now, out);
@@ -68,7 +68,7 @@ impl Fleet {
     }
 }
 
-/// Writes a pool's status if it differs and may be written, and tells of what it says anew.
+/// Writes a pool's status if it differs and may be written, and sends Events about its new content.
 fn write_status(
     pool: &mut Pool,
     status: PoolStatus,
@@ -92,7 +92,7 @@ fn write_status(
 }
 
 impl Fleet {
-    /// Writes of finalizers.
+    /// Writes the finalizers that are due.
     fn plan_guards(&mut self, now: Moment, out: &mut Effects<Action>) {
         if self.draining {
             return;
@@ -109,7 +109,7 @@ impl Fleet {
         }
     }
 
-    /// Writes of the statuses of pools that are being deleted and give something back.
+    /// Writes the statuses of pools that are being deleted and give something back.
     fn write_going(&mut self, firewalls: &mut BTreeMap<Uid, Told>, now: Moment, out: &mut Effects<Action>) {
         let draining = self.draining;
         let written = |pool: &&mut Pool| pool.is_going() && (!draining || pool.has_unrecorded_creation());
@@ -124,7 +124,7 @@ impl Fleet {
     }
 }
 
-/// Whether enough is known for a status that will not be taken back a moment later: a restart must write nothing.
+/// Whether enough is known for a status that will not change again a moment later. A restart alone must write nothing.
 fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
     if pool.is_unread() {
         return false;

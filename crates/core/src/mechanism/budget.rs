@@ -1,75 +1,79 @@
 //! How many requests one token may send, and which of them go first.
 //!
-//! Owns the decision "may this request be sent now, and if not, when to ask again". It does not send, does not read
-//! headers and does not retry: the provider layer hands in a [`RateReport`], the caller says what it sends.
+//! Owns the decision "may this request be sent now, and if not, when to ask again". It neither sends nor retries, and
+//! reads no headers: the provider layer hands in a [`RateReport`], and the caller reports what it sends.
 //!
 //! Invariants: no window has more requests than its limit. A request that a round may send at any time counts in every
 //! window until the round ends. Nothing is sent before the end of a block. A share of every limit is kept for
-//! assignments. A caller that asks again at the moment that [`Budget::admit`] named is admitted in the end, because single
+//! assignments. A caller that asks again whenever [`Budget::admit`] says so is admitted in the end, because single
 //! requests probe a used-up quota once its reset has come.
 
 use crate::model::moment::Moment;
 use crate::model::provider::Limits;
 use std::collections::VecDeque;
 
-/// One probe of a used-up quota at a time: the next follows the answer, or this long after, the deadline of a call.
+/// A used-up quota gets one probe at a time. The next one follows the answer, or comes after this time, which is the
+/// deadline of a call.
 const PROBE_MS: u64 = 10_000;
 
-/// Of any limit, polls may use what lies above this share, in percent. Polls are a few a minute; a storm of them (an
-/// outage with every action pending) must leave room for what moves addresses.
+/// The share of the window, in percent, that is kept from polls, and from calls about firewalls and returned
+/// addresses. Normally there are a few polls a minute. In an outage every action may be pending, and the many polls
+/// must leave room for calls that move addresses.
 const KEPT_FROM_POLLS_PERCENT: u64 = 40;
 
-/// Of any limit, DNS and looks at single addresses may use what lies above this share, in percent: an address on a
-/// healthy node comes first, and many that are locked by others must not keep one from getting there.
+/// The share of the window, in percent, that is kept from DNS and from looks at single addresses. To bring an address
+/// to a healthy node comes first. Looks at many addresses that others have locked must not delay that.
 const KEPT_FROM_DNS_PERCENT: u64 = 20;
 
-/// Of any limit, reads of DNS records that are known may use what lies above this share, in percent. With hundreds of
-/// names they all are due together after a start, and changes of records, and polls, must not have to wait for them.
+/// The share of the window, in percent, that is kept from reads of known DNS records. With hundreds of names they are
+/// all due together after a start. Changes of records and polls must not wait for them.
 const KEPT_FROM_REREADS_PERCENT: u64 = 50;
 
-/// Of any limit, what the rounds under way may have ahead of them, in percent: beyond it a round sends one request. So
-/// however many rounds are slow, what they have not sent yet keeps neither polls nor other names waiting.
+/// The share of the window, in percent, that all rounds under way may reserve together. Beyond it a round sends only
+/// one request. So the unsent requests of slow rounds delay neither polls nor other names.
 const RESERVED_PERCENT: u64 = 20;
 
-/// Of the long quota, the share that is kept from polls, in percent. Smaller than that of the short window: one hour's
-/// quota is never used up by ordinary work, and its last tenth is hundreds of requests.
+/// The share of the long quota, in percent, that is kept from polls, and from calls about known records, firewalls and
+/// returned addresses. It is smaller than that of the short window: ordinary work never uses up one hour's quota, and
+/// its last tenth is hundreds of requests.
 const QUOTA_KEPT_FROM_POLLS_PERCENT: u64 = 10;
 
-/// Of the long quota, the share that is kept from DNS and from looks at single addresses, in percent.
+/// The share of the long quota, in percent, that is kept from DNS and from looks at single addresses.
 const QUOTA_KEPT_FROM_DNS_PERCENT: u64 = 5;
 
-/// What the provider last said about a token's long quota.
+/// A token's long quota, as the provider last reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// Requests that the quota holds in all, when the provider said so.
+    /// The size of the whole quota, if the provider reports it.
     pub limit: Option<u64>,
     /// Requests left at `observed_at`.
     pub remaining: u64,
-    /// When the oldest counted request expires: a sliding window, so that only little comes back then.
+    /// When the oldest counted request expires. The window slides, so only a little of the quota comes back then.
     pub reset_at: Moment,
     /// When the answer arrived.
     pub observed_at: Moment,
 }
 
-/// What the provider layer knows about a token's rate limits: the latest facts, whichever call they came from.
+/// The latest facts about a token's rate limits, from any of its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RateReport {
-    /// Counts the changes of the token: another token, another budget.
+    /// The number of changes of the token so far. Another token has another budget.
     pub token_generation: u64,
-    /// HTTP requests begun with this token: a list is one call and may be many requests.
+    /// HTTP requests begun with this token. A list is one call, and may take many requests.
     pub requests: u64,
-    /// The long quota, if the provider tells.
+    /// The long quota, if the provider reports it.
     pub quota: Option<Quota>,
     /// Nothing may be sent before this moment.
     pub blocked_until: Option<Moment>,
 }
 
-/// What a call is for, in the order of priority.
+/// The purpose of a call, the most urgent first. Within the short window, [`Purpose::Reread`] leaves the most room for
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// Buys an address: as urgent as an assignment, with a limit of its own.
+    /// Buys an address. This is as urgent as an assignment, and has a limit of its own.
     Create,
-    /// Moves an address, or reads what must be known before any can be moved.
+    /// Moves an address, or reads a fact that any move depends on.
     Assign,
     /// Reads where one address is.
     Look,
@@ -79,20 +83,20 @@ pub enum Purpose {
     Poll,
     /// Looks whether DNS records that are known have changed.
     Reread,
-    /// Changes or reads firewalls, after what moves addresses and what records need.
+    /// Changes or reads firewalls. Calls that move addresses or change records come first.
     Firewall,
     /// Gives an address back, for which nobody waits.
     Reclaim,
 }
 
-/// What keeps a call back.
+/// The reason why a call may not be sent yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held {
     /// The provider asked for a pause until then.
     Paused(Moment),
-    /// The long quota is used up, or what is left of it is kept for what is more urgent. Some of it comes back then.
+    /// The long quota is used up, or the rest of it is kept for more urgent calls. Some of it comes back at this time.
     UsedUp(Moment),
-    /// As many requests as may be were sent lately. Room comes back all the time.
+    /// The short window is full. Room comes back all the time.
     Full,
 }
 
@@ -129,7 +133,7 @@ impl Budget {
         }
     }
 
-    /// Takes in what the provider layer learned since.
+    /// Takes in the latest facts of the provider layer.
     pub fn observe(&mut self, now: Moment, report: &RateReport) {
         if report.token_generation != self.report.token_generation {
             // The window of requests stays: several tokens may belong to one account.
@@ -143,7 +147,7 @@ impl Budget {
             self.probe = None;
         }
         self.report = *report;
-        // Pages of a list beyond the first were sent without being announced.
+        // The pages of a list after the first one are sent without an announcement.
         let unannounced = report.requests.saturating_sub(self.announced);
         for _ in 0..unannounced.min(self.capacity()) {
             self.sends.push_back(now);
@@ -155,7 +159,7 @@ impl Budget {
         self.forget(now);
     }
 
-    /// What keeps a call of this purpose back, if anything does.
+    /// The reason why a call of this purpose may not be sent now, if there is one.
     #[must_use]
     pub fn held(&self, purpose: Purpose, now: Moment) -> Option<Held> {
         let later = |until: Option<Moment>| until.filter(|until| *until > now);
@@ -183,7 +187,7 @@ impl Budget {
         }
     }
 
-    /// A call that was admitted goes out.
+    /// Counts an admitted call that is about to be sent.
     pub fn sent(&mut self, purpose: Purpose, now: Moment) {
         self.forget(now);
         self.sends.push_back(now);
@@ -197,8 +201,8 @@ impl Budget {
         self.since_quota = self.since_quota.saturating_add(1);
     }
 
-    /// Takes in one more request of a round whose first request goes out now. False where there is no room for it. It
-    /// is sent some time before the round ends, which has to be told with [`Budget::release`].
+    /// Reserves one more request for a round whose first request is sent now. False if there is no room for it. The
+    /// round may send it at any time before its end, which the caller reports with [`Budget::release`].
     pub fn reserve(&mut self, purpose: Purpose, now: Moment) -> bool {
         if self.reserved >= share(self.capacity(), RESERVED_PERCENT) || self.admit(purpose, now).is_err() {
             return false;
@@ -209,7 +213,7 @@ impl Budget {
         true
     }
 
-    /// A round ended: of the requests reserved for it so many were sent, at the latest now, and the others never.
+    /// Ends a round: `sent` of its `reserved` requests were sent, and the rest are returned.
     pub fn release(&mut self, reserved: usize, sent: usize, now: Moment) {
         self.reserved = self.reserved.saturating_sub(u64::try_from(reserved).unwrap_or(u64::MAX));
         self.sends.extend(std::iter::repeat_n(now, sent));
@@ -217,8 +221,9 @@ impl Budget {
         self.forget(now);
     }
 
-    /// A call that was announced with [`Budget::sent`] was not sent after all, for want of a permit. It stays in the
-    /// windows (harmless: nobody may write then) and leaves the count against which the report is held.
+    /// Takes back a call that was announced with [`Budget::sent`] and then not sent, for lack of a permit. It stays in
+    /// the windows, which is harmless because nothing may be written then. It leaves the count that is compared with
+    /// the report.
     pub fn not_sent(&mut self) {
         self.announced = self.announced.saturating_sub(1);
         self.since_quota = self.since_quota.saturating_sub(1);
@@ -237,7 +242,7 @@ impl Budget {
     fn forget(&mut self, now: Moment) {
         let over = |at: &Moment, window: u64| at.plus_millis(window) <= now;
         while self.sends.front().is_some_and(|at| over(at, self.limits.window_ms))
-            // Only lists that grew beyond the window's limit get here: the newest entries are what matters.
+            // A list grew beyond the window's limit. Its newest entries are enough for the decision.
             || self.sends.len() > self.limits.requests
         {
             self.sends.pop_front();
@@ -306,8 +311,8 @@ fn share(whole: u64, percent: u64) -> u64 {
 /// When fewer than `allowed` of `times` lie within the window; `None` when that is so already.
 fn frees(times: &VecDeque<Moment>, allowed: usize, window_ms: u64, now: Moment) -> Option<Moment> {
     let surplus = times.len().checked_sub(allowed)?;
-    // Where nothing is allowed at all, the caller asks in vain, but not in a tight loop. Rounds that end make room too,
-    // and their ends are awaited anyway.
+    // If nothing is allowed at all, the caller still waits a whole window, so it does not ask in a tight loop. The end
+    // of a round also makes room, and a plan follows it anyway.
     Some(times.get(surplus).copied().unwrap_or(now).plus_millis(window_ms))
 }
 

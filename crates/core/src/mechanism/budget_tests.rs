@@ -206,7 +206,7 @@ proptest! {
     ) {
         let mut budget = Budget::new(LIMITS);
         let (mut now, mut sends) = (at(0), Vec::new());
-        // Of each round under way: how many requests it reserved, and how many of those it sent.
+        // The requests that each round under way has reserved, and how many of those it has sent.
         let mut rounds: VecDeque<(usize, usize)> = VecDeque::new();
         for (act, pause, many) in steps {
             now = now.plus_millis(pause);

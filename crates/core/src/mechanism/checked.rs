@@ -5,12 +5,12 @@ use crate::model::facts::NodeFacts;
 use crate::model::ids::Uid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The nodes of one object about which the checks say something.
+/// The nodes of one object that the checks give a finding on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckedNodes {
     /// Nodes that are dead, by name.
     pub dead: BTreeMap<String, Uid>,
-    /// Nodes that are chosen only after nodes that answer.
+    /// Nodes that are chosen only if no node that answers is left.
     pub behind: BTreeSet<Uid>,
     /// Nodes that have shown no sign of life yet.
     pub unproven: BTreeSet<Uid>,

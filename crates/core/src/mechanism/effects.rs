@@ -1,4 +1,4 @@
-//! What a decision yields: actions, Events, and when to decide again.
+//! The result of a decision: actions, Events, and when to decide again.
 //!
 //! Each layer has its own actions. The layer above wraps them in its own and keeps their order.
 
@@ -18,14 +18,14 @@ pub struct Notice {
     pub warning: bool,
     /// Its reason.
     pub reason: EventReason,
-    /// What it is about, such as an address. Two Events with the same reason differ by it.
+    /// Its subject, such as an address. Two Events with the same reason differ by it.
     pub subject: String,
-    /// What happened.
+    /// The text for users.
     pub message: String,
 }
 
 impl Notice {
-    /// About this object.
+    /// A notice about this object.
     #[must_use]
     pub fn on(
         owner: &Owner,
@@ -48,16 +48,16 @@ pub struct WrittenStatus<S> {
     pub status: S,
 }
 
-/// One thing that a decision yields.
+/// One part of the result of a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect<A> {
-    /// Do this; an outcome answers it.
+    /// Send this request. An outcome answers it.
     Do(A),
-    /// Tell the user of a change. Nothing waits for this.
+    /// Write this Event. Nothing waits for it.
     Tell(Notice),
 }
 
-/// What a decision yields.
+/// The result of a decision.
 #[derive(Debug)]
 pub struct Effects<A> {
     effects: Vec<Effect<A>>,
@@ -81,14 +81,14 @@ impl<A> Effects<A> {
         self.effects.extend(notices.into_iter().map(Effect::Tell));
     }
 
-    /// Decide again at `at` or earlier. `None` changes nothing.
+    /// Asks for the next decision at `at` or earlier. `None` changes nothing.
     pub fn later(&mut self, at: impl Into<Option<Moment>>) {
         if let Some(at) = at.into() {
             self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
         }
     }
 
-    /// Takes in the effects of a decision of a lower layer.
+    /// Adds the effects of a decision of a lower layer.
     pub fn lend<B: Into<A>>(&mut self, decide: impl FnOnce(&mut Effects<B>)) {
         let mut lent = Effects::default();
         decide(&mut lent);

@@ -1,4 +1,4 @@
-//! The token and the term of leadership in which an account was asked something.
+//! The token and the term of leadership in which a request was sent to an account.
 
 use crate::model::ids::AccountId;
 

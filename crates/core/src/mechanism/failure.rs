@@ -9,9 +9,9 @@ use crate::model::moment::{Context, Moment};
 pub struct Failure<I> {
     /// Kind of the last failure.
     pub kind: FaultKind,
-    /// What a user may read of it.
+    /// The message for users.
     pub message: String,
-    /// How often in a row, and when to try again.
+    /// The failures in a row, and when to try again.
     pub retry: Retry,
     input: I,
     spec_version: u64,
@@ -26,7 +26,8 @@ impl<I: PartialEq> Failure<I> {
         pace: Option<Schedule>,
         at: Context,
     ) {
-        // What has to be mended is not tried more slowly for what passed before it was found, nor the other way round.
+        // A failure on another schedule starts its own count. A fault that somebody must fix says nothing about one
+        // that passes by itself.
         let alike = |failure: &Self| Schedule::of(failure.kind) == Schedule::of(kind);
         let before = slot
             .take()
@@ -43,7 +44,7 @@ impl<I: PartialEq> Failure<I> {
         self.input == *input && self.spec_version == spec_version
     }
 
-    /// When the same request may be sent again, if that is not yet.
+    /// When the same request may be sent again. `None` if it may be sent now.
     #[must_use]
     pub fn waits(&self, input: &I, spec_version: u64, now: Moment) -> Option<Moment> {
         (self.concerns(input, spec_version) && self.retry.due() > now).then_some(self.retry.due())

@@ -1,4 +1,4 @@
-//! How anything is done: what a decision yields, when a request may be sent, and when it is repeated. Knows neither
+//! Mechanisms for any decision: its result, when a request may be sent, and when it is repeated. They know neither
 //! addresses nor records.
 
 pub mod budget;

@@ -13,7 +13,7 @@ pub enum Schedule {
     Fast,
     /// For failures that somebody has to fix: not found, in use, invalid, quota, permanent.
     Slow,
-    /// One read per minute and token.
+    /// For refused tokens: one read per minute and token.
     Unauthorised,
 }
 
@@ -112,7 +112,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Due at this moment, as if nothing had been tried.
+    /// A retry that is due at this moment, without any failed try.
     #[must_use]
     pub const fn at(due: Moment) -> Self {
         Self { tries: 0, due }
@@ -136,18 +136,18 @@ impl Retry {
         self.tries > 0
     }
 
-    /// A try failed.
+    /// Counts a failed try.
     pub fn failed(&mut self, pace: Pace, at: Context) {
         self.again(at.now, |tries| pace.wait_ms(tries, at.jitter));
     }
 
-    /// A try failed. `wait_ms` maps the number of failed tries to a wait.
+    /// Counts a failed try. `wait_ms` maps the number of failed tries to a wait.
     pub fn again(&mut self, now: Moment, wait_ms: impl FnOnce(u32) -> u64) {
         self.tries = self.tries.saturating_add(1);
         self.due = now.plus_millis(wait_ms(self.tries));
     }
 
-    /// The try succeeded. The due time stays as it is.
+    /// Resets the count after a success. The due time stays as it is.
     pub const fn succeeded(&mut self) {
         self.tries = 0;
     }
@@ -157,12 +157,12 @@ impl Retry {
         self.due = due;
     }
 
-    /// The next try is not due before `earliest`.
+    /// Postpones the next try to `earliest`, if it is due before that.
     pub fn not_before(&mut self, earliest: Moment) {
         self.due = self.due.max(earliest);
     }
 
-    /// The next try is due no later than `latest`.
+    /// Makes the next try due at `latest`, if it is due after that.
     pub fn hasten(&mut self, latest: Moment) {
         self.due = self.due.min(latest);
     }

@@ -1,8 +1,9 @@
-//! The nodes of one object that lost their match, or are about to: who keeps it for a while, and who has to wait until
-//! it counts again.
+//! The nodes of one object that lost their match or may lose it. Decides which node keeps its match for a while, and
+//! which has to wait until it counts again.
 //!
-//! Invariants: without `spec.grace` nothing here changes a verdict, but that of a check waits for its proof; only a node that serves keeps its match beyond the
-//! next plan; a node that still has its address never waits, and no node waits where none else matches.
+//! Invariants: without `spec.grace` this module only delays the verdict of a check until its proof. Only a node that
+//! serves keeps its match beyond the next plan. A node that still has its address never waits. No node waits while no
+//! other node matches.
 
 use super::suspicion::{Clocks, Suspicion};
 use crate::model::facts::NodeFacts;
@@ -12,37 +13,37 @@ use crate::model::mismatch::{Class, Mismatch};
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// After the word of a suspicion was taken back, the next one of that node is told this much later at the earliest: a pod
-/// that crashes time and again would have the status written each time.
+/// The earliest time between the end of a reported suspicion and the report of the next one of the same node. Without
+/// it, a pod that crashes repeatedly would cause a status write each time.
 const QUIET_MS: u64 = 60_000;
 
-/// A node that is gone for longer is forgotten.
+/// A node that has been gone for longer than this is forgotten.
 const GONE_MS: u64 = 3_600_000;
 
-/// Reads of one object under way. A failure of a whole zone makes as many nodes suspect as it has.
+/// The most reads under way for one object. When a whole zone fails, all its nodes become suspect at once.
 const MAX_ASKED: usize = 8;
 
-/// A node as it is looked at.
+/// The facts for a decision about one node.
 #[derive(Debug)]
 pub struct Look<'a, S> {
     /// The node.
     pub node: &'a NodeFacts,
     /// Whether it matches now.
     pub verdict: Result<(), Mismatch>,
-    /// It had its match when it was last looked at, and is the machine that it was.
+    /// It had its match at the last look, and is still the same machine.
     pub member: bool,
-    /// Whether it serves by the status: `Some` with the begin of a suspicion, if the status tells of one.
+    /// Whether the status says that it serves: `Some`, with the start of the suspicion if the status reports one.
     pub serves_by_status: S,
-    /// The criteria were edited since it was last looked at.
+    /// The criteria were edited since the last look.
     pub edited: bool,
 }
 
-/// What becomes of a node.
+/// The result of a look at a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Membership {
     /// It matches, or counts as if it did.
     Member,
-    /// It matches, and has to go on for a while before it counts.
+    /// It matches, and has to keep matching for a while before it counts.
     Recovering,
     /// It does not match.
     Out(Mismatch),
@@ -55,7 +56,7 @@ pub enum End {
     Recovered,
     /// Its grace ran out.
     Expired,
-    /// Something has happened that has no grace.
+    /// The node got a failure without a grace.
     Overruled,
 }
 
@@ -64,7 +65,7 @@ pub enum End {
 pub struct Ended {
     /// Name of the node.
     pub node: String,
-    /// What it was suspected of.
+    /// The suspicion.
     pub suspicion: Suspicion,
     /// How it ended.
     pub end: End,
@@ -73,7 +74,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// What users read of a failure that was told and has passed.
+    /// The text for users about a failure that was reported and has passed.
     #[must_use]
     pub fn avoided(&self, outcome: &str) -> Option<String> {
         let seconds = self.suspicion.lasted_ms(self.at).div_ceil(1_000);
@@ -87,7 +88,7 @@ struct Recovery {
     node: String,
     /// When it lost its match.
     lost: Moment,
-    /// Since when it has matched again.
+    /// When it began to match again.
     since: Option<Moment>,
 }
 
@@ -95,15 +96,16 @@ struct Recovery {
 #[derive(Debug, Clone, Default)]
 pub struct Suspects {
     suspicions: BTreeMap<String, Suspicion>,
-    /// Nodes whose next suspicion is told at this moment at the earliest.
+    /// The earliest moment at which the next suspicion of a node may be reported.
     quiet: BTreeMap<Uid, Moment>,
-    /// Nodes that this process saw losing their match.
+    /// Nodes that lost their match while this process watched.
     lost: BTreeMap<Uid, Recovery>,
-    /// Nodes that fail and have no grace left. The status may call one active until its next write is through.
+    /// Nodes that fail and have no grace left. The status may still call such a node active until its next write
+    /// succeeds.
     given_up: BTreeSet<Uid>,
     /// Suspicions that ended since the last plan.
     ended: Vec<Ended>,
-    /// Something has changed since it was last asked.
+    /// Something has changed since the last call of [`Suspects::take_touched`].
     touched: bool,
 }
 
@@ -119,7 +121,7 @@ impl Suspects {
         self.suspicions.iter()
     }
 
-    /// Those of which status and Events tell.
+    /// The suspicions that status and Events report.
     pub fn told(&self) -> impl Iterator<Item = (&String, &Suspicion)> {
         self.suspicions.iter().filter(|(_, suspicion)| suspicion.told)
     }
@@ -129,14 +131,14 @@ impl Suspects {
         std::mem::take(&mut self.touched)
     }
 
-    /// Leadership begins: what was seen before goes on if the status bears it out.
+    /// Leadership begins. An earlier suspicion continues only if the status confirms it.
     pub fn distrust(&mut self) {
         self.suspicions.values_mut().for_each(Suspicion::inherit);
         self.given_up.clear();
         self.ended.clear();
     }
 
-    /// Decides what a node counts for.
+    /// Decides whether a node counts as matching.
     pub fn look<S>(&mut self, look: Look<'_, S>, grace: &Grace, clocks: Clocks) -> Membership
     where
         S: FnOnce() -> Option<Option<i64>>,
@@ -154,13 +156,13 @@ impl Suspects {
         if why.class() == Class::Hard {
             return self.out(node, member, why, grace, clocks.now);
         }
-        // What a check found was not edited.
+        // An edit of the criteria cannot cause the failure of a check.
         let by_check = why == Mismatch::CheckFailed;
         if edited && !by_check && known.as_ref().is_none_or(|known| *known.why() != why) {
             return self.out(node, member, Mismatch::Edited, grace, clocks.now);
         }
         let limit_ms = grace.limit_ms(why.class());
-        // Without grace only a check is proved before the match ends.
+        // Without a grace, only the failure of a check needs a proof before the match ends.
         let was_by_check = known.as_ref().is_some_and(|known| *known.why() == Mismatch::CheckFailed);
         if was_by_check && !by_check && limit_ms == 0 {
             return self.out(node, member, why, grace, clocks.now);
@@ -168,7 +170,7 @@ impl Suspects {
         if let Some(known) = known {
             if std::mem::take(&mut known.inherited) {
                 let Some(told_since_s) = serves_by_status() else {
-                    // The predecessor let it go.
+                    // By the status, the predecessor has already ended its match.
                     self.suspicions.remove(&node.name);
                     return Membership::Out(why);
                 };
@@ -219,7 +221,8 @@ impl Suspects {
         }
     }
 
-    /// The node is not shown any more: it is gone, or its labels are. `member`: the uid of the node that had its match.
+    /// The watch no longer shows the node: it is gone, or its labels are. `member` is the uid of the node that had its
+    /// match.
     pub fn unseen(&mut self, node: &str, member: Option<&Uid>, grace: &Grace, now: Moment) {
         for recovery in self.lost.values_mut().filter(|recovery| recovery.node == node) {
             (recovery.lost, recovery.since) = (now, None);
@@ -229,7 +232,7 @@ impl Suspects {
         }
     }
 
-    /// Whether the node matches and has to go on for a while before it counts.
+    /// Whether the node matches, and has to keep matching for a while before it counts.
     #[must_use]
     pub fn is_recovering(&self, node: &str) -> bool {
         self.lost.values().any(|recovery| recovery.node == node && recovery.since.is_some())
@@ -262,26 +265,27 @@ impl Suspects {
         }
     }
 
-    /// Suspicions of nodes that serve that ended since the last call.
+    /// The suspicions of serving nodes that ended since the last call.
     pub fn take_ended(&mut self) -> Vec<Ended> {
         std::mem::take(&mut self.ended)
     }
 
-    /// Whether something is remembered of nodes that may be gone.
+    /// Whether something is remembered about nodes that may be gone.
     #[must_use]
     pub fn remembers_nodes(&self) -> bool {
         !(self.lost.is_empty() && self.quiet.is_empty() && self.given_up.is_empty())
     }
 
-    /// Forgets nodes that are not there any more. One whose labels went may come back, and has to last then.
+    /// Forgets nodes that no longer exist. A node that lost its labels may get them back, and then has to match for
+    /// the recovery time.
     pub fn keep(&mut self, is_live: impl Fn(&Uid) -> bool, now: Moment) {
         self.lost.retain(|uid, recovery| is_live(uid) || now.millis_since(recovery.lost) < GONE_MS);
         self.quiet.retain(|uid, _| is_live(uid));
         self.given_up.retain(|uid| is_live(uid));
     }
 
-    /// Ends the suspicions that a plan may not bear: of nodes that do not serve, and of those whose failure is proved
-    /// after their grace. Returns the nodes that lose their match by that, and why.
+    /// Ends the suspicions of nodes that do not serve, and of nodes whose failure is proved after their grace. Returns
+    /// the nodes that thereby lose their match, and why.
     pub fn settle(
         &mut self,
         serves: impl Fn(&str) -> bool,
@@ -307,15 +311,14 @@ impl Suspects {
         out
     }
 
-    /// The nodes whose failure has to be proved now, each with the moment that the answer has to name; and when to ask
-    /// again.
+    /// The nodes whose failure has to be proved now, and when to ask again. Each answer must name `now`.
     pub fn ask(&mut self, grace: &Grace, now: Moment) -> (Vec<String>, Option<Moment>) {
         let mut room = MAX_ASKED.saturating_sub(self.suspicions.values().filter(|s| s.is_asked()).count());
         let (mut asked, mut later) = (Vec::new(), None);
         for (node, suspicion) in &mut self.suspicions {
             match suspicion.ask_at(grace) {
                 Some(at) if at > now => later = later.into_iter().chain([at]).min(),
-                // Without room the answers that are awaited bring the next plan.
+                // If there is no room, the answers to the reads under way cause the next plan.
                 Some(_) if room > 0 => {
                     room -= 1;
                     suspicion.ask(now);
@@ -327,8 +330,8 @@ impl Suspects {
         (asked, later)
     }
 
-    /// The answer to a read that [`Suspects::ask`] wanted at `asked`: whether the node matches by it and, if it does not,
-    /// since when the node says so; `None` where the read failed.
+    /// Takes in the answer to a read that [`Suspects::ask`] wanted at `asked`: whether the node matches and, if not,
+    /// when its failure began by its own report. `None` if the read failed.
     pub fn proved(
         &mut self,
         (node, asked): (&str, Moment),
@@ -342,7 +345,7 @@ impl Suspects {
         }
     }
 
-    /// The suspicions of nodes that serve that are to be told from now on, and when the next one is.
+    /// The suspicions of serving nodes that are reported from now on, and when the next one is due.
     pub fn tell(&mut self, now: Moment) -> (Vec<(String, Suspicion)>, Option<Moment>) {
         let (mut told, mut later) = (Vec::new(), None);
         for (node, suspicion) in self.suspicions.iter_mut().filter(|(_, s)| s.serves && !s.told) {
@@ -358,8 +361,8 @@ impl Suspects {
         (told, later)
     }
 
-    /// Nodes that have matched again for long enough, or that `at_once` wants, to be looked at again; and when the next
-    /// one is.
+    /// The nodes to look at again, because they have matched for long enough or `at_once` wants them, and when the
+    /// next one is due.
     pub fn recovered(
         &mut self,
         at_once: impl Fn(&str) -> bool,

@@ -1,7 +1,8 @@
-//! One node that serves, fails for a reason that may pass, and keeps its match for as long as the grace says.
+//! One node that serves, fails for a reason that may pass, and keeps its match while the grace lasts.
 //!
-//! Invariants: once the node itself has failed, its own start and limit count until it matches again; the start is never
-//! later than the failure was first seen; the match ends only after a consistent read has shown the failure.
+//! Invariants: once the node itself has failed, the start and limit of that failure count until it matches again. The
+//! start is never later than the first sight of the failure. The match ends only after a consistent read has shown the
+//! failure.
 
 use super::retry::{Pace, Retry, Schedule};
 use crate::model::catalog::shared::Suspect;
@@ -12,21 +13,21 @@ use crate::model::mismatch::{Class, Mismatch};
 use crate::model::moment::{Context, Moment};
 use crate::model::words::clock_time;
 
-/// A suspicion that is over this soon is not told at all.
+/// A suspicion that ends sooner than this is not reported at all.
 const TOLD_AFTER_MS: u64 = 2_000;
 
-/// While the API server does not answer, a node is looked at this often at the least.
+/// The longest time between two reads of a node while the API server does not answer.
 const LONGEST_RETRY_MS: u64 = 5_000;
 
 /// The API server's clock has a resolution of a second.
 const CLOCK_STEP_S: i64 = 1;
 
-/// When something is looked at, in this process and on the API server's clock.
+/// The present time, on the clock of this process and on the API server's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clocks {
     /// On the clock of this process.
     pub now: Moment,
-    /// Milliseconds from 1970 to the origin of that clock, as the API server counts them.
+    /// Milliseconds from 1970 to the origin of that clock, by the API server's clock.
     pub epoch_ms: u64,
 }
 
@@ -40,11 +41,11 @@ impl Clocks {
 /// When a failure began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Start {
-    /// First seen here.
+    /// When this process first saw it.
     at: Moment,
     /// It had lasted this long by then.
     before_ms: u64,
-    /// The begin on the API server's clock: the status has it, and every process has to say the same.
+    /// The start on the API server's clock. The status has it, so that every process reports the same.
     since_s: i64,
 }
 
@@ -53,7 +54,7 @@ impl Start {
         Self { at, before_ms: 0, since_s }
     }
 
-    /// Of a failure that this process did not see begin.
+    /// The start of a failure that this process did not see begin.
     fn told(since_s: i64, limit_ms: u64, clocks: Clocks) -> Self {
         let lasted_s = u64::try_from(clocks.seconds().saturating_sub(since_s)).unwrap_or(0);
         Self { at: clocks.now, before_ms: lasted_s.saturating_mul(1_000).min(limit_ms), since_s }
@@ -71,9 +72,9 @@ impl Start {
 /// The consistent read that has to show the failure before the match ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proof {
-    /// To be asked for when the grace is over.
+    /// It is still to be requested, when the grace is over.
     Wanted(Retry),
-    /// Asked for at this moment.
+    /// It was requested at this moment.
     Asked(Moment, Retry),
     /// It showed the failure.
     Given,
@@ -89,16 +90,17 @@ pub struct Suspicion {
     why: Mismatch,
     pod: Option<Start>,
     node: Option<Start>,
-    /// What the node says of itself, and since when: a change of it that was seen is no recovery.
+    /// The last seen condition `Ready` of the node, and its start. If the watch saw it change, the change is no
+    /// recovery.
     word: (Readiness, Option<i64>),
     proof: Proof,
     /// A plan has found that the node serves.
     pub(super) serves: bool,
-    /// Status and Event tell of it.
+    /// Status and Event report it.
     pub(super) told: bool,
-    /// It was seen under an earlier leader: the status decides whether its grace goes on.
+    /// It was seen in an earlier term of leadership. The status decides whether its grace continues.
     pub(super) inherited: bool,
-    /// This process knows its begin from a status alone: the pods may have served in between.
+    /// This process knows its start only from a status. The pods may have served in between.
     told_begin: bool,
 }
 
@@ -122,8 +124,8 @@ impl Suspicion {
         new
     }
 
-    /// A failure that a predecessor told of, if it did: this process did not see it begin. `failing_since_s`: what the
-    /// node itself says.
+    /// A failure that this process did not see begin. `told_since_s` is its start in the predecessor's status, if
+    /// reported there.
     pub(super) fn resume(
         node: &NodeFacts,
         why: &Mismatch,
@@ -134,7 +136,7 @@ impl Suspicion {
         let mut new = Self::begin(node, why.clone(), clocks);
         if let Some(told) = told_since_s {
             let since_s = node.fails_since_s().map_or(told, |fails| fails.max(told));
-            // A node that has become Ready since then failed itself, and its pods follow.
+            // If the node became Ready after that start, the node itself had failed, and its pods only follow.
             let followed = why.class() == Class::Pod && node.ready_since_s.is_some_and(|ready| ready > told);
             let class = if followed && grace.node_ms > grace.pod_ms { Class::Node } else { why.class() };
             let start = Start::told(since_s, grace.limit_ms(class), clocks);
@@ -145,20 +147,20 @@ impl Suspicion {
         new
     }
 
-    /// The node fails, for this reason now.
+    /// Notes the present reason of the failure.
     fn fails(&mut self, why: Mismatch, start: Start) {
         match why.class() {
             Class::Node => self.node.get_or_insert(start),
             Class::Pod | Class::Hard => self.pod.get_or_insert(start),
         };
         if self.why != why {
-            // What was proved was another failure.
+            // The proof was about another failure.
             self.proof = Proof::Wanted(Retry::default());
             self.why = why;
         }
     }
 
-    /// The same, seen by the watch.
+    /// Notes the failure as the watch shows it now.
     pub(super) fn is_seen(&mut self, node: &NodeFacts, why: Mismatch, clocks: Clocks) {
         if self.word.0 != node.ready {
             self.word = (node.ready, node.fails_since_s());
@@ -170,7 +172,7 @@ impl Suspicion {
         self.fails(why, Start::seen(clocks.seconds(), clocks.now));
     }
 
-    /// Whether status and Events tell of it.
+    /// Whether status and Events report it.
     #[must_use]
     pub const fn is_told(&self) -> bool {
         self.told
@@ -194,7 +196,7 @@ impl Suspicion {
         &self.why
     }
 
-    /// What the condition says of it.
+    /// The reason in the condition.
     #[must_use]
     pub fn finding(&self) -> Suspect {
         match self.why.class() {
@@ -215,14 +217,14 @@ impl Suspicion {
         self.holds().map_or(0, |(start, _)| start.since_s)
     }
 
-    /// When its grace is over, on the API server's clock: what the status says, by every process alike.
+    /// When its grace is over, on the API server's clock. Every process writes the same time into the status.
     #[must_use]
     pub fn ends_s(&self, grace: &Grace) -> i64 {
         let limit_ms = self.holds().map_or(0, |(_, class)| grace.limit_ms(class));
         self.since_s().saturating_add(i64::try_from(limit_ms.div_ceil(1_000)).unwrap_or(i64::MAX))
     }
 
-    /// What users read of it. `follows` says what happens at the end of its grace.
+    /// The text for users. `follows` says what happens at the end of its grace.
     #[must_use]
     pub fn text(&self, node: &str, follows: &str, grace: &Grace) -> String {
         let (since, ends) = (clock_time(self.since_s()), clock_time(self.ends_s(grace)));
@@ -234,7 +236,7 @@ impl Suspicion {
         self.holds().map_or(Moment::default(), |(start, class)| start.ends(grace.limit_ms(class)))
     }
 
-    /// When it is told.
+    /// When it is reported.
     pub(super) fn told_at(&self) -> Moment {
         let earliest = self.pod.into_iter().chain(self.node).map(|start| start.ends(TOLD_AFTER_MS)).min();
         earliest.unwrap_or_default()
@@ -246,7 +248,7 @@ impl Suspicion {
         self.holds().map_or(0, |(start, _)| start.lasted_ms(now))
     }
 
-    /// When the proof has to be asked for; `None` while it is under way, or given.
+    /// When the proof has to be requested. `None` while it is under way, or once it is given.
     pub(super) fn ask_at(&self, grace: &Grace) -> Option<Moment> {
         match self.proof {
             Proof::Wanted(retry) => Some(retry.due().max(self.deadline(grace))),
@@ -254,12 +256,12 @@ impl Suspicion {
         }
     }
 
-    /// The proof is under way.
+    /// Whether the proof is under way.
     pub(super) const fn is_asked(&self) -> bool {
         matches!(self.proof, Proof::Asked(..))
     }
 
-    /// The proof is asked for.
+    /// Notes that the proof was requested.
     pub(super) const fn ask(&mut self, now: Moment) {
         let retry = match self.proof {
             Proof::Wanted(retry) | Proof::Asked(_, retry) => retry,
@@ -268,13 +270,13 @@ impl Suspicion {
         self.proof = Proof::Asked(now, retry);
     }
 
-    /// What was asked for by an earlier leader is asked for again.
+    /// Marks it as from an earlier term. Its proof has to be requested again.
     pub(super) fn inherit(&mut self) {
         self.inherited = true;
         self.proof = Proof::Wanted(Retry::default());
     }
 
-    /// What the predecessor told stays as it was told; the time goes on as this process has seen it.
+    /// Keeps the start that the predecessor reported. The time runs on as this process has measured it.
     pub(super) fn take_over(&mut self, told_since_s: Option<i64>) {
         let Some(since_s) = told_since_s else { return };
         self.told = true;
@@ -283,20 +285,20 @@ impl Suspicion {
         }
     }
 
-    /// A proof counts at the end of the grace only: one that was given before a longer grace is asked for again.
+    /// Drops a proof from before the end of the grace, which happens when the grace was made longer meanwhile.
     pub(super) fn review(&mut self, grace: &Grace, now: Moment) {
         if self.proof == Proof::Given && self.deadline(grace) > now {
             self.proof = Proof::Wanted(Retry::default());
         }
     }
 
-    /// Grace is over, and the failure is proved.
+    /// Whether the grace is over and the failure is proved.
     pub(super) fn is_over(&self, grace: &Grace, now: Moment) -> bool {
         self.proof == Proof::Given && self.deadline(grace) <= now
     }
 
-    /// The answer to the read that was asked for at `asked`: whether the node matches by it, and since when it says that
-    /// it fails; `None` where the read failed.
+    /// Takes in the answer to the read that was requested at `asked`: whether the node matches and, if not, when its
+    /// failure began by its own report. `None` if the read failed.
     pub(super) fn proved(
         &mut self,
         asked: Moment,
@@ -316,8 +318,8 @@ impl Suspicion {
         };
         self.proof = Proof::Wanted(Retry::default());
         match verdict {
-            // The watch is behind: the node has recovered, and what fails after this is another failure. Its grace may be
-            // nothing, and the watch silent for long.
+            // The watch is behind: the node has recovered, and a later failure is a new one. The grace may be zero and
+            // the watch silent for long, so another read follows.
             Ok(()) => {
                 self.restart(Start::seen(clocks.seconds(), clocks.now));
                 retry.failed(Pace::by(Schedule::Fast).within(LONGEST_RETRY_MS), at);
@@ -334,12 +336,12 @@ impl Suspicion {
         }
     }
 
-    /// Whether what began at `since_s`, by the word of the node or its pods, is another failure: in between the node has
-    /// matched, unseen.
+    /// Whether a failure that began at `since_s`, by the report of the node or its pods, is a new one. The node then
+    /// matched in between, unseen.
     fn is_anew(&self, why: &Mismatch, since_s: i64) -> bool {
         let known_s = match (why.class(), self.node) {
             (Class::Node, Some(_)) => self.word.1.map_or(self.since_s(), |word_s| word_s.max(self.since_s())),
-            // Pods are followed one by one only where their failure was seen to begin.
+            // A pod's start of failure counts only if this process did not see the failure of the pods begin.
             (Class::Pod, None) if self.told_begin => self.since_s(),
             _ => return false,
         };

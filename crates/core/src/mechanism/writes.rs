@@ -1,4 +1,4 @@
-//! Writes of an object's status and of a pool's `spec.ips`: when the next one may go out.
+//! Writes of an object's status and of a pool's `spec.ips`, and when the next one may be sent.
 
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::fault::WriteFailure;
@@ -47,13 +47,13 @@ impl<S> Writes<S> {
         self.status.is_failing()
     }
 
-    /// A status write goes out.
+    /// Notes that a status write is sent.
     pub fn status_sent(&mut self, status: S) {
         self.observed_in_flight = false;
         self.status_in_flight = Some(Box::new(status));
     }
 
-    /// A status write was answered. Returns the status that was written.
+    /// Takes in the answer to a status write. Returns the status that was written.
     pub fn status_done(
         &mut self,
         failure: Option<&WriteFailure>,
@@ -66,7 +66,7 @@ impl<S> Writes<S> {
             Some(failure) => {
                 let conflict = matches!(failure, WriteFailure::Conflict);
                 if conflict && self.observed_in_flight {
-                    // The watch was faster than the answer, so the next write is based on the newer version.
+                    // The watch was faster than the answer. The next write is already based on the newer version.
                     self.status.put_off_to(now);
                     return written.map(|status| *status);
                 }
@@ -89,12 +89,12 @@ impl<S> Writes<S> {
         }
     }
 
-    /// A write of `spec.ips` goes out.
+    /// Notes that a write of `spec.ips` is sent.
     pub fn ips_sent(&mut self) {
         self.ips_in_flight = true;
     }
 
-    /// A write of `spec.ips` was answered.
+    /// Takes in the answer to a write of `spec.ips`.
     pub fn ips_done(&mut self, failure: Option<&WriteFailure>, at: Context) {
         self.ips_in_flight = false;
         match failure {

@@ -4,8 +4,8 @@ use crate::model::catalog::Finding;
 pub use crate::model::catalog::types::{ConditionType, Status};
 use crate::model::ids::ObjectKind;
 
-/// A condition without its times, which the shell adds. The fields are text because another version, or somebody else,
-/// may have written what the server holds. This crate makes its own conditions from a [`Finding`].
+/// A condition without its times, which the shell adds. The fields are text, because another version or somebody else
+/// may have written the condition on the server. This crate makes its own conditions from a [`Finding`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Condition {
     /// Type in `CamelCase`.

@@ -1,4 +1,4 @@
-//! What is known of nodes, pods and reserved IPs, cut down to what decisions use.
+//! Facts about nodes, pods and reserved IPs, reduced to those that decisions use.
 
 use crate::model::ids::{Address, Uid};
 use crate::model::machine::MachineId;
@@ -11,8 +11,8 @@ pub const RESERVED_IP_ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-
 /// The node label that names the region, which the cloud's controller manager writes.
 pub const REGION_LABEL: &str = "topology.kubernetes.io/region";
 
-/// A region as the provider names it, however a user or an object spells it: the provider takes capitals and white space
-/// as well, and answers without.
+/// A region in the provider's spelling. Users and objects may write it with capitals and white space, which the
+/// provider accepts but never returns.
 #[must_use]
 pub fn region_slug(text: &str) -> String {
     text.trim().to_ascii_lowercase()
@@ -25,7 +25,7 @@ pub struct Taint {
     pub key: String,
     /// Value of the taint, empty when absent.
     pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`, or whatever else the object says.
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`, or any other text in the object.
     pub effect: String,
 }
 
@@ -54,7 +54,7 @@ impl From<bool> for Readiness {
     }
 }
 
-/// What decisions need of a node. Labels are not kept: nodes are filtered by label on the server.
+/// The facts about a node that decisions need. Labels are not kept, because the server filters nodes by label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Name of the node.
@@ -63,13 +63,13 @@ pub struct NodeFacts {
     pub uid: Uid,
     /// `spec.providerID`, empty when it is not set.
     pub provider_id: String,
-    /// The machine that it names, if it is one of a provider that the software knows.
+    /// The machine that it names, if the software knows that kind of machine.
     pub machine: Option<MachineId>,
     /// Condition `Ready`.
     pub ready: Readiness,
     /// `lastTransitionTime` of that condition, in seconds since 1970.
     pub ready_since_s: Option<i64>,
-    /// `lastHeartbeatTime` of that condition, in seconds since 1970: the kubelet's own word.
+    /// `lastHeartbeatTime` of that condition, in seconds since 1970, as the kubelet reports it.
     pub heartbeat_s: Option<i64>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
@@ -90,14 +90,14 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
-    /// Since when the node itself says that it fails, in seconds since 1970.
+    /// When the node began to fail, by its own condition `Ready`, in seconds since 1970.
     #[must_use]
     pub fn fails_since_s(&self) -> Option<i64> {
         self.ready_since_s.filter(|_| !self.ready.is_ready())
     }
 }
 
-/// What decisions need of a pod. Pods are filtered by namespace and label on the server.
+/// The facts about a pod that decisions need. The server filters pods by namespace and label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodFacts {
     /// Namespace of the pod.
@@ -112,7 +112,7 @@ pub struct PodFacts {
     pub fails_since_s: Option<i64>,
 }
 
-/// One reserved IP as a provider answered it.
+/// One reserved IP, as a provider reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservedIp {
     /// The address.
@@ -130,12 +130,12 @@ pub struct ReservedIp {
 pub struct ReservedIpList {
     /// Every address on every page.
     pub ips: BTreeMap<Address, ReservedIp>,
-    /// `None`: the list is complete. Else what contradicts what in it: it shows where its addresses stand, and says
-    /// nothing of those that it leaves out.
+    /// `None` if the list is complete. Otherwise the contradiction in it: the list then shows the places of its
+    /// addresses, but the account may have others.
     pub contradiction: Option<String>,
 }
 
-/// How far a provider's action is.
+/// The progress of a provider's action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionStatus {
     /// Not done yet.
@@ -149,7 +149,7 @@ pub enum ActionStatus {
 /// One step of a watch, for objects of one kind under one selector.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observed<T> {
-    /// The complete list: what is not in it is gone.
+    /// The complete list. An object that is not in it is gone.
     Reset(Vec<T>),
     /// One object was added or changed.
     Apply(T),

@@ -53,7 +53,7 @@ impl fmt::Display for FaultKind {
 /// A failed provider call, as the core sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub kind: FaultKind,
     /// The message for users: bounded in length, without secrets.
     pub message: String,
@@ -86,7 +86,7 @@ pub enum WriteFailure {
     Transient(String),
     /// As `Transient`, and the API server said how long to wait.
     Throttled {
-        /// What happened.
+        /// The API server's message.
         message: String,
         /// Milliseconds from the answer.
         wait_ms: u64,

@@ -1,4 +1,4 @@
-//! Names of things. Each has its own type, so the compiler finds one that is passed for another.
+//! Names and ids. Each has its own type, so the compiler rejects one in the place of another.
 
 use std::fmt;
 use std::net::{AddrParseError, IpAddr, Ipv4Addr};
@@ -26,7 +26,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// `metadata.uid`. An object that is deleted and recreated under the same name gets another one.
+/// `metadata.uid`. An object that is deleted and recreated under the same name gets a new one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(pub String);
 

@@ -10,7 +10,7 @@ use crate::model::spec::{Scope, SpecProblem};
 pub struct RawNodeLabels {
     /// Nodes get labels.
     pub enabled: bool,
-    /// They get those of the older tool too.
+    /// Nodes also get the labels of the older tool.
     pub legacy: bool,
 }
 
@@ -27,7 +27,8 @@ pub enum LabelMode {
 }
 
 impl LabelMode {
-    /// Reads what was written. A pool that selects its nodes by one of these labels would feed on its own output.
+    /// Parses `spec.nodeLabels`. A pool sets no labels if it selects its nodes by one of them: its match would then
+    /// depend on its own result.
     #[must_use]
     pub fn parse(raw: RawNodeLabels, criteria: Option<&Criteria>, problems: &mut Vec<SpecProblem>) -> Self {
         if !raw.enabled {
@@ -48,7 +49,7 @@ impl LabelMode {
         if raw.legacy { Self::Legacy } else { Self::On }
     }
 
-    /// The labels of a node on which this address stands, or none.
+    /// The labels of a node with this address, or of a node without an address.
     #[must_use]
     pub fn labels(self, ip: Option<Address>) -> Labels {
         let (modern, legacy) = match self {

@@ -85,7 +85,7 @@ impl PartialOrd for MachineId {
 
 impl Ord for MachineId {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Almost all have one kind.
+        // The fast path: almost all machines are of one kind.
         if std::ptr::eq(self.kind, other.kind) {
             return (self.id.len(), &self.id).cmp(&(other.id.len(), &other.id));
         }

@@ -1,6 +1,6 @@
 //! Which nodes match, over stores fed by filtered watches.
 //!
-//! A store answers nothing until its first complete list. Labels are filtered on the server and never looked at here.
+//! A store counts only after its first complete list. The server filters by label, so nothing here looks at labels.
 
 use crate::model::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
 use crate::model::mismatch::{Class, Mismatch};
@@ -55,7 +55,7 @@ pub enum WatchKey {
     },
 }
 
-/// What a node has to meet.
+/// The criteria that a node must meet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Criteria {
     /// Node labels.
@@ -91,7 +91,7 @@ pub struct NodeStore {
 }
 
 impl NodeStore {
-    /// Nothing is listed yet.
+    /// An empty store, before the first complete list.
     #[must_use]
     pub const fn unread() -> Self {
         Self { complete: false, nodes: BTreeMap::new() }
@@ -124,7 +124,7 @@ impl NodeStore {
                 BTreeSet::from([name])
             }
             Observed::Delete(node) => {
-                // A deletion of an earlier object of this name says nothing about the one that stands here now.
+                // The deletion of an earlier node with this name does not affect the present one.
                 if self.nodes.get(&node.name).is_some_and(|known| known.uid == node.uid) {
                     self.nodes.remove(&node.name);
                     return BTreeSet::from([node.name]);
@@ -140,7 +140,7 @@ impl NodeStore {
         self.complete
     }
 
-    /// From now on only a new complete list counts.
+    /// Counts as incomplete until the next complete list.
     pub fn distrust(&mut self) {
         self.complete = false;
     }
@@ -172,7 +172,7 @@ pub struct PodStore {
 }
 
 impl PodStore {
-    /// Nothing is listed yet.
+    /// An empty store, before the first complete list.
     #[must_use]
     pub const fn unread() -> Self {
         Self { complete: false, pods: BTreeMap::new(), serving: BTreeMap::new() }
@@ -227,7 +227,7 @@ impl PodStore {
         first
     }
 
-    /// Returns the node when its last serving pod went.
+    /// Returns the node if this was its last serving pod.
     fn remove(&mut self, namespace: &str, name: &str) -> Option<Box<str>> {
         let StoredPod { node, serving } = self.pods.remove(&(namespace.into(), name.into()))?;
         if !serving {
@@ -248,7 +248,7 @@ impl PodStore {
         self.complete
     }
 
-    /// From now on only a new complete list counts.
+    /// Counts as incomplete until the next complete list.
     pub fn distrust(&mut self) {
         self.complete = false;
     }
@@ -275,7 +275,7 @@ impl PodStore {
 /// Whether a node, known to have the labels, matches.
 ///
 /// # Errors
-/// The first reason why it does not: one that no grace bears, then one of the node, then its pods.
+/// The first reason why it does not match. Reasons without a grace come first, then those of the node, then its pods.
 pub fn verdict(criteria: &Criteria, node: &NodeFacts, pods: Option<&PodStore>) -> Result<(), Mismatch> {
     if node.deleting {
         return Err(Mismatch::Deleting);

@@ -1,12 +1,12 @@
 //! Why a node does not match, as a closed set of reasons in words.
 //!
-//! Texts follow a subject: "node-1 is not Ready". Owns the words, and whether a
-//! reason may pass by itself; which reason comes first is `matching`'s, and texts about many nodes are `survey`'s.
+//! Texts follow a subject: "node-1 is not Ready". This module owns the words, and decides which reasons may pass by
+//! themselves. `matching` decides which reason comes first, and `survey` writes the texts about many nodes.
 
 use crate::model::facts::Taint;
 use std::fmt;
 
-/// Taints by which Kubernetes says that a node fails, and which it takes away by itself. Any other taint is somebody's
+/// Taints by which Kubernetes reports that a node fails, and which it removes by itself. Any other taint is somebody's
 /// decision.
 pub const PASSING_TAINTS: [&str; 6] = [
     "node.kubernetes.io/not-ready",
@@ -17,7 +17,7 @@ pub const PASSING_TAINTS: [&str; 6] = [
     "node.kubernetes.io/pid-pressure",
 ];
 
-/// Which grace a failure has.
+/// The class of a failure, which decides its grace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// No pod serves on the node; it may be a restart.
@@ -31,7 +31,7 @@ pub enum Class {
 /// Why a node does not match.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mismatch {
-    /// No matching pod is Running, Ready and staying on it.
+    /// No matching pod on it is Running, Ready and not being deleted.
     PodNotReady,
     /// Condition `Ready` is `False`, or absent.
     NotReady,
@@ -54,7 +54,7 @@ pub enum Mismatch {
 }
 
 impl Mismatch {
-    /// Which grace it has.
+    /// Its class, which decides its grace.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -87,7 +87,7 @@ impl Mismatch {
         }
     }
 
-    /// The word for it where all taints are one, as in metrics.
+    /// The word for it in metrics, where all taints count as one.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -122,7 +122,7 @@ impl Mismatch {
         ]
     }
 
-    /// The text after several nodes.
+    /// The text that follows several nodes.
     pub(crate) fn of_many(&self) -> String {
         match self {
             Self::PodNotReady => "run no matching pod that is Ready".to_owned(),

@@ -1,5 +1,4 @@
-//! What there is: names, facts, failures, time, and the words in which users are told of them. Decides nothing but
-//! which nodes match.
+//! Names, facts, failures, time, and the words of messages about them. The only decision here is which nodes match.
 
 pub mod catalog;
 pub mod condition;

@@ -1,4 +1,4 @@
-//! Time and chance. The shell passes both in.
+//! Time and randomness. The shell supplies both.
 
 /// A point of monotonic time, in milliseconds since some fixed instant before the process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -1,4 +1,4 @@
-//! How an object has its nodes checked: `spec.nodeCheck`.
+//! How the nodes of an object are checked: `spec.nodeCheck`.
 
 use crate::model::ids::{Address, Uid};
 use crate::model::spec::{Scope, SpecProblem};
@@ -40,8 +40,8 @@ impl Default for NodeCheck {
 }
 
 impl NodeCheck {
-    /// Parses `spec.nodeCheck`. The CRDs refuse a value out of bounds. If one appears anyway, no node is checked for the
-    /// object.
+    /// Parses `spec.nodeCheck`. The CRDs refuse a value out of bounds. If one appears anyway, no node is checked for
+    /// the object.
     #[must_use]
     pub fn parse(raw: Option<&RawNodeCheck>, problems: &mut Vec<SpecProblem>) -> Option<Self> {
         let raw = raw?;
@@ -87,13 +87,13 @@ impl NodeCheck {
     }
 }
 
-/// A check more often than this finds nothing sooner: the Lease decides.
+/// More frequent checks would find nothing sooner, because the Lease decides.
 const MIN_PERIOD_MS: u64 = 500;
 
-/// Within less than this a machine far away cannot answer.
+/// A distant machine cannot answer in less time than this.
 const MIN_TIMEOUT_MS: u64 = 100;
 
-/// The longest period and timeout: beyond it Kubernetes is faster.
+/// The longest period and timeout. With longer ones, Kubernetes itself is faster.
 const MAX_MS: u64 = 10_000;
 
 /// One check: of which node, and how.
@@ -105,7 +105,7 @@ pub struct CheckKey {
     pub check: NodeCheck,
 }
 
-/// What has to be known to make a check.
+/// The data that a check needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckTarget {
     /// Name of the node.
@@ -123,7 +123,7 @@ pub enum CheckOutcome {
     Passed,
     /// It did not.
     Failed,
-    /// Our own side failed, which says nothing of the machine.
+    /// FLIPOP's own side failed. That proves nothing about the machine.
     NoVerdict(String),
 }
 
@@ -136,12 +136,12 @@ pub struct Checked {
     pub outcome: CheckOutcome,
 }
 
-/// What is known of the Lease that a kubelet renews.
+/// The facts about the Lease that a kubelet renews.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseFacts {
     /// Its name, which is that of the node.
     pub name: String,
-    /// `spec.renewTime`, verbatim: only whether it changes counts.
+    /// `spec.renewTime`, verbatim. Only its changes count.
     pub renewed: String,
     /// `spec.leaseDurationSeconds`, in milliseconds.
     pub duration_ms: u64,

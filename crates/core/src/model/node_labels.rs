@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 /// A label that FLIPOP writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LabelKey {
-    /// An address stands on the node: always "true".
+    /// An address is on the node: always "true".
     Active,
     /// The address.
     Ip,
     /// The address, by the name of an older tool.
     LegacyIp,
-    /// Whether an address stands on the node, by the name of an older tool.
+    /// Whether an address is on the node, by the name of an older tool.
     LegacyEnabled,
 }
 
@@ -35,10 +35,10 @@ impl LabelKey {
 /// Labels to write, by key.
 pub type Labels = BTreeMap<LabelKey, String>;
 
-/// What a write does: the value to set, or `None` to remove the label.
+/// The changes of a write: the value to set, or `None` to remove the label.
 pub type LabelChanges = BTreeMap<LabelKey, Option<String>>;
 
-/// A label as it stands on a node.
+/// A label found on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenLabel {
     /// Its value, verbatim.
@@ -52,13 +52,13 @@ pub struct SeenLabel {
 pub struct NodeLabels(pub BTreeMap<LabelKey, SeenLabel>);
 
 impl NodeLabels {
-    /// The node carries one of our keys.
+    /// Whether the node carries none of our keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A label of ours stands there.
+    /// Whether FLIPOP wrote one of them.
     #[must_use]
     pub fn any_ours(&self) -> bool {
         self.0.values().any(|label| label.ours)
@@ -72,8 +72,8 @@ impl NodeLabels {
         Address::v4(&label.value)
     }
 
-    /// What has to change so that exactly these labels stand there. Labels that others wrote stay, unless they are wanted
-    /// with another value.
+    /// The changes after which the node has exactly these labels of ours. Labels that others wrote stay, unless
+    /// another value is wanted.
     #[must_use]
     pub fn changes_to(&self, wanted: &Labels) -> LabelChanges {
         let mut changes = LabelChanges::new();
@@ -89,7 +89,7 @@ impl NodeLabels {
         changes
     }
 
-    /// A write of ours was accepted.
+    /// Applies a write of ours that was accepted.
     pub fn apply(&mut self, changes: &LabelChanges) {
         for (key, value) in changes {
             match value {

@@ -1,4 +1,4 @@
-//! What differs between providers, as far as decisions have to know it. Each provider describes itself in one value.
+//! The differences between providers that decisions have to know. Each provider describes itself in one value.
 
 use crate::model::machine::MachineKind;
 use std::collections::BTreeMap;
@@ -10,9 +10,9 @@ pub struct Descriptor {
     pub name: &'static str,
     /// The variable of the operator's environment that holds its token.
     pub token_variable: &'static str,
-    /// What it lets one token do.
+    /// The limits of one token.
     pub limits: Limits,
-    /// The machines on which its addresses stand, if it has addresses to give.
+    /// The machines that its addresses are assigned to, if it has addresses.
     pub machines: Option<&'static MachineKind>,
     /// The rules of its DNS, if it has any.
     pub dns: Option<Rules>,
@@ -20,7 +20,7 @@ pub struct Descriptor {
     pub firewalls: Option<FirewallLimits>,
 }
 
-/// What a provider's firewalls can hold.
+/// The limits of a provider's firewalls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirewallLimits {
     /// Machines of one firewall.
@@ -53,33 +53,33 @@ pub enum ZoneForm {
     NameOrId,
 }
 
-/// What differs between DNS providers.
+/// The differences between DNS providers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// How zones are written.
     pub zone_form: ZoneForm,
-    /// The least TTL of ordinary zones, in seconds. The zone at hand may take less: `Zone::ttl_floor`.
+    /// The least TTL of ordinary zones, in seconds. A particular zone may accept less: `Zone::ttl_floor`.
     pub ttl_floor: u32,
     /// The greatest TTL, in seconds.
     pub ttl_ceiling: u32,
-    /// The value below the floor that stands for a TTL of the provider's choice, if there is one.
+    /// The value below the floor that lets the provider choose the TTL, if there is one.
     pub ttl_automatic: Option<u32>,
     /// Changes that one request carries.
     pub changes_per_request: usize,
 }
 
-/// What specs are held against: which providers there are, which of them have a token, and what holds where a spec says
-/// nothing.
+/// The facts that specs are checked against: the known providers, those that have a token, and the default of
+/// `whenEmpty`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Providers {
     /// Every provider that the software knows, by name, and whether it has a token.
     known: BTreeMap<&'static str, (Descriptor, bool)>,
-    /// Record sets of nodes without `whenEmpty` keep their records when nothing is left to publish.
+    /// A `NodeDNSRecordSet` without `whenEmpty` keeps its records when no address is left to publish.
     pub keep_last_record: bool,
 }
 
 impl Providers {
-    /// These, each with whether it has a token.
+    /// Builds the set from descriptors, each with whether it has a token.
     pub fn new(known: impl IntoIterator<Item = (Descriptor, bool)>, keep_last_record: bool) -> Self {
         let known = known.into_iter().map(|known| (known.0.name, known)).collect();
         Self { known, keep_last_record }
@@ -120,7 +120,7 @@ pub(crate) mod examples {
     use super::{Descriptor, FirewallLimits, Limits, Providers, Rules, ZoneForm};
     use crate::model::machine::{MachineId, MachineKind};
 
-    /// What the addresses of [`OF_BOTH`] stand on.
+    /// The machines of [`OF_BOTH`].
     pub(crate) static DROPLETS: MachineKind = MachineKind {
         noun: "droplet",
         scheme: "digitalocean",
@@ -133,7 +133,7 @@ pub(crate) mod examples {
         DROPLETS.machine(id.to_string())
     }
 
-    /// Has addresses, and zones that are written by name.
+    /// A provider of addresses, and of zones that are written by name.
     pub(crate) const OF_BOTH: Descriptor = Descriptor {
         name: "digitalocean",
         token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
@@ -149,7 +149,7 @@ pub(crate) mod examples {
         firewalls: Some(FirewallLimits { machines: 10, rules: 50, sources: 1_000 }),
     };
 
-    /// Has zones alone, which are written by id as well.
+    /// A provider of zones only, which may also be written by id.
     pub(crate) const OF_DNS: Descriptor = Descriptor {
         name: "cloudflare",
         token_variable: "CLOUDFLARE_TOKEN",

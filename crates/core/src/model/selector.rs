@@ -42,12 +42,12 @@ impl Selector {
 /// Why a selector does not parse.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// A token stands where another kind of token is needed.
+    /// A token was found where another kind of token is needed.
     #[error("found {found:?}, expected {expected}")]
     Unexpected {
         /// The token that was found; empty at the end.
         found: String,
-        /// What could have stood there.
+        /// The tokens that would be valid there.
         expected: &'static str,
     },
     /// A key is not a qualified name.

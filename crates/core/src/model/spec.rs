@@ -1,4 +1,4 @@
-//! What the specs of both kinds have in common, as it was written, and the mistakes in it.
+//! The fields that the specs of both kinds share, as they were written, and the mistakes in them.
 //!
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
@@ -21,8 +21,8 @@ pub struct RawMatch {
 }
 
 impl RawMatch {
-    /// What a node has to meet; `None` when a selector does not parse or the namespace is no name of one, which is noted
-    /// with this scope.
+    /// The criteria that a node must meet. `None` if a selector does not parse or the namespace is not a valid name.
+    /// The mistake is then added to `problems` with this scope.
     #[must_use]
     pub fn criteria(&self, scope: Scope, problems: &mut Vec<SpecProblem>) -> Option<Criteria> {
         let mut parse = |field: &str, text: &str| {
@@ -36,7 +36,7 @@ impl RawMatch {
         let pod_selector = parse("spec.match.podLabel", &self.pod_label);
         let namespace = &self.pod_namespace;
         if !namespace.is_empty() && !is_dns_label(namespace) {
-            // It becomes a part of a path at the API server, and must not lead elsewhere there.
+            // The name becomes part of a request path, and must not lead to another path.
             let shown = shown(namespace);
             let message =
                 format!("{shown:?} is not the name of a namespace; use lower case letters, digits and '-'");
@@ -61,7 +61,7 @@ pub struct RawRecordSet {
     pub record_name: String,
     /// Seconds.
     pub ttl: i64,
-    /// What happens when the set would be empty.
+    /// The treatment of a set without an address to publish.
     pub when_empty: String,
 }
 
@@ -76,15 +76,15 @@ pub enum Scope {
     Entry,
     /// Only the record set.
     RecordSet,
-    /// Only whether enough addresses are active.
+    /// Only the check that enough addresses are active.
     Minimum,
-    /// Only how long a node that fails keeps its match.
+    /// Only the grace of nodes that fail.
     Grace,
     /// Only the ports that are opened.
     Firewall,
     /// Only the labels of nodes.
     Labels,
-    /// Only what happens to addresses that are let go.
+    /// Only the policy for addresses that the spec gives up.
     Reclaim,
     /// Only the checks of nodes.
     NodeCheck,
@@ -97,7 +97,7 @@ pub struct SpecProblem {
     pub scope: Scope,
     /// The field, as a path such as `spec.match.nodeLabel`.
     pub field: String,
-    /// What is wrong and what one can do.
+    /// The mistake and its remedy.
     pub message: String,
 }
 

@@ -87,7 +87,7 @@ fn without_pods(criteria: &Criteria, pods: &PodStore) -> Option<String> {
     })
 }
 
-/// The last text on why none of an object's nodes matches.
+/// The last text about why none of an object's nodes matches.
 #[derive(Debug, Default)]
 pub struct Explanation {
     told: Option<(Moment, String)>,

@@ -22,7 +22,7 @@ pub(crate) fn enumerate(items: impl Iterator<Item = String>) -> String {
     first_of(items, MAX_NAMED)
 }
 
-/// As many addresses as fit into an Event, and how many more there are. Somebody may have to write them again.
+/// As many addresses as fit into an Event, and how many more there are. A user may have to write them again.
 pub(crate) fn name_addresses<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> String {
     first_of(addresses.into_iter().map(ToString::to_string), MAX_ADDRESSES)
 }

@@ -1,5 +1,5 @@
-//! What record sets share of one account: its budget, the zones that its token can see, the calls under way, and the
-//! zones that refuse the token (`refusals`).
+//! The parts of an account that record sets share: its budget, the zones that its token can see, the calls under way,
+//! and the zones that refuse the token (`refusals`).
 //!
 //! A zone that was recreated has a new id, and its former id refuses the token. So when a zone that was found by name
 //! refuses the token, every other retry looks up the name.
@@ -78,7 +78,7 @@ pub struct DnsAccount {
 }
 
 impl DnsAccount {
-    /// An account of which nothing is known yet.
+    /// An account about which nothing is known yet.
     #[must_use]
     pub fn new(id: AccountId, rules: Rules, budget: Option<Budget>) -> Self {
         let (epoch, refusals) = (Epoch::first(id), Refusals::default());
@@ -91,12 +91,12 @@ impl DnsAccount {
         &self.epoch
     }
 
-    /// Leadership begins, so the epoch ends.
+    /// Ends the epoch, because leadership begins.
     pub fn restart(&mut self) {
         self.epoch.end();
     }
 
-    /// What the provider allows.
+    /// The rules of the provider.
     #[must_use]
     pub fn rules(&self) -> Rules {
         self.rules
@@ -139,7 +139,7 @@ impl DnsAccount {
         self.zone(zone).is_none() && self.zone_failure(zone).is_none_or(|(kind, ..)| passes(kind))
     }
 
-    /// Why a zone is not known.
+    /// The reason why a zone is not known.
     #[must_use]
     pub fn zone_failure(&self, zone: &ZoneRef) -> Option<(FaultKind, u32, &str)> {
         let lookup = self.lookups.get(zone).filter(|lookup| lookup.found.is_none())?;
@@ -186,14 +186,14 @@ impl DnsAccount {
             return Err(Some(lookup.renewal_due));
         }
         if self.refusals.is_in_doubt() {
-            // The one call a minute goes to calls that show more.
+            // The one call a minute is left to calls that show more.
             return Err(None);
         }
         let busy = self.lookups.values().any(|lookup| lookup.in_flight == Some(Search::Renew));
         if busy { Err(None) } else { Ok(()) }
     }
 
-    /// A zone that is known is being looked up again.
+    /// Notes that a known zone is being looked up again.
     pub fn renewing(&mut self, zone: &ZoneRef) {
         if let Some(lookup) = self.lookups.get_mut(zone) {
             lookup.in_flight = Some(Search::Renew);
@@ -207,14 +207,14 @@ impl DnsAccount {
         found.map_or(zone.text(), |found| found.id.as_str())
     }
 
-    /// A zone is being looked up.
+    /// Notes that a zone is being looked up.
     pub fn looking_up(&mut self, zone: &ZoneRef) {
         let lookup = self.lookups.entry(zone.clone()).or_default();
         lookup.in_flight = Some(Search::Find);
         lookup.doubted = false;
     }
 
-    /// A zone was looked up.
+    /// Takes in the answer to a lookup of a zone.
     pub fn looked_up(
         &mut self,
         zone: &ZoneRef,
@@ -261,7 +261,8 @@ impl DnsAccount {
         }
     }
 
-    /// The zone is not found. It is looked up again later, since its name may have a new id.
+    /// Notes that the zone does not exist under this id. It is looked up again later, since its name may have a new
+    /// id.
     pub fn zone_gone(&mut self, id: &str, message: &str, at @ Context { now, .. }: Context) {
         for lookup in self.lookups.values_mut() {
             if lookup.found.as_ref().is_some_and(|zone| zone.id == id) {
@@ -273,8 +274,8 @@ impl DnsAccount {
         }
     }
 
-    /// A zone refuses the token, which the former id of a recreated or transferred zone does too. So its name is in
-    /// doubt.
+    /// Doubts the name of a zone that refuses the token, because the former id of a recreated or transferred zone does
+    /// that too.
     pub fn doubt(&mut self, id: &str) {
         for (zone, lookup) in &mut self.lookups {
             if matches!(zone, ZoneRef::Name(_)) && lookup.found.as_ref().is_some_and(|found| found.id == id) {
@@ -283,7 +284,8 @@ impl DnsAccount {
         }
     }
 
-    /// A call to a zone without a known name failed. A lookup may show the name by now, and with it the cause.
+    /// Hastens the lookup of a zone without a known name after a failed call. The lookup may show the name by now, and
+    /// with it the cause.
     pub fn name_may_show(&mut self, id: &str, now: Moment) {
         for lookup in self.lookups.values_mut() {
             let unnamed = |zone: &Zone| zone.id == id && zone.name.is_none() && zone.shown.is_none();
@@ -306,7 +308,7 @@ impl DnsAccount {
         self.refusals.retain(|zone| is_found(zone) || is_written(zone), now);
     }
 
-    /// The token changed. Calls that the old token was refused may work now.
+    /// Takes in a change of the token. Calls that the old token was refused may work now.
     pub fn token_changed(&mut self) {
         self.epoch.end();
         self.refusals = Refusals::default();
@@ -346,7 +348,7 @@ impl DnsAccount {
         self.calls >= MAX_BEFORE_REREADS || self.calls_in(zone) >= MAX_IN_ZONE_BEFORE_REREADS
     }
 
-    /// Why the token is refused in a zone.
+    /// The provider's words at the last refusal in a zone.
     #[must_use]
     pub fn refusal(&self, zone: &str) -> Option<&str> {
         self.refusals.message(zone)
@@ -356,12 +358,12 @@ impl DnsAccount {
         self.busy.get(zone).copied().unwrap_or_default()
     }
 
-    /// A call about records of a zone goes out. It was admitted and counted with [`DnsAccount::sent`].
+    /// Notes that a call about records of a zone is sent. It was admitted, and counted with [`DnsAccount::sent`].
     pub fn begun(&mut self, zone: &str) {
         *self.busy.entry(zone.to_owned()).or_default() += 1;
     }
 
-    /// The call ended, with any result.
+    /// Notes that such a call ended, with any result.
     pub fn ended(&mut self, zone: &str) {
         if let Some(calls) = self.busy.get_mut(zone) {
             *calls = calls.saturating_sub(1);
@@ -369,13 +371,13 @@ impl DnsAccount {
         self.busy.retain(|_, calls| *calls > 0);
     }
 
-    /// A call goes out. If the token was refused, this call tests whether it still is.
+    /// Notes that a call is sent. If the token was refused, this call tests whether it still is.
     pub fn sent(&mut self, zone: &str, access: Access, now: Moment) {
         self.calls += 1;
         self.refusals.sent(zone, access, now);
     }
 
-    /// A call was answered.
+    /// Takes in the answer to a call.
     pub fn answered(
         &mut self,
         zone: &str,
@@ -398,7 +400,7 @@ impl DnsAccount {
         }
     }
 
-    /// A call about records was accepted.
+    /// Notes that a call about records was accepted.
     pub fn accepted(&mut self, now: Moment) {
         self.refusals.accepted(now);
     }

@@ -278,7 +278,7 @@ fn a_zone_that_refuses_its_reads_is_looked_up_for_that_reason_only() {
     assert_eq!(account.renewal_due(&name, T(700)), Err(None));
     account.doubt("example.com");
     assert_eq!((account.lookup_due(&name, T(700)), account.renewal_due(&name, T(700))), (Ok(()), Err(None)));
-    // If this lookup does not find the zone, that counts.
+    // This lookup counts if it does not find the zone.
     account.looking_up(&name);
     account.looked_up(&name, Err(fault(FaultKind::NotFound)), Context::exactly(T(700)));
     assert_eq!(account.zone(&name), None);

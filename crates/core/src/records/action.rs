@@ -11,7 +11,7 @@ use crate::model::ids::Owner;
 /// A call to a provider of DNS.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Find out which zone is meant.
+    /// Look up the zone that the spec names.
     FindZone {
         /// The account and its epoch.
         epoch: Epoch,

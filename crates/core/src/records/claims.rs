@@ -1,4 +1,4 @@
-//! Who owns the records at a name: the oldest object that names it, of either kind, valid or not.
+//! Decides which object owns the records at a name: the oldest one that names it, of either kind, valid or not.
 
 use super::site::SiteKey;
 use crate::model::ids::Owner;

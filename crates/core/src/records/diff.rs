@@ -1,43 +1,43 @@
-//! From the records that a name has to those that it should have.
+//! The changes from the records that a name has to those that it should have.
 //!
-//! Invariants: only address records are touched; carried out in order and stopped anywhere, a set that has an address
-//! and shall have one never passes through none; the order of records and addresses does not matter.
+//! Invariants: only address records are changed. A name that has an address, and should have one, always keeps one,
+//! even if the changes stop anywhere in their order. The order of records and addresses does not matter.
 
 use crate::model::ids::Address;
 use crate::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// TTL of new records unless a spec says otherwise: short, because failover is what the records are for.
+/// TTL of new records unless a spec says otherwise. It is short, because clients must notice a failover.
 pub const DEFAULT_TTL: u32 = 60;
 
-/// Which TTL records get.
+/// The rule for the TTL of records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TtlRule {
-    /// Every record this one.
+    /// Every record gets this one.
     Every(u32),
-    /// Existing records keep theirs, new ones get this one.
+    /// Existing records keep their own, and new ones get this one.
     New(u32),
 }
 
-/// Which addresses a record set should have.
+/// The addresses that a record set should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// These; never empty.
+    /// Exactly these. Never empty.
     Exact(BTreeSet<Address>),
-    /// None: the set is deleted.
+    /// None. The set is deleted.
     Empty,
-    /// Whatever it has.
+    /// All that it has.
     Keep,
-    /// Whatever it has but for these, which are about to be somebody else's; never empty.
+    /// All that it has except these, which somebody else may own soon. Never empty.
     Without(BTreeSet<Address>),
 }
 
-/// What a record set should be.
+/// The wanted state of a record set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// Its addresses.
     pub target: Target,
-    /// Addresses of which too little is known: they stay where they are and are not added.
+    /// Addresses about which too little is known. They stay where they are, and are not added.
     pub undecided: BTreeSet<Address>,
     /// Its TTL.
     pub ttl: TtlRule,
@@ -46,7 +46,7 @@ pub struct Wanted {
 impl TtlRule {
     fn is_met_by(self, record: &Record) -> bool {
         match self {
-            // A proxied record answers with a TTL of the provider's choice, whatever was written.
+            // The provider chooses the TTL of a proxied record, whatever was written.
             Self::Every(ttl) => record.proxied || record.ttl == ttl,
             Self::New(_) => true,
         }
@@ -67,8 +67,8 @@ impl TtlRule {
     }
 }
 
-/// The changes that make the address records of a name what is wanted: updates, then creates, then deletes. None at
-/// all while an alias stands at the name.
+/// The changes from the address records of a name to the wanted ones: updates, then creates, then deletes. None while
+/// the name has an alias.
 #[must_use]
 pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
     if alias(records).is_some() {
@@ -90,7 +90,7 @@ pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
             addresses.iter().copied().chain(kept.filter(|ip| wanted.undecided.contains(ip))).collect()
         }
     };
-    // Of several records with one address, the one that need not change stays.
+    // If several records have one address, one that needs no change stays.
     let mut kept: BTreeMap<Address, &Record> = BTreeMap::new();
     for record in &ours {
         let Some(ip) = record.address().filter(|ip| addresses.contains(ip)) else { continue };
@@ -129,7 +129,7 @@ fn untouched<'a>(records: &'a [Record], changes: &'a [Change]) -> impl Iterator<
     records.iter().filter(move |record| !touched.contains(&record.id))
 }
 
-/// Whether changes do nothing but delete, and of the addresses that stay none is among the certain ones.
+/// Whether changes only delete, and no record that stays is a certain one.
 #[must_use]
 pub fn only_keeps_others(records: &[Record], set: &ChangeSet, certain: &BTreeSet<String>) -> bool {
     let only_deletes =
@@ -138,8 +138,8 @@ pub fn only_keeps_others(records: &[Record], set: &ChangeSet, certain: &BTreeSet
     only_deletes && set.survivor && !stay.any(|record| certain.contains(&record.id))
 }
 
-/// The same changes behind one that writes an address that stays as it is: if that one is not there any more, it fails,
-/// and nothing is deleted.
+/// Puts a write of an unchanged record before the changes. If that record no longer exists, the write fails and
+/// nothing is deleted.
 #[must_use]
 pub fn with_proof(records: &[Record], mut set: ChangeSet) -> ChangeSet {
     let as_it_is = |record: &Record| {
@@ -149,19 +149,19 @@ pub fn with_proof(records: &[Record], mut set: ChangeSet) -> ChangeSet {
     let proof = untouched(records, &set.changes).find_map(as_it_is);
     if let Some(proof) = proof {
         set.changes.insert(0, proof);
-        // Nothing else that stays is certain.
+        // No other record that stays is certain.
         set.survivor = false;
     }
     set
 }
 
-/// The alias at a name, beside which no address record may stand.
+/// The alias at a name. A name with an alias cannot have address records.
 #[must_use]
 pub fn alias(records: &[Record]) -> Option<&Record> {
     records.iter().find(|record| record.kind == "CNAME")
 }
 
-/// Whether external-dns left its mark at a name: it will go on writing there.
+/// Whether external-dns has marked a name as its own. It will continue to write there.
 #[must_use]
 pub fn is_marked_by_external_dns(records: &[Record]) -> bool {
     records.iter().any(|record| record.kind == "TXT" && record.data.contains("heritage=external-dns"))

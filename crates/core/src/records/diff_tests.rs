@@ -124,7 +124,7 @@ fn a_record_whose_content_is_no_address_is_used_up_first() {
     assert_eq!(diff(&[odd], &exact(&[1], EVERY)).changes, [update("1", 1, 60)]);
 }
 
-/// A provider, to the letter.
+/// Applies a change exactly as a provider does.
 fn apply(records: &mut Vec<Record>, change: &Change, serial: usize) -> Option<Record> {
     match change {
         Change::Update { id, ip, ttl } => {

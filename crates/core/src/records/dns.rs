@@ -1,16 +1,16 @@
 //! DNS as providers see it: zones, records and changes.
 //!
-//! This module decides nothing and calls nobody. Record sets decide which records there should be.
+//! This module decides nothing and sends nothing. Record sets decide which records there should be.
 //!
-//! Invariant: a [`ChangeSet`] lists updates, then creates, then deletes. Carried out in this order and stopped
-//! anywhere, it never leaves a name that had addresses without any.
+//! Invariant: a [`ChangeSet`] lists updates, then creates, then deletes. If it stops anywhere in this order, a name
+//! that had addresses still has one.
 
 use crate::model::ids::Address;
 
 /// The type of the records that FLIPOP manages.
 pub const ADDRESS_KIND: &str = "A";
 
-/// What a call about records does.
+/// The kind of access of a call about records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// It reads.
@@ -24,7 +24,7 @@ pub enum Access {
 pub struct Zone {
     /// Its id in the provider's paths: its name at `DigitalOcean`, 32 hexadecimal digits at Cloudflare.
     pub id: String,
-    /// Its name in lower case without a final dot; `None` when the token may not read it.
+    /// Its name in lower case without a final dot. `None` if the token may not read it.
     pub name: Option<String>,
     /// The name as it appears in the names of records, if the token may not read the zone. It is used to check names,
     /// never to complete them.
@@ -42,7 +42,7 @@ pub struct Record {
     pub kind: String,
     /// Its content, as the provider writes it.
     pub data: String,
-    /// Its TTL in seconds; at Cloudflare 1 is "automatic".
+    /// Its TTL in seconds. At Cloudflare, 1 means "automatic".
     pub ttl: u32,
     /// Requests go through Cloudflare's own network. The TTL then always reads as 1.
     pub proxied: bool,
@@ -92,7 +92,7 @@ pub struct ChangeSet {
 }
 
 impl ChangeSet {
-    /// Nothing to do.
+    /// Whether there is nothing to change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()

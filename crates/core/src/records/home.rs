@@ -1,4 +1,4 @@
-//! Where an object's records are, and what it leaves there when its spec names another place or none.
+//! The place of an object's records, and the records that stay there when its spec names another place or none.
 //!
 //! This module only remembers: nothing is deleted at a former place. The status carries the name and its addresses
 //! across restarts, but not the zone.
@@ -45,7 +45,7 @@ impl Home {
         (!told.current).then(|| Self { fqdn, spot: None, addresses: addresses.collect() })
     }
 
-    /// The spec names this place. Returns the former place if it is another one and still has records.
+    /// Notes the place that the spec names. Returns the former place if it is another one and still has records.
     #[must_use]
     pub fn settle(home: &mut Option<Self>, told: &Told, spot: Spot) -> Option<Self> {
         let stays = home.as_ref().is_some_and(|home| match &home.spot {
@@ -81,7 +81,7 @@ impl Home {
         !self.addresses.is_empty()
     }
 
-    /// Whether this place is the one that another object now owns, so that nothing is left behind.
+    /// Whether this is the given place.
     #[must_use]
     pub fn is_at(&self, key: &SiteKey) -> bool {
         self.spot.as_ref().map_or(self.fqdn == key.fqdn, |spot| spot.key == *key)

@@ -56,7 +56,7 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// Somebody else may have changed the name.
+    /// Starts again, because somebody else may have changed the name.
     pub fn restart(&mut self) {
         self.seen = Seen::Never;
         self.certain.clear();
@@ -103,8 +103,8 @@ impl Looks {
         Shown::Present
     }
 
-    /// Two looks have shown these records; the last one began at `begun`. If a write came shortly before, records that
-    /// it deleted may be among them.
+    /// Takes in the records that two looks have shown. The last look began at `begun`. If a write came shortly before,
+    /// records that it deleted may be among them.
     pub fn trust(&mut self, begun: Moment, shown: &[Record]) {
         let before = std::mem::take(&mut self.before);
         if begun < self.settled_at {
@@ -127,7 +127,7 @@ impl Looks {
         shown
     }
 
-    /// The first `done` of these changes were carried out. The others may have been.
+    /// Notes a change set whose first `done` changes were carried out. The others may have been.
     pub fn doubt(&mut self, known: &[Record], (changes, done): (&[Change], usize), now: Moment) {
         self.before = known.iter().map(|record| record.id.clone()).collect();
         let (done, others) = changes.split_at(done.min(changes.len()));
@@ -143,7 +143,7 @@ impl Looks {
         self.certain.extend(there.cloned());
     }
 
-    /// We have written, so lists may show the earlier records for a while.
+    /// Notes that we have written, so lists may show the earlier records for a while.
     fn settle(&mut self, now: Moment) {
         if !self.is_settling(now) {
             self.gone.clear();
@@ -158,7 +158,7 @@ impl Looks {
         now < self.settled_at
     }
 
-    /// Our changes left these records at the name, among them the `written` ones.
+    /// Notes the records that our changes left at the name, including the `written` ones.
     pub fn wrote(&mut self, left: &[Record], written: BTreeSet<String>, changes: &[Change], now: Moment) {
         self.settle(now);
         self.gone.extend(deletions(changes).cloned());

@@ -3,7 +3,7 @@
 //! Since 0.18, external-dns writes its `TXT` ownership record at `a-<name>` instead of at the name. A read of the name
 //! does not show it, so the mark has its own read. Nothing waits for that read.
 //!
-//! Invariant: a failed read leaves what is known of the mark unchanged.
+//! Invariant: a failed read changes nothing.
 
 use super::diff::is_marked_by_external_dns;
 use super::name::qualify;
@@ -16,25 +16,25 @@ use crate::records::dns::{Record, Zone};
 /// The prefix of the marked name: the type of its records.
 const PREFIX: &str = "a-";
 
-/// What is known of one mark.
+/// The knowledge about one mark.
 #[derive(Debug, Default)]
 pub struct Mark {
-    /// Whether the mark existed when this process last looked.
+    /// Whether the mark existed at the last look of this process.
     stands: Option<bool>,
     due: Moment,
     reading: bool,
     failure: Option<Failure<()>>,
 }
 
-/// The name at which external-dns marks a name; `None` if it cannot be marked.
+/// The name at which external-dns marks a name. `None` if it cannot be marked.
 ///
 /// The mark of the zone's own name would be outside the zone. The mark of a wildcard has a name that the user chooses
-/// (`--txt-wildcard-replacement`); without that option providers refuse it.
+/// (`--txt-wildcard-replacement`). Without that option, providers refuse it.
 #[must_use]
 pub fn name_of_mark(fqdn: &str, zone: &Zone) -> Option<String> {
     let apex = [&zone.name, &zone.shown].into_iter().flatten().any(|zone| zone == fqdn);
     let name = (!apex && !fqdn.starts_with('*')).then(|| format!("{PREFIX}{fqdn}"))?;
-    // A name longer than DNS allows is none.
+    // A name longer than DNS allows cannot be a mark.
     qualify(&name, None).ok()
 }
 
@@ -45,24 +45,24 @@ impl Mark {
         self.stands
     }
 
-    /// When to look next; `None` while a look is under way.
+    /// When to look next. `None` while a look is under way.
     #[must_use]
     pub fn due(&self) -> Option<Moment> {
         (!self.reading).then_some(self.due)
     }
 
-    /// Somebody else may have written or deleted it.
+    /// Starts again, because somebody else may have written or deleted the mark.
     pub fn restart(&mut self) {
         self.due = Moment::default();
         self.failure = None;
     }
 
-    /// A read goes out.
+    /// Notes that a read is sent.
     pub fn reading(&mut self) {
         self.reading = true;
     }
 
-    /// The read was answered.
+    /// Takes in the answer to the read.
     pub fn read(&mut self, result: Result<Vec<Record>, CallFailure>, at @ Context { now, .. }: Context) {
         self.reading = false;
         match result {

@@ -1,12 +1,12 @@
-//! Record sets: the A records of one name, kept on what an object wants there.
+//! Record sets: the A records of one name, which follow the wishes of one object.
 //!
-//! A set has two sides. The object has its wish ([`spec`], [`node_set`], [`set`]) and its last place ([`home`]). The name
-//! and the token have the state of DNS ([`site`], [`looks`], [`mark`], [`diff`], [`account`] and its refusals), which
-//! outlives any one object. Pools and `NodeDNSRecordSet`s are the same thing here, except for their defaults and their
-//! rhythm.
+//! A set has two sides. The object has its wish ([`spec`], [`node_set`], [`set`]) and its last place ([`home`]). The
+//! name and the token have the state of DNS ([`site`], [`looks`], [`mark`], [`diff`], [`account`] and its refusals),
+//! which outlives any one object. Pools and `NodeDNSRecordSet`s differ here only in their defaults, and in how soon a
+//! change is written.
 //!
-//! Invariants: nothing is written before everything is known that decides what is right; a set is never emptied but
-//! where the spec says so and no node matches; one call at a time for a name.
+//! Invariants: nothing is written before all facts for the decision are known. A set is emptied only if the spec asks
+//! for that and no node matches. A name has at most one change set under way.
 
 pub mod account;
 pub mod action;

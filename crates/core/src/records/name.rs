@@ -49,12 +49,12 @@ impl ZoneRef {
     }
 }
 
-/// Why a name cannot be used.
+/// The reason why a name cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NameError {
     /// It is not a DNS name.
     Malformed(String),
-    /// It ends in a dot and is outside the zone: the name and the zone.
+    /// It ends in a dot and is outside the zone. Holds the name and the zone.
     Outside(String, String),
     /// It is relative to a zone whose name the token may not read.
     ZoneUnnamed(String),
@@ -93,7 +93,7 @@ impl fmt::Display for NameError {
 /// The fully qualified name of `record_name` in a zone. `zone` is `None` if the token may not read the zone's name.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why there is none.
 pub fn qualify(record_name: &str, zone: Option<&str>) -> Result<String, NameError> {
     let lower = record_name.to_ascii_lowercase();
     let Some(zone) = zone else {

@@ -30,12 +30,12 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Member {
     uid: Uid,
     provider_id: String,
-    /// What is published of it.
+    /// The addresses that are published for it.
     addresses: Vec<Address>,
 }
 
 impl Member {
-    /// It is this node, on the same machine.
+    /// Whether it is this node, on the same machine.
     fn is(&self, node: &NodeFacts) -> bool {
         self.uid == node.uid && self.provider_id == node.provider_id
     }
@@ -44,7 +44,7 @@ impl Member {
 /// A record set with an object of its own.
 #[derive(Debug)]
 pub struct NodeSet {
-    /// Which object.
+    /// The object's name and uid.
     pub object: ObjectRef,
     /// Decides who is older.
     pub created_at_s: i64,
@@ -64,28 +64,28 @@ pub struct NodeSet {
     pub on_server: RecordSetStatus,
     /// The nodes and pods of this set are completely known.
     pub matched: bool,
-    /// Nodes that match, with the addresses that are published of them.
+    /// Nodes that match, with the addresses that are published for them.
     nodes: BTreeMap<String, Member>,
-    /// Nodes with published addresses that stopped matching, until that is told.
+    /// Nodes with published addresses that stopped matching, until an Event reports it.
     losses: BTreeMap<String, Mismatch>,
-    /// Nodes that fail and stay in the set for a while, or come back.
+    /// Nodes that fail and stay in the set for a while, or are recovering.
     pub(crate) suspects: Suspects,
-    /// What the checks say of nodes.
+    /// The findings of the checks.
     pub(crate) checked: CheckedNodes,
     /// The criteria were edited since the last plan.
     edited: bool,
     /// Why no node matches.
     pub(crate) no_match: Explanation,
-    /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
+    /// The conditions of the last plan, written or not. `None` before the first ones are known.
     pub conditions: Option<Vec<Condition>>,
     /// Writes of the status under way and their retries.
     pub writes: Writes<RecordSetStatus>,
-    /// The installed CRDs drop our fields: how often that was seen, and when to look again.
+    /// How often the installed CRDs were seen to drop our fields, and when to look again.
     outdated_crds: Option<Retry>,
 }
 
 impl NodeSet {
-    /// A set as it was first seen.
+    /// A set at its first sight.
     #[must_use]
     pub fn new(seen: RecordSetObject, providers: &Providers) -> Self {
         let mut set = Self {
@@ -113,7 +113,7 @@ impl NodeSet {
         set
     }
 
-    /// Whether a version of the object is older than the one that is known.
+    /// Whether a version of the object is older than the known one.
     #[must_use]
     pub fn is_newer_than(&self, resource_version: &str) -> bool {
         let version = |text: &str| text.parse::<u64>().ok();
@@ -122,7 +122,7 @@ impl NodeSet {
             .is_some_and(|(ours, theirs)| theirs < ours)
     }
 
-    /// Leadership begins: what was known before says nothing about now.
+    /// Drops earlier knowledge, because leadership begins.
     pub fn distrust(&mut self) {
         self.matched = false;
         self.conditions = None;
@@ -152,7 +152,7 @@ impl NodeSet {
         };
         self.raw = seen.spec;
         if criteria != self.spec.criteria {
-            // What was not there before was not edited.
+            // The first valid criteria are not an edit.
             self.edited |= criteria.is_some();
             self.no_match.forget();
         }
@@ -170,7 +170,8 @@ impl NodeSet {
         self.nodes.contains_key(name)
     }
 
-    /// Looks at some nodes again (`None`: at all of them). Returns true when what is published may have changed.
+    /// Looks at some nodes again, or at all of them (`None`). Returns true if the addresses to publish may have
+    /// changed.
     pub fn rematch(
         &mut self,
         touched: Option<&BTreeSet<String>>,
@@ -240,7 +241,7 @@ impl NodeSet {
         changed
     }
 
-    /// The node no longer matches. Returns true if it did.
+    /// Removes a node that no longer matches. Returns true if it did before.
     fn drop_node(&mut self, name: &str, why: Mismatch) -> bool {
         let Some(member) = self.nodes.remove(name) else { return false };
         if !member.addresses.is_empty() {
@@ -250,8 +251,8 @@ impl NodeSet {
         true
     }
 
-    /// Whether it is a warning, and the message, of the nodes that lost their match since the last plan. One that
-    /// matches again is no loss. `kept`: the name is not emptied yet.
+    /// The message about the nodes that lost their match since the last plan, and whether it is a warning. A node that
+    /// matches again is not a loss. `kept` says that the name is not emptied yet.
     pub(crate) fn tell_losses(&mut self, kept: bool) -> Option<(bool, String)> {
         if !self.matched {
             return None;
@@ -288,7 +289,7 @@ impl NodeSet {
         Some((none_left, format!("{told}: {next}")))
     }
 
-    /// What is to be published; `None` while too little is known to say.
+    /// The addresses to publish. `None` while too little is known.
     #[must_use]
     pub fn choice(&self) -> Option<Choice> {
         let known = self.matched && !self.deleting && self.spec.obstacles().next().is_none();
@@ -300,7 +301,7 @@ impl NodeSet {
         })
     }
 
-    /// Matching nodes of which nothing can be published.
+    /// The remark about matching nodes without an address to publish.
     #[must_use]
     pub fn lacking(&self) -> Option<Remark> {
         let source = self.spec.source.filter(|_| self.matched)?;
@@ -320,7 +321,7 @@ impl NodeSet {
         (!names.is_empty()).then_some(Remark { finding: AddressMissing::NodeWithoutAddress.into(), message })
     }
 
-    /// The status that a report demands.
+    /// The status for a report.
     #[must_use]
     pub fn render(&self, report: &SetReport) -> RecordSetStatus {
         let mut status = report.status(self.generation, &self.spec.problems);
@@ -330,13 +331,13 @@ impl NodeSet {
         status
     }
 
-    /// Whether only what the Go operator's CRDs keep is worth writing, and until when.
+    /// Until when to write only the fields that the Go operator's CRDs keep. `None` if all fields are written.
     #[must_use]
     pub fn writes_go_fields_until(&self, now: Moment) -> Option<Moment> {
         self.outdated_crds.map(|retry| retry.due()).filter(|until| *until > now)
     }
 
-    /// A status was written: whether the server kept our fields shows whether its CRDs are current.
+    /// Takes in a written status. If the server kept our fields, its CRDs are current.
     pub fn kept(&mut self, sent: Option<&RecordSetStatus>, kept: &RecordSetStatus, at: Context) {
         if !kept.conditions.is_empty() {
             self.outdated_crds = None;

@@ -7,9 +7,9 @@ use crate::model::ids::ObjectRef;
 /// A record set as the watch shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordSetObject {
-    /// Which record set.
+    /// The record set's name and uid.
     pub object: ObjectRef,
-    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides which object is older.
+    /// `metadata.creationTimestamp`, in seconds since the Unix epoch. It decides which object is older.
     pub created_at_s: i64,
     /// `metadata.generation`.
     pub generation: i64,

@@ -1,4 +1,5 @@
-//! What of a paused object's wishes may be done: nothing begins, and what was sent before is finished.
+//! The wishes of a paused object that are still carried out: nothing begins, and operations that were sent before are
+//! finished.
 
 use super::diff::{Target, TtlRule, Wanted};
 use super::site::Site;

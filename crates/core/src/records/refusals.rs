@@ -40,7 +40,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Why a zone refuses the token.
+    /// The provider's words at the last refusal in a zone.
     pub(super) fn message(&self, zone: &str) -> Option<&str> {
         self.gate(zone, Access::Write).map(|gate| gate.message.as_str())
     }
@@ -75,14 +75,14 @@ impl Refusals {
         read.or_else(|| self.gates.get(&(zone.to_owned(), access)))
     }
 
-    /// A call goes out. If the token was refused, this call tests whether it still is.
+    /// Notes that a call is sent. If the token was refused, this call tests whether it still is.
     pub(super) fn sent(&mut self, zone: &str, access: Access, now: Moment) {
         if self.gate(zone, access).is_some() || self.is_in_doubt() {
             self.probe_due = now.plus_millis(REFUSED_INTERVAL_MS);
         }
     }
 
-    /// A call succeeded.
+    /// Notes that a call succeeded.
     pub(super) fn granted(&mut self, zone: &str, access: Access, now: Moment) {
         if self.gates.remove(&(zone.to_owned(), access)).is_some() {
             // The token works again, at least here.
@@ -90,7 +90,7 @@ impl Refusals {
         }
     }
 
-    /// A call about records was accepted, so refusals elsewhere have another cause than the token.
+    /// Notes that a call about records was accepted. So refusals elsewhere have another cause than the token.
     pub(super) fn accepted(&mut self, now: Moment) {
         if self.is_in_doubt() {
             self.try_all(now);
@@ -104,7 +104,7 @@ impl Refusals {
         self.gates.values_mut().for_each(|gate| gate.until = now);
     }
 
-    /// A zone, which has this id, refuses the token. `named` holds the ids of all zones in use.
+    /// Notes that the zone with this id refuses the token. `named` holds the ids of all zones in use.
     pub(super) fn refused(
         &mut self,
         (zone, id): (&str, &str),
@@ -118,7 +118,7 @@ impl Refusals {
         let key = (zone.to_owned(), access);
         let gate = Gate { until: now, message: message.to_owned(), reads_first: None };
         self.gates.insert(key.clone(), gate);
-        // The token has one try a minute, so every other zone has its turn before this one has another.
+        // The token is tried once a minute, so this zone is tried again only after every other zone has had its turn.
         let zones = self.gates.keys().map(|(zone, _)| zone.as_str()).filter(|zone| named.contains(zone));
         let turns = zones.collect::<BTreeSet<_>>().len().max(1);
         let turns = u64::try_from(turns).unwrap_or(u64::MAX);
@@ -126,7 +126,7 @@ impl Refusals {
         self.gates.entry(key).and_modify(|gate| gate.until = now.plus_millis(wait_ms));
     }
 
-    /// A zone refuses the token for the first time.
+    /// Notes a zone that refuses the token for the first time.
     fn refused_anew(&mut self, id: &str, now: Moment) {
         let before = self.is_in_doubt();
         self.refused.insert(id.to_owned());
@@ -135,7 +135,7 @@ impl Refusals {
         }
     }
 
-    /// A zone was found again under its id.
+    /// Notes that a zone was found again under its id.
     pub(super) fn found_again(&mut self, id: &str, now: Moment) {
         for (_, gate) in self.gates.iter_mut().filter(|((gated, _), _)| gated == id) {
             gate.until = now;
@@ -143,7 +143,7 @@ impl Refusals {
         }
     }
 
-    /// No zone has this id any more.
+    /// Forgets an id that no zone has any more.
     pub(super) fn forget(&mut self, id: &str) {
         self.gates.retain(|(gated, _), _| gated != id);
     }

@@ -1,4 +1,4 @@
-//! What one object wants of DNS, over time: its target, when its changes have settled, and what is said about it.
+//! The wishes of one object for DNS over time: its target, when its changes have settled, and the report about it.
 
 use super::account::DnsAccount;
 use super::diff::{Target, TtlRule, Wanted};
@@ -16,32 +16,32 @@ use crate::model::provider::Rules;
 use crate::model::words::{count_addresses, enumerate};
 use crate::records::dns::Zone;
 
-/// After the last change of what a node set wants: a burst of events of nodes becomes one round.
+/// The wait after the last change of a node set's wishes. So a burst of node events becomes one round.
 const QUIET_MS: u64 = 300;
 
-/// After the first change of what a node set wants: a burst that does not end is not waited for.
+/// The longest wait after the first change of a node set's wishes, in case a burst does not end.
 const PATIENCE_MS: u64 = 2_000;
 
-/// A change that takes longer is told as in progress; most are over before the status could be written.
+/// A change that takes longer than this is reported as in progress. Most are over before the status could be written.
 const TOLD_AFTER_MS: u64 = 3_000;
 
-/// Where no node has matched this spec since this leadership began, a name is emptied only after so long: a mistake in
-/// the criteria, or a cluster whose nodes are just starting, looks like the loss of every node.
+/// If no node has matched this spec since this leadership began, a name is emptied only after this time. A mistake in
+/// the criteria looks like the loss of every node, and so does a cluster whose nodes are just starting.
 const UNMATCHED_KEPT_MS: u64 = 600_000;
 
-/// A transient failure is told from this one on: most pass before the status could be written.
+/// Fewer transient failures in a row are not reported. Most pass before the status could be written.
 const TOLD_FAILURES: u32 = 2;
 
-/// Where a set is.
+/// The place of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Located {
-    /// The spec does not say.
+    /// The spec names no place.
     Nowhere,
-    /// The zone is being looked up; the name as far as known.
+    /// The zone is being looked up. Holds the name, as far as it is known.
     Pending(String),
     /// The name does not fit the zone.
     Bad(String),
-    /// There.
+    /// The place is known.
     At(SiteKey, Zone),
 }
 
@@ -52,7 +52,7 @@ impl Located {
         let Some(Destination { account_id, zone, record_name }) = place else { return Self::Nowhere };
         let known = account.and_then(|account| account.zone(zone));
         let known = known.or_else(|| match zone {
-            // Without a token nothing can be looked up or written, but the name can be told.
+            // Without a token nothing can be looked up or written, but the name can be shown.
             ZoneRef::Name(name) if account.is_none() => {
                 Some(Zone { id: name.clone(), name: Some(name.clone()), shown: None, ttl_floor: 0 })
             }
@@ -87,12 +87,12 @@ fn name_problem(error: &NameError) -> String {
     format!("spec.dnsRecordSet.recordName: {error}")
 }
 
-/// What is known beside the object itself.
+/// The facts from outside the object.
 #[derive(Debug, Clone, Copy)]
 pub struct Scene<'a> {
     /// Where the set is.
     pub located: &'a Located,
-    /// Another object owns it.
+    /// The object that owns the name, if it is another one.
     pub claimed_by: Option<&'a Owner>,
     /// The records there.
     pub site: Option<&'a Site>,
@@ -100,61 +100,61 @@ pub struct Scene<'a> {
     pub marked_at: Option<&'a str>,
     /// The token.
     pub account: Option<&'a DnsAccount>,
-    /// What keeps requests with the token back, in words.
+    /// The limit that delays requests with the token, in words.
     pub limit: Option<&'a str>,
 }
 
-/// How this leadership knows one generation of a spec.
+/// The time that a generation of a spec has had, in this leadership, to match a node.
 #[derive(Debug)]
 struct Trial {
     generation: i64,
     since: Moment,
-    /// Some node has matched it.
+    /// A node has matched it.
     matched: bool,
 }
 
-/// What an object wanted last, and what was said about it.
+/// The last wishes of an object, and the report about them.
 #[derive(Debug, Default)]
 pub struct Set {
     site: Option<SiteKey>,
     wanted: Option<Wanted>,
     /// The first and the last change that is not in DNS yet.
     changes: Option<(Moment, Moment)>,
-    /// The set was deleted for want of nodes, which is done once.
+    /// The set was deleted because no node matched. This is done once.
     emptied: bool,
-    /// Until when a node has to match this generation of the spec before the name may be emptied.
+    /// Decides when the name may be emptied although no node has matched this generation of the spec.
     trial: Option<Trial>,
-    /// The status says that there are no records, or may soon, and first records are due. The next leader has to know them.
+    /// First records are due, but the status denies them, or is about to. The next leader has to know about them.
     unsaid: bool,
     raised: Option<(u32, u32)>,
     /// The object is paused.
     paused: bool,
     pending_since: Option<Moment>,
-    /// What was said of the limit that its change waits for.
+    /// The text about the limit that its change waits for.
     limited: Option<String>,
     announced: String,
-    /// Where it published last.
+    /// The place where it published last.
     pub home: Option<Home>,
-    /// What there is to say; `None` when that is what was said before.
+    /// The new report. `None` if the last one still holds.
     pub report: Option<SetReport>,
     /// The name for people and metrics.
     pub name: String,
 }
 
 impl Set {
-    /// A set of which only its status is known.
+    /// A set that is known only from its status.
     #[must_use]
     pub fn recalled(told: &Told) -> Self {
         Self { announced: told.error.clone(), home: Home::recalled(told), ..Self::default() }
     }
 
-    /// The place where it was last looked after.
+    /// The place to which its last wishes refer.
     #[must_use]
     pub fn site(&self) -> Option<&SiteKey> {
         self.site.as_ref()
     }
 
-    /// Whether it may go on keeping an address where it stands: it is paused, or nobody knows yet what it wants.
+    /// Whether it may keep an address in its records: its wishes allow that or are unknown, or it is paused.
     #[must_use]
     pub fn keeps(&self, ip: Address) -> bool {
         let wants = |wanted: &Wanted| match &wanted.target {
@@ -171,14 +171,14 @@ impl Set {
         std::mem::replace(&mut self.paused, view.paused.is_some()) && !self.paused
     }
 
-    /// Where the spec has it now. Answers the place that it left with records there, if it was another.
+    /// Notes the place that the spec names now. Returns the former place, if it is another one and still has records.
     pub fn move_to(&mut self, view: &View, key: &SiteKey, zone: &Zone) -> Option<Home> {
-        // What a mistake says is followed by nobody.
+        // A spec with a mistake is not followed.
         let place = view.spec.place.as_ref().filter(|_| view.problems.is_empty())?;
         Home::settle(&mut self.home, &view.told, Spot::new(place.clone(), key.clone(), zone))
     }
 
-    /// What is wanted at a place now.
+    /// The wishes for a place now.
     pub fn want(
         &mut self,
         view: &View,
@@ -236,8 +236,7 @@ impl Set {
         self.trial = Some(trial);
     }
 
-    /// Until when the name is not emptied although no node matches: none has matched since this leadership and this
-    /// generation of the spec began.
+    /// Until when the name keeps its records although no node has matched this generation of the spec.
     #[must_use]
     pub fn kept_until(&self) -> Option<Moment> {
         let trial = self.trial.as_ref().filter(|trial| !trial.matched)?;
@@ -257,8 +256,8 @@ impl Set {
         }
     }
 
-    /// When the changes have settled. Changes of pools need no time: each is a failover. First records wait a short time
-    /// until the status no longer denies them, because a new leader that believed it would never delete them.
+    /// When the changes have settled. Changes of pools need no time: each is a failover. First records wait a short
+    /// time until the status no longer denies them, because a new leader that believed it would never delete them.
     #[must_use]
     pub fn settled_at(&self, kind: ObjectKind) -> Moment {
         match (kind, self.changes) {
@@ -270,7 +269,7 @@ impl Set {
         }
     }
 
-    /// What is wanted is in DNS, or on its way there.
+    /// Notes that the wishes are in DNS, or were sent there.
     pub fn settled(&mut self) {
         if self.paused {
             return;
@@ -279,7 +278,7 @@ impl Set {
         self.unsaid = false;
     }
 
-    /// Decides what is to be said, and returns when to decide anew.
+    /// Makes the report, and returns when to make it again.
     pub fn tell(&mut self, view: &View, scene: Scene<'_>, now: Moment) -> Option<Moment> {
         self.name = match scene.located.name() {
             "" => view.spec.record_name.clone(),
@@ -302,7 +301,8 @@ impl Set {
         later
     }
 
-    /// An error that nobody was told of yet, as it is being told. What is wrong with a pool's spec, the pool tells.
+    /// An error that was not announced yet. It counts as announced from now on. The pool itself reports the mistakes
+    /// in its spec.
     pub fn announce(&mut self, view: &View) -> Option<(Obstacle, String)> {
         if view.owner.kind == ObjectKind::Pool && !view.problems.is_empty() {
             return None;
@@ -345,7 +345,7 @@ impl Set {
             let deletes = view.spec.when_empty == WhenEmpty::Delete;
             let nothing = site.addresses().is_some_and(|addresses| addresses.is_empty());
             if (wanted.target == Target::Empty || deletes && kept && nothing) && !site.is_confirmed() {
-                // A later leader would rely on it.
+                // A later leader would rely on the report.
                 let message = "the first read found no records; a second read has to confirm that".to_owned();
                 let reason = UnderWay::InProgress;
                 return (Some((Phase::InProgress { reason, message }, None)), None);
@@ -366,7 +366,7 @@ impl Set {
         let differs = scene.site.is_some_and(Site::is_known);
         let due = since.plus_millis(TOLD_AFTER_MS);
         if !view.told.current || self.unsaid || (differs && due <= now) {
-            // Between two tries it stays: a status that goes to and fro tells nothing.
+            // The text stays between two tries, so that the status does not flip back and forth.
             self.limited = limit(view, scene).or(self.limited.take());
             if let Some(pause) = &view.paused {
                 let message = format!("the records stay as they are; the object is {}", pause.text());
@@ -386,7 +386,7 @@ impl Set {
         let fqdn = scene.located.name().to_owned();
         let before = &view.told.published;
         let addresses = match scene.site.and_then(Site::addresses) {
-            // What others wrote where nothing of this object is any more is not its own.
+            // Records at a name where this object has none any more belong to others.
             _ if scene.claimed_by.is_some() || self.emptied || fqdn.is_empty() => Vec::new(),
             Some(addresses) => addresses.into_iter().collect(),
             None if before.fqdn == fqdn => before.addresses.clone(),
@@ -451,7 +451,7 @@ fn active(wanted: &Wanted, view: &View, site: &Site, (emptied, kept): (bool, boo
     Phase::Active { reason, message }
 }
 
-/// What a change waits for that the provider puts off again and again.
+/// The reason for which the provider keeps postponing a change.
 fn waits_for(site: &Site) -> Option<String> {
     let (kind, count, message) = site.failure()?;
     (kind == FaultKind::InProgress && count >= TOLD_FAILURES).then(|| message.to_owned())
@@ -487,7 +487,7 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(Obstacle, String)> {
     let text = match kind {
         FaultKind::InProgress | FaultKind::Throttled => return None,
         FaultKind::Transient if count < TOLD_FAILURES => return None,
-        // What one can do differs between providers, and is in the message.
+        // The remedy differs between providers, and is in the message.
         FaultKind::NotFound => format!("spec.dnsRecordSet.zone {zone}: {message}"),
         FaultKind::Unauthorised => format!("in the zone {zone} (spec.dnsRecordSet.zone): {message}"),
         FaultKind::Transient

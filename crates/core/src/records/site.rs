@@ -1,13 +1,14 @@
 //! The knowledge about the records at one name, and the next step there.
 //!
-//! A site belongs to a name instead of an object. So its knowledge passes on with the claim, and one change set at a time
-//! is under way, whichever object asked for it.
+//! A site belongs to a name instead of an object. So its knowledge passes to the next owner of the name, and only one
+//! change set at a time is under way, whichever object asked for it.
 //!
-//! Invariants: nothing is written without a read, or an own complete write, that is still believed; after a failed
-//! write comes a read, after one that may have had an effect two of them, 5 s apart; one call at a time, except that
-//! what is still believed is written while it is only read again. The answer to such a read tells nothing.
+//! Invariants: a write needs believed records, from a read or from a complete write of our own. A read follows a
+//! failed write. After a write that may have had an effect there are two reads, 5 s apart. There is one call at a
+//! time, except that a write may start during a reread of believed records. The answer to such a reread does not
+//! count.
 //!
-//! What reads are worth, [`Looks`] tell.
+//! [`Looks`] decides how far a read is believed.
 
 mod looked;
 
@@ -20,19 +21,20 @@ use crate::model::moment::{Context, Moment};
 use crate::records::dns::{Change, ChangeSet, Record};
 use std::collections::{BTreeSet, VecDeque};
 
-/// What others change at a name is noticed after this long.
+/// Changes that others make at a name are noticed within this time.
 pub const RESYNC_MS: u64 = 600_000;
 
-/// Reads after a write that may have had an effect.
+/// The number of reads after a write that may have had an effect.
 const READS_IN_DOUBT: u8 = 2;
 
 /// At most [`MAX_ROUNDS`] begin within this time.
 const ROUNDS_WINDOW_MS: u64 = 2_000;
 
-/// The first leaves at once, the second takes up what came meanwhile, and more would only chase a flapping node.
+/// The first round starts at once, and the second takes in the changes since. More rounds would only chase a flapping
+/// node.
 const MAX_ROUNDS: usize = 2;
 
-/// Where records are. Zones are told by their id, which a zone that is written by name gets once it is looked up.
+/// The place of records. A zone is identified by its id. A lookup finds the id of a zone that the spec names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SiteKey {
     /// The account.
@@ -47,9 +49,9 @@ pub struct SiteKey {
 #[derive(Debug)]
 struct Reading {
     begun: Moment,
-    /// It was begun before a restart or with another token: its answer is only an end.
+    /// It began before a restart or with another token, so its answer does not count.
     outdated: bool,
-    /// A write was begun meanwhile: the answer may show the time before it.
+    /// A write began meanwhile, so the answer may show the records from before it.
     overtaken: bool,
 }
 
@@ -60,7 +62,7 @@ struct Applying {
     changes: Vec<Change>,
     left: usize,
     writer: Owner,
-    /// It was begun before a restart or with another token: what it leaves is read again.
+    /// It began before a restart or with another token, so the records are read again after it.
     outdated: bool,
 }
 
@@ -71,31 +73,31 @@ struct Doubt {
     next: Moment,
 }
 
-/// What to do at a site.
+/// The next step at a site.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
     /// A call is under way.
     Busy,
-    /// All is right; look again at this moment.
+    /// The records are as wanted. Look again at this moment.
     Rest(Moment),
-    /// Something is to be done, but not before this moment.
+    /// A step is due, but not before this moment.
     Wait(Moment),
-    /// Read the records: something waits for that.
+    /// Read the records, because something waits for that.
     Read,
-    /// Read them again: all is right for all that is known.
+    /// Read the records again, although they are as wanted as far as known.
     Reread,
     /// Change them.
     Apply(ChangeSet),
 }
 
-/// How a change set that was sent ended.
+/// The end of a change set that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
     /// Everything was carried out.
     Done,
-    /// What fitted into one call was carried out; the rest follows.
+    /// The changes of one call were carried out, and the rest follows.
     Partly,
-    /// Nothing was sent, or sending stopped for want of a permit.
+    /// Nothing was sent, or sending stopped for lack of a permit.
     NotSent,
     /// It failed.
     Failed(FaultKind),
@@ -105,72 +107,73 @@ pub enum Applied {
 #[derive(Debug, Default)]
 pub struct Site {
     records: Option<Vec<Record>>,
-    /// The records are as last seen, for all we know.
+    /// Nothing contradicts the records as last seen.
     believed: bool,
     looks: Looks,
     read_due: Moment,
-    /// When the last read was begun that counted.
+    /// When the last read that counted began.
     read_at: Option<Moment>,
     doubt: Option<Doubt>,
     reading: Option<Reading>,
     applying: Option<Applying>,
     /// When the latest rounds began.
     rounds: VecDeque<Moment>,
-    /// What the round under way goes on with, when its changes did not fit into one call.
+    /// The wishes with which the round under way continues, because its changes did not fit into one call.
     goes_on: Option<Wanted>,
-    /// The addresses that the latest round took away, in all of its calls.
+    /// The addresses that the latest round removed, in all of its calls.
     removed: BTreeSet<Address>,
     write_failure: Option<Failure<Wanted>>,
-    /// Of a read without which nothing is known. Those that succeed end no failure of a write, which would never back off.
+    /// The failure of a read without which nothing is known. A successful read ends no failure of a write, because
+    /// that write would otherwise never back off.
     read_failure: Option<Failure<()>>,
-    /// Of a read of what is known already.
+    /// The failure of a reread of known records.
     reread_failure: Option<Failure<()>>,
 }
 
 impl Site {
-    /// A call is under way.
+    /// Whether a call is under way.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.reading.is_some() || self.applying.is_some()
     }
 
-    /// The addresses that stand there, as last seen.
+    /// The addresses that the records hold, as last seen.
     #[must_use]
     pub fn addresses(&self) -> Option<BTreeSet<Address>> {
         self.records.as_deref().map(addresses)
     }
 
-    /// The addresses that the latest round took away.
+    /// The addresses that the latest round removed.
     #[must_use]
     pub fn removed(&self) -> &BTreeSet<Address> {
         &self.removed
     }
 
-    /// The records are known, and nothing speaks against it.
+    /// Whether the records are known and nothing contradicts them.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.believed && self.reread_failure.is_none()
     }
 
-    /// The records are known, not from a single look at them, and nothing is about to change them.
+    /// Whether the records are known from more than a single look, and no change is under way.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
         self.is_known() && self.looks.agree() && self.applying.is_none()
     }
 
-    /// Whether external-dns writes there too.
+    /// Whether external-dns has marked the name too.
     #[must_use]
     pub fn is_marked_by_external_dns(&self) -> bool {
         self.records.as_deref().is_some_and(is_marked_by_external_dns)
     }
 
-    /// Whether an alias stands in the way.
+    /// Whether the name has an alias, so that it cannot have address records.
     #[must_use]
     pub fn has_alias(&self) -> bool {
         self.records.as_deref().is_some_and(|records| alias(records).is_some())
     }
 
-    /// Whether the records, as far as known, are what is wanted.
+    /// Whether the known records are as wanted.
     #[must_use]
     pub fn is_right(&self, wanted: &Wanted) -> bool {
         let records = self.records.as_deref().filter(|_| self.is_known());
@@ -184,7 +187,7 @@ impl Site {
         read.or(self.write_failure.as_ref().map(told)).or(self.reread_failure.as_ref().map(told))
     }
 
-    /// Everything is read again before anything is written.
+    /// Starts again: the records are read before anything is written.
     pub fn restart(&mut self) {
         self.believed = false;
         self.looks.restart();
@@ -193,8 +196,8 @@ impl Site {
         self.forgive();
     }
 
-    /// Nobody names it. True while it is to be kept: for the end of a call, or to remember our last write for as long as
-    /// lists may show the time before it.
+    /// Notes that no object names it. True while it has to be kept: until the end of a call, and as long as lists may
+    /// still show the records from before our last write.
     pub fn unclaimed(&mut self, now: Moment) -> bool {
         if self.is_busy() {
             return true;
@@ -203,7 +206,7 @@ impl Site {
         self.looks.is_settling(now)
     }
 
-    /// Another token: what the old one was refused may work now.
+    /// Takes in a change of the token. Calls that the old token was refused may work now.
     pub fn forgive(&mut self) {
         self.write_failure = None;
         self.read_failure = None;
@@ -212,8 +215,8 @@ impl Site {
         self.applying.iter_mut().for_each(|applying| applying.outdated = true);
     }
 
-    /// What to do now. `settled_at` is when changes of what is wanted have had their time to settle; `paced` sites begin
-    /// only so many rounds in a row.
+    /// The next step. `settled_at` is when the changes of the wishes have settled. A `paced` site begins only a
+    /// limited number of rounds in a row.
     #[must_use]
     pub fn next(&self, wanted: &Wanted, settled_at: Moment, paced: bool, now: Moment) -> Step {
         if self.applying.is_some() {
@@ -257,31 +260,31 @@ impl Site {
         }
     }
 
-    /// Since when the records are due to be read again.
+    /// When the records are due to be read again.
     #[must_use]
     pub fn read_due(&self) -> Moment {
         self.read_due
     }
 
-    /// The records are due to be read again, whatever else there is to be done.
+    /// Whether the records are due to be read again and no call is under way.
     #[must_use]
     pub fn is_reread_due(&self, now: Moment) -> bool {
         let failed = self.reread_failure.as_ref().is_some_and(|failure| failure.retry.due() > now);
         !self.is_busy() && self.read_due <= now && !failed
     }
 
-    /// All is right: what failed before is over.
+    /// Forgets earlier failures, because the records are as wanted.
     pub fn rested(&mut self) {
         self.write_failure = None;
         self.read_failure = None;
     }
 
-    /// A read goes out.
+    /// Notes that a read is sent.
     pub fn reading(&mut self, now: Moment) {
         self.reading = Some(Reading { begun: now, outdated: false, overtaken: false });
     }
 
-    /// A change set goes out, with `left` more changes to follow.
+    /// Notes that a change set is sent, with `left` more changes to follow.
     pub fn applying(
         &mut self,
         wanted: Wanted,
@@ -303,14 +306,14 @@ impl Site {
         self.applying = Some(Applying { wanted, changes, left, writer, outdated: false });
     }
 
-    /// How many changes are under way, and for whom.
+    /// The number of changes under way, and the object that they are for.
     #[must_use]
     pub fn under_way(&self) -> (usize, Option<Owner>) {
         let applying = self.applying.as_ref();
         applying.map_or((0, None), |applying| (applying.changes.len(), Some(applying.writer.clone())))
     }
 
-    /// The answer to a read.
+    /// Takes in the answer to a read.
     pub fn read(&mut self, result: Result<Vec<Record>, CallFailure>, at @ Context { now, .. }: Context) {
         let begun = match self.reading.take() {
             Some(Reading { begun, outdated: false, overtaken: false }) => begun,
@@ -355,8 +358,8 @@ impl Site {
         if let Some(alias) = alias {
             let shown: String = alias.chars().take(253).collect();
             let message = format!(
-                "the name has a CNAME to {shown:?}, beside which it can have no address; delete the CNAME, or choose \
-                 another recordName"
+                "the name has a CNAME to {shown:?}, so it cannot have an address; delete the CNAME, or choose another \
+                 recordName"
             );
             let fault =
                 Fault { kind: FaultKind::Permanent, message, outcome_unknown: false, retry_after_ms: None };
@@ -367,8 +370,8 @@ impl Site {
         }
     }
 
-    /// Of the change set under way, the rest was not sent after so many changes. True when the records that these left
-    /// are all known: they are the answer then, and what is left follows without a read.
+    /// Notes that only the first `done` changes of the change set under way were sent. True if `records` has every
+    /// record that they left. It is then the answer, and the other changes follow without a read.
     pub fn stopped_after(&mut self, done: usize, records: &[Record]) -> bool {
         let Some(applying) = self.applying.as_mut().filter(|_| done > 0) else { return false };
         let kept = applying.changes.iter().take(done);
@@ -380,8 +383,8 @@ impl Site {
         true
     }
 
-    /// The answer to a change set: the records that updates and creates left, or how many changes certainly had their
-    /// effect and why the next one failed.
+    /// Takes in the answer to a change set: the records that updates and creates left, or how many changes certainly
+    /// took effect and why the next one failed.
     pub fn applied(
         &mut self,
         result: Result<Vec<Record>, (usize, CallFailure)>,
@@ -411,13 +414,13 @@ impl Site {
                     return Applied::Failed(kind);
                 }
                 if complete && outdated {
-                    // It is read again at once, and a list may still show the time before this write.
+                    // The records are read again at once, and a list may still show them as before this write.
                     self.distrust((&changes, changes.len()), now);
                 }
                 self.write_failure = None;
                 self.read_failure = None;
                 self.goes_on = (left > 0).then_some(wanted);
-                // A list may still show the time before this write.
+                // A list may still show the records from before this write.
                 let failed = self.reread_failure.take().map_or(now, |failure| failure.retry.due());
                 self.looks.wrote(self.records.as_deref().unwrap_or_default(), ids, &changes, now);
                 let settled = self.read_due.max(now.plus_millis(SETTLE_MS));
@@ -436,7 +439,7 @@ impl Site {
                 self.believed = false;
                 self.reread_failure = None;
                 if fault.kind == FaultKind::NotFound {
-                    // A record that others deleted meanwhile; that the zone is gone shows when it is read.
+                    // Others have deleted the record meanwhile. If the zone is gone instead, the next read shows that.
                     fault.kind = FaultKind::Transient;
                 }
                 if done > 0 || fault.outcome_unknown {
@@ -448,7 +451,7 @@ impl Site {
         }
     }
 
-    /// So many of the changes had their effect, and others may have had it.
+    /// Doubts the records after a change set: its first changes took effect, and the others may have.
     fn distrust(&mut self, changes: (&[Change], usize), now: Moment) {
         self.looks.doubt(self.records.as_deref().unwrap_or_default(), changes, now);
         self.believed = false;
@@ -469,12 +472,12 @@ impl Site {
     }
 }
 
-/// A failure as others see it.
+/// The kind, count and message of a failure.
 fn told<I>(failure: &Failure<I>) -> (FaultKind, u32, &str) {
     (failure.kind, failure.retry.tries(), failure.message.as_str())
 }
 
-/// What the provider asks to wait is waited.
+/// Waits at least as long as the provider asked.
 fn put_off<I>(failure: &mut Option<Failure<I>>, fault: &Fault, now: Moment) {
     if let (Some(failure), Some(wait)) = (failure, fault.retry_after_ms) {
         failure.retry.not_before(now.plus_millis(wait));

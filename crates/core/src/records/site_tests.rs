@@ -312,7 +312,7 @@ fn the_first_look_is_confirmed_by_a_second_one_five_seconds_later() {
     assert_eq!(next(&site, &[1], 5_000), Step::Reread);
     see(&mut site, &[1], 5_000);
     assert_eq!(next(&site, &[1], 5_010), Step::Rest(T(5_000 + RESYNC_MS)));
-    // A record that the first look did not show yet.
+    // The first look did not show one record yet.
     let mut site = seen_once(&[2]);
     see(&mut site, &[1], 5_000);
     assert_eq!(applies(next(&site, &[2], 5_010)).len(), 1);

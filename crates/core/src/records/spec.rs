@@ -1,5 +1,5 @@
-//! From the words of `spec.dnsRecordSet`, and of a `NodeDNSRecordSet`'s spec, to what is worked with, and to the list
-//! of what is wrong. A mistake stops this record set and nothing else.
+//! Parses `spec.dnsRecordSet`, and the spec of a `NodeDNSRecordSet`, into the form that decisions use and a list of
+//! mistakes. A mistake stops this record set and nothing else.
 
 use super::diff::{DEFAULT_TTL, TtlRule};
 use super::name::ZoneRef;
@@ -12,13 +12,13 @@ use crate::model::provider::{Providers, Rules, ZoneForm};
 use crate::model::spec::{RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
 
-/// Where a `NodeDNSRecordSet` is hosted that says nothing about it.
+/// The provider of a `NodeDNSRecordSet` that names none.
 const DEFAULT_PROVIDER: &str = "digitalocean";
 
-/// Where a record set is, as far as the spec alone says.
+/// The place of a record set, as far as the spec alone says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination {
-    /// The account, whose provider may be unknown.
+    /// The account. Its provider may be unknown.
     pub account_id: AccountId,
     /// The zone.
     pub zone: ZoneRef,
@@ -26,7 +26,7 @@ pub struct Destination {
     pub record_name: String,
 }
 
-/// What becomes of a set for which there is no address.
+/// The treatment of a set without an address to publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenEmpty {
     /// It stays as it is.
@@ -35,20 +35,21 @@ pub enum WhenEmpty {
     Delete,
 }
 
-/// A record set as it is worked with.
+/// The parsed spec of a record set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetSpec {
-    /// Where it is; `None` when the spec does not say it well enough. It is claimed even if the rest is wrong.
+    /// Its place. `None` if the spec does not name one. The place is claimed even if the rest of the spec has
+    /// mistakes.
     pub place: Option<Destination>,
-    /// The provider that is named or meant, which may be unknown; shown even where there is no place.
+    /// The provider that the spec names or implies. It may be unknown, and is shown even without a place.
     pub provider: String,
-    /// The name as it was written, shown where there is no place.
+    /// The name as it was written. It is shown if there is no place.
     pub record_name: String,
     /// TTL of the records, before the zone's floor.
     pub ttl: TtlRule,
-    /// What becomes of it without addresses.
+    /// Its treatment without addresses.
     pub when_empty: WhenEmpty,
-    /// Nothing is wrong with it.
+    /// It has no mistake.
     pub valid: bool,
 }
 
@@ -69,7 +70,7 @@ impl SetSpec {
         if let Some(message) = problem {
             let inherited = raw.provider.is_empty() && !default_provider.is_empty();
             let field = if inherited { "spec.provider" } else { "spec.dnsRecordSet.provider" };
-            // A pool tells of its provider itself.
+            // A pool reports mistakes about its provider itself.
             if !problems.iter().any(|told| told.field == field) {
                 problems.push(SpecProblem { scope: Scope::RecordSet, field: field.to_owned(), message });
             }
@@ -93,7 +94,8 @@ impl SetSpec {
                 "no name is given; write one such as www, or @ for the zone itself".to_owned(),
             );
         }
-        // What depends on nothing but the spec is told at once; the name of a zone that is known by its id is not.
+        // A mistake that the spec alone shows is reported at once. The name of a zone that is given by its id is not
+        // known yet.
         if let Some(ZoneRef::Name(zone)) = &zone
             && !raw.record_name.is_empty()
             && let Err(error) = super::name::qualify(&raw.record_name, Some(zone))
@@ -172,7 +174,7 @@ fn read_when_empty(
     }
 }
 
-/// Which address of a node is published.
+/// The kind of address of a node that is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressSource {
     /// Those of type `ExternalIP`.
@@ -205,7 +207,7 @@ impl AddressSource {
         }
     }
 
-    /// What a node without one lacks.
+    /// The name of the missing address, in messages about a node without one.
     #[must_use]
     pub fn lacking(self) -> &'static str {
         match self {
@@ -225,7 +227,7 @@ pub struct RawRecordSetSpec {
     pub matching: RawMatch,
     /// The records.
     pub record_set: Option<RawRecordSet>,
-    /// Which address of a node.
+    /// The kind of address of a node.
     pub address_type: String,
     /// How long a node that fails stays in the set.
     pub grace: RawGrace,
@@ -233,12 +235,12 @@ pub struct RawRecordSetSpec {
     pub node_check: Option<RawNodeCheck>,
 }
 
-/// The spec of a `NodeDNSRecordSet` as it is worked with.
+/// The parsed spec of a `NodeDNSRecordSet`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeSetSpec {
     /// The record set.
     pub set: SetSpec,
-    /// Which address of a node; `None` when the spec names another one.
+    /// The kind of address of a node. `None` if the spec names an unknown one.
     pub source: Option<AddressSource>,
     /// Which nodes; `None` when the selectors do not parse.
     pub criteria: Option<Criteria>,
@@ -246,7 +248,7 @@ pub struct NodeSetSpec {
     pub grace: Grace,
     /// How nodes are checked, if they are.
     pub check: Option<NodeCheck>,
-    /// Everything that is wrong.
+    /// All mistakes.
     pub problems: Vec<SpecProblem>,
 }
 
@@ -280,7 +282,7 @@ impl NodeSetSpec {
         self.problems.iter().filter(|problem| problem.scope == Scope::RecordSet)
     }
 
-    /// Nothing is known of what was written.
+    /// The spec if the present one cannot be read: the last readable one, with this mistake.
     #[must_use]
     pub fn unreadable(before: Option<Self>, message: &str) -> Self {
         let empty = Self {
@@ -303,7 +305,7 @@ impl NodeSetSpec {
             field: "spec".to_owned(),
             message: format!("cannot be read: {message}"),
         };
-        // What could be read last goes on being claimed.
+        // The place that was last readable stays claimed.
         Self { problems: vec![problem], ..before.unwrap_or(empty) }
     }
 }

@@ -1,4 +1,4 @@
-//! What a user reads of a record set, on an object of its own or on a pool.
+//! The user's view of a record set, on an object of its own or on a pool.
 
 use crate::model::catalog::Finding;
 use crate::model::catalog::record_set::SpecValid;
@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 pub struct RecordSetStatus {
     /// `active`, `in-progress` or `error`.
     pub state: String,
-    /// What is wrong.
+    /// The mistake or failure.
     pub error: String,
     /// Conditions, sorted by type.
     pub conditions: Vec<Condition>,
-    /// The generation that this describes.
+    /// The generation that this status describes.
     pub observed_generation: i64,
     /// Fully qualified name of the records.
     pub fqdn: String,
@@ -30,15 +30,15 @@ pub struct RecordSetStatus {
 /// A node that fails and stays in the set for now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuspectNode {
-    /// Since when it has failed, in seconds since 1970.
+    /// When it began to fail, in seconds since 1970.
     pub since_s: i64,
     /// Why.
     pub reason: String,
 }
 
 impl RecordSetStatus {
-    /// Whether one of a node's addresses is published: with the begin of the node's suspicion, if there is one. Where no
-    /// node matched any more, or the records could not follow the nodes, what is published is what was left.
+    /// Whether one of a node's addresses is published. `Some` has the start of the node's suspicion, if there is one.
+    /// If the records were only left over or could not follow the nodes, a node counts only if it has a suspicion.
     #[must_use]
     pub fn suspicion_of(&self, node: &str, addresses: &[Address]) -> Option<Option<i64>> {
         let suspect = self.suspects.get(node).map(|suspect| suspect.since_s);
@@ -49,7 +49,8 @@ impl RecordSetStatus {
         (serves && (suspect.is_some() || !left)).then_some(suspect)
     }
 
-    /// Whether a write would change anything. With `outdated_crds` only what the Go operator's CRDs keep is compared.
+    /// Whether a write would change nothing. With `outdated_crds`, only the fields that the Go operator's CRDs keep
+    /// are compared.
     #[must_use]
     pub fn same_as(&self, on_server: &Self, outdated_crds: bool) -> bool {
         if outdated_crds {
@@ -60,56 +61,56 @@ impl RecordSetStatus {
     }
 }
 
-/// How a record set fares.
+/// The phase of a record set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// The records are right.
+    /// The records are as wanted.
     Active {
-        /// How.
+        /// The reason in the condition.
         reason: Settled,
         /// For people.
         message: String,
     },
-    /// They are about to be.
+    /// A change of the records is due.
     InProgress {
-        /// Whether anything happens meanwhile.
+        /// The reason in the condition.
         reason: UnderWay,
-        /// What it waits for.
+        /// The cause of the wait.
         message: String,
     },
-    /// Something has to pass, or to be mended.
+    /// FLIPOP cannot write the records until a fault passes or somebody corrects it.
     Failed {
         /// The obstacle.
         reason: Obstacle,
-        /// What is wrong and what one can do.
+        /// The fault and its remedy.
         message: String,
     },
 }
 
-/// Something worth knowing beside the phase.
+/// A further condition, apart from the phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// What the condition says.
+    /// The type, status and reason of the condition.
     pub finding: Finding,
     /// For people.
     pub message: String,
 }
 
-/// What there is to say about a record set.
+/// The report about a record set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetReport {
-    /// How it fares.
+    /// Its phase.
     pub phase: Phase,
     /// A mistake in the spec that shows only at the provider.
     pub spec_error: Option<String>,
-    /// Its name and what is published there.
+    /// Its name, and the addresses that are published there.
     pub published: PublishedSet,
-    /// The rest.
+    /// Further conditions.
     pub remarks: Vec<Remark>,
 }
 
 impl SetReport {
-    /// The status of an object of its own.
+    /// The status of a record set with an object of its own.
     #[must_use]
     pub fn status(&self, generation: i64, problems: &[SpecProblem]) -> RecordSetStatus {
         let (state, error) = self.state();
@@ -151,7 +152,7 @@ impl SetReport {
         }
     }
 
-    /// The conditions that say this on such an object.
+    /// The conditions for an object of this kind.
     pub(crate) fn conditions(&self, on: ObjectKind) -> Vec<Condition> {
         let (summary, message) = match &self.phase {
             Phase::Active { reason, message } => (Finding::from(*reason), message),
@@ -164,7 +165,7 @@ impl SetReport {
     }
 }
 
-/// What of a record set is published.
+/// The published part of a record set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PublishedSet {
     /// Fully qualified name of the records.
@@ -173,16 +174,16 @@ pub struct PublishedSet {
     pub addresses: Vec<Address>,
 }
 
-/// What the server's copy of a status says of a record set: the only memory that outlives the process.
+/// The part of a status on the server about a record set. This is the only memory that outlives the process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Told {
     /// Name and addresses.
     pub published: PublishedSet,
-    /// It said that all was right.
+    /// It said that the records were as wanted.
     pub right: bool,
     /// The error that it named.
     pub error: String,
-    /// It speaks of the object as it is now.
+    /// It is about the present generation of the object.
     pub current: bool,
     /// The warning of external-dns.
     pub warning: String,
@@ -195,7 +196,7 @@ pub(crate) fn warning(conditions: &[Condition], on: ObjectKind) -> String {
 }
 
 impl Told {
-    /// By the status of a `NodeDNSRecordSet`.
+    /// Takes it from the status of a `NodeDNSRecordSet`.
     #[must_use]
     pub fn of_record_set(status: &RecordSetStatus, generation: i64) -> Self {
         let RecordSetStatus { state, error, conditions, observed_generation, fqdn, addresses, suspects: _ } =

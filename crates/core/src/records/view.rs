@@ -1,4 +1,4 @@
-//! One object's record set as the rest of the state shows it: what it wants, and what is to be published.
+//! One object's record set, as the rest of the state shows it: its spec, and the addresses to publish.
 
 use super::diff::Target;
 use super::site::Site;
@@ -8,28 +8,28 @@ use crate::model::ids::{Address, Owner, Seniority};
 use crate::model::pause::Reason;
 use std::collections::BTreeSet;
 
-/// What an object has to publish.
+/// The addresses that an object has to publish.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Choice {
-    /// These.
+    /// The addresses to publish.
     pub addresses: BTreeSet<Address>,
-    /// And these if they are published now: too little is known of them.
+    /// Addresses about which too little is known. They stay published if they are published now.
     pub undecided: BTreeSet<Address>,
-    /// There are nodes that match: to have no address then is a defect, and no wish.
+    /// Whether a node matches. A set without an address is then a fault, and not a wish.
     pub any_node: bool,
-    /// These are about to be deleted in the account: no record may go on holding one, not even the last one.
+    /// Addresses that are about to be deleted in the account. No record may keep one, not even the last record.
     pub withdrawn: BTreeSet<Address>,
 }
 
 impl Choice {
-    /// Publishes none of these any more, which are about to be deleted in the account.
+    /// Stops publishing these addresses, which are about to be deleted in the account.
     pub fn withdraw(&mut self, gone: &BTreeSet<Address>) {
         self.addresses.retain(|ip| !gone.contains(ip));
         self.undecided.retain(|ip| !gone.contains(ip));
         self.withdrawn.clone_from(gone);
     }
 
-    /// What is wanted at a name that keeps what it has.
+    /// The target for a name that keeps its records.
     #[must_use]
     pub fn keep_at(&self, site: &Site) -> Target {
         let stand = site.addresses().unwrap_or_default();
@@ -52,19 +52,21 @@ pub struct View {
     pub generation: i64,
     /// The record set as the spec wants it.
     pub spec: SetSpec,
-    /// Why the object is paused, if it is: nothing is changed then but what follows.
+    /// Why the object is paused, if it is. Its records then stay as they are, and only the addresses in `finishing`
+    /// join them.
     pub paused: Option<Reason>,
-    /// Addresses that a paused object still publishes, since what brought them was sent before.
+    /// Addresses that a paused object still publishes, because the operation that moved them was sent before the
+    /// pause.
     pub finishing: BTreeSet<Address>,
-    /// What is wrong with the spec, as far as it stops this set.
+    /// The mistakes in the spec that stop this set.
     pub problems: Vec<String>,
-    /// What is to be published; `None` while too little is known to say.
+    /// The addresses to publish. `None` while too little is known.
     pub choice: Option<Choice>,
-    /// What the status says.
+    /// The status on the server.
     pub told: Told,
-    /// Further things to say.
+    /// Further conditions.
     pub remarks: Vec<Remark>,
-    /// Why no node matches; empty while one does.
+    /// Why no node matches. Empty while one does.
     pub no_match: String,
 }
 

@@ -1,4 +1,4 @@
-//! What an answer changes, and how often one asks again.
+//! The effects of answers, and how often a call is repeated.
 
 use crate::faults::{OF_BOTH, OF_DNS, fault};
 use crate::world::{PROVIDER, Trick, World, ip};
@@ -16,7 +16,7 @@ const T: fn(u64) -> Moment = Moment::from_millis;
 
 #[test]
 fn a_read_of_one_address_that_was_refused_to_the_former_token_is_begun_anew_at_once() {
-    // What was asked before the change says nothing of the new token, be it at the same moment.
+    // A call that was sent before the change says nothing about the new token, even if it was sent at the same moment.
     for changed_after_ms in [Some(1), Some(0), None] {
         let changed = changed_after_ms.is_some();
         let mut world = World::with(1, 1);
@@ -83,7 +83,7 @@ fn what_others_did_with_an_address_is_told_in_words() {
         (None, "192.0.2.2 was deleted by others: it is no longer in the account"),
     ] {
         let mut world = World::with(2, 2);
-        // One that is known and does not match.
+        // A known node that does not match.
         world.set_node(3, false);
         world.run(65);
         match to {

@@ -1,4 +1,4 @@
-//! What a read of one address changes in what is held true of it, and what it does not.
+//! How reads of one address change the belief about it, and how they do not.
 
 use crate::faults::droplet_of;
 use flipop_core::addresses::account::belief::{Belief, Learned, Place};

@@ -1,4 +1,4 @@
-//! Moves by hand: which are made, which are refused, and what is told of them.
+//! Moves by hand: which ones are made, which ones are refused, and what users are told.
 
 use crate::faults::spec;
 use crate::world::{Trick, World, ip};
@@ -20,17 +20,17 @@ pub(crate) fn outcome(world: &World) -> Option<MoveOutcome> {
     world.status("pool").last_move.as_ref().map(|last| last.outcome)
 }
 
-/// Moves that the provider was asked for.
+/// How many moves the provider was asked for.
 pub(crate) fn moves(world: &World) -> usize {
     world.count(Moment::default(), "assign 192.0.2.1 node-3")
 }
 
-/// How often an Event with this reason was told.
+/// How many Events with this reason there were.
 pub(crate) fn told(world: &World, reason: &str) -> usize {
     world.notices.iter().filter(|notice| **notice == reason).count()
 }
 
-/// Two addresses on the first two of three nodes.
+/// A world at rest: two addresses on the first two of three nodes.
 pub(crate) fn settled() -> World {
     let mut world = World::with(2, 3);
     world.run(60);
@@ -59,7 +59,7 @@ fn an_address_goes_where_it_is_asked_to_and_stays_there() {
     assert_eq!((world.holder(1), world.holder(3)), (None, Some(ip(1))));
     assert!(!world.annotations.contains_key("node-1"));
     assert_eq!(world.annotations["node-3"], ip(1).to_string());
-    assert_eq!(world.status("pool").assignable_nodes, ["node-1"]);
+    assert_eq!(*world.status("pool").assignable_nodes, ["node-1"]);
     let LastMove { request, ip: moved, from: left, to, time_s, outcome, message } = last(&world).clone();
     assert_eq!((request.as_str(), moved, outcome), (REQUEST, Some(ip(1)), MoveOutcome::Done));
     assert_eq!((left.as_str(), to.as_str(), message.as_str()), ("node-1", "node-3", ""));
@@ -355,7 +355,7 @@ fn a_conflict_delays_the_move_and_no_more() {
         world.faults.status_writes.push_back(failure.clone());
         world.ask("pool", Some(REQUEST));
         world.run(5);
-        // The watch shows nothing new after a conflict that was none.
+        // The faked conflict brings no watch event, so the test writes the object again.
         world.ask("pool", Some(REQUEST));
         world.run(10);
         assert_eq!((moves(&world), outcome(&world)), (1, Some(MoveOutcome::Done)), "{failure:?}");

@@ -1,4 +1,4 @@
-//! Moves by hand while leaders come and go: a request is met once, and by nobody who may have come too late.
+//! Moves by hand while leaders come and go. A request is met once, and never by a leader that may have come too late.
 
 use crate::by_hand::{REQUEST, last, moves, outcome, settled, told};
 use crate::world::{Trick, World, ip};
@@ -135,7 +135,7 @@ fn an_object_that_could_not_be_read_was_not_seen_without_a_request() {
     assert_eq!((moves(&world), outcome(&world)), (0, Some(MoveOutcome::Ignored)));
 }
 
-/// However it goes on, the request was met once at most, and what is told of it is true.
+/// In any case the request was met at most once, and its reported outcome is true.
 fn check_end(world: &World, case: &str) {
     let expected = match outcome(world) {
         Some(MoveOutcome::Done) => Some(ip(1)),
@@ -223,7 +223,7 @@ fn what_another_process_announced_is_never_sent_by_this_one() {
     world.ask("pool", Some(REQUEST));
     world.run(1);
     let (pool, _, status) = world.faults.held_status_writes.take().unwrap().remove(0);
-    // A former leader wrote the very same, and what it sent may be under way.
+    // A former leader wrote exactly the same, and its request may still be under way.
     let mut object = world.pools["pool"].clone();
     object.status = status.clone();
     world.put_pool(object);

@@ -1,11 +1,11 @@
-//! Whatever happens in these worlds, what is said of it stands in the catalog.
+//! All conditions and Events in these worlds are in the catalog.
 
 use flipop_core::mechanism::effects::Notice;
 use flipop_core::model::catalog::{contains, events};
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::ObjectKind;
 
-/// Every condition of a status that is being written is documented.
+/// Checks that every condition of a written status is documented.
 pub(crate) fn check_conditions(object: ObjectKind, conditions: &[Condition]) {
     for condition in conditions {
         let Condition { kind, status, reason, message: _ } = condition;
@@ -14,7 +14,7 @@ pub(crate) fn check_conditions(object: ObjectKind, conditions: &[Condition]) {
     }
 }
 
-/// So is an Event, and its type is the one that is documented.
+/// Checks that an Event is documented, with the same type.
 pub(crate) fn check_notice(notice: &Notice) {
     let kind = if notice.warning { "Warning" } else { "Normal" };
     let known = events::contains(notice.kind.as_str(), kind, notice.reason.as_str());

@@ -1,4 +1,4 @@
-//! What must hold for every action on an address, whatever happened before.
+//! Rules that hold for every action on an address, whatever happened before.
 
 use crate::world::World;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -7,13 +7,13 @@ use flipop_core::model::ids::{Address, ObjectRef};
 use flipop_core::model::machine::MachineId;
 
 impl World {
-    /// Pods count once there are any.
+    /// Whether a node matches. Pods count once there are any.
     pub(crate) fn matches(&self, node: &NodeFacts) -> bool {
         let served = self.pods.values().any(|pod| pod.serving && pod.node == node.name);
         node.ready.is_ready() && (served || self.pods.is_empty())
     }
 
-    /// What must hold for every assignment, whatever happened before.
+    /// The rules that hold for every assignment, whatever happened before.
     pub(crate) fn check_assignment(&self, pool: &ObjectRef, ip: Address, to: &MachineId, node: &str) {
         self.check_pause(pool);
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());
@@ -41,7 +41,7 @@ impl World {
             "{ip} is taken off a node that matches"
         );
         let holder = self.cloud.values().find(|read| read.machine.as_ref() == Some(to));
-        // What ended within the last minute, begun by a process that crashed, cannot be known yet.
+        // The end of an operation within the last minute cannot be known yet, if a crashed process began it.
         let lately = self
             .pending
             .values()
@@ -49,7 +49,7 @@ impl World {
         assert!(holder.is_none() || lately || !self.moved.is_empty(), "{node} already has {holder:?}");
     }
 
-    /// An address goes off its droplet only to make room there for one that is used.
+    /// An address leaves its droplet only to make room there for a used one.
     pub(crate) fn check_unassignment(&self, pool: &ObjectRef, ip: Address, from: &MachineId) {
         self.check_pause(pool);
         let spec = self.pools.get(&pool.name.name).and_then(|pool| pool.spec.as_ref().ok());

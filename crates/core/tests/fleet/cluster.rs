@@ -1,4 +1,4 @@
-//! What users and kubelets do to the objects of the small world.
+//! Acts of users and kubelets on the objects of the small world.
 
 use crate::catalogued;
 use crate::faults::{nodes_key, pods_key};
@@ -62,7 +62,7 @@ impl World {
         self.observe(seen);
     }
 
-    /// The object as somebody else left it.
+    /// Stores an object as somebody else left it.
     pub(crate) fn put_pool(&mut self, mut pool: PoolObject) {
         self.version += 1;
         pool.generation += 1;
@@ -71,7 +71,7 @@ impl World {
         self.observe(Input::Pools(Observed::Apply(pool)));
     }
 
-    /// Somebody deletes a pool: it goes at once unless the finalizer keeps it.
+    /// Somebody deletes a pool. It is gone at once unless the finalizer keeps it.
     pub(crate) fn begin_deletion(&mut self, name: &str) {
         if !self.pools[name].guarded {
             return self.delete_pool(name);
@@ -95,12 +95,12 @@ impl World {
         self.put_node(n, uid, droplet(n), ready);
     }
 
-    /// A node with a name of its own on the droplet of another number.
+    /// Puts a node on a droplet whose number is not that of the node.
     pub(crate) fn set_node_on(&mut self, n: u8, on: u8) {
         self.put_node(n, Uid(format!("uid-node-{n}")), droplet(on), true);
     }
 
-    /// A node that has the name of another one, whose deletion nobody saw.
+    /// Replaces a node by another one of the same name. Nobody sees the deletion.
     pub(crate) fn replace_node(&mut self, n: u8, on: u8) {
         self.version += 1;
         self.annotations.remove(&format!("node-{n}"));
@@ -146,7 +146,6 @@ impl World {
         }
     }
 
-    /// A pod on a node, with labels that every pool asks for.
     /// Lets the writes of statuses that were held on their way arrive, and no longer holds any.
     pub(crate) fn release_status_writes(&mut self) {
         for (pool, version, status) in self.faults.held_status_writes.take().unwrap_or_default() {
@@ -199,6 +198,7 @@ impl World {
         self.answer(Outcome::StatusWritten { pool: pool.uid.clone(), result });
     }
 
+    /// Puts a pod on a node, with labels that every pool asks for.
     pub(crate) fn set_pod(&mut self, name: &str, node: u8, serving: bool) {
         let pod = PodFacts {
             namespace: "ns".into(),
@@ -211,11 +211,11 @@ impl World {
         self.observe(Input::Pods(pods_key(), Observed::Apply(pod)));
     }
 
-    /// Lets time pass in small steps for as long as something holds; it has to end within ten minutes.
+    /// Lets time pass in small steps while something holds, for at most ten minutes.
     pub(crate) fn run_while(&mut self, step_ms: u64, holds: impl Fn(&Self) -> bool) {
         let end = self.now.plus_millis(600_000);
         while holds(self) {
-            assert!(self.now < end, "what was waited for does not happen");
+            assert!(self.now < end, "the awaited event does not happen");
             self.run_until(self.now.plus_millis(step_ms));
         }
     }
@@ -254,7 +254,7 @@ impl World {
         self.answer(Outcome::Swept(Ok(nodes)));
     }
 
-    /// A node as it is now, whatever watches show.
+    /// Reads a node as it is now, whatever the watches show.
     pub(crate) fn read_node(&self, name: &str) -> Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure> {
         if let Some(failure) = &self.faults.node_reads {
             return Err(failure.clone());
@@ -263,7 +263,7 @@ impl World {
         Ok((self.nodes.get(name).cloned(), pods))
     }
 
-    /// A node changes, and no watch shows it.
+    /// Changes a node without any watch that shows it.
     pub(crate) fn change_node_unseen(&mut self, n: u8, change: impl FnOnce(&mut NodeFacts)) {
         change(self.nodes.get_mut(&format!("node-{n}")).unwrap());
     }

@@ -5,7 +5,7 @@ use flipop_core::fleet::Input;
 use flipop_core::model::condition::Condition;
 use flipop_core::model::fault::FaultKind;
 
-/// Type, status and reason of what is shown of the only pool.
+/// Type, status and reason of each condition that is shown of the only pool.
 fn shown(world: &World) -> Vec<(String, String, String)> {
     let pools = world.fleet.snapshot().pools;
     triples(&pools.first().unwrap().conditions)
@@ -60,7 +60,7 @@ fn who_begins_to_lead_shows_what_the_status_says_until_it_knows_more() {
     world.hold_watches = false;
     world.run(10);
     assert!(has(&world, "Ready", "NoMatchingNode"));
-    // What this process knew before a gap in its leadership may be wrong.
+    // The knowledge of this process from before a gap in its leadership may be wrong.
     world.pools.get_mut("pool").unwrap().status.conditions.clear();
     world.hold_watches = true;
     world.lead_again();

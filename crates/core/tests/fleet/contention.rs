@@ -1,5 +1,5 @@
 //! Random histories of two pools that want the same nodes, in a world where everything goes wrong: reads, writes,
-//! watches, rights, specs. Once it is over, everything comes right and to rest.
+//! watches, rights, specs. Once the faults are over, everything becomes right and comes to rest.
 
 use crate::faults::spec;
 use crate::world::{Trick, World, droplet, ip};
@@ -141,7 +141,7 @@ fn restore(world: &mut World) {
 }
 
 pub(crate) fn happen(world: &mut World, event: &Event) {
-    // Nearly everything here excuses an assignment that would be wrong in a world that is known.
+    // Nearly every event here excuses an assignment that would be wrong in a fully known world.
     world.moved.extend((1..=5).map(ip));
     match event.clone() {
         Event::Node(n, ready) => world.set_node(n, ready),
@@ -175,7 +175,7 @@ pub(crate) fn happen(world: &mut World, event: &Event) {
     }
 }
 
-/// Everything that was wrong is put right.
+/// Ends all faults.
 fn heal(world: &mut World) {
     world.tricks.clear();
     world.faults = crate::faults::Faults::default();
@@ -191,13 +191,13 @@ fn check(world: &mut World) {
     let ready: Vec<u8> = (1..6)
         .filter(|n| world.nodes.get(&format!("node-{n}")).is_some_and(|node| node.ready.is_ready()))
         .collect();
-    // By their statuses: what was bought on the way counts as well.
+    // The statuses name them, because addresses that were bought on the way count too.
     let shown = world.pools.values().flat_map(|pool| pool.status.ips.keys().map(|ip| ip.parse().unwrap()));
     let named: std::collections::BTreeSet<flipop_core::model::ids::Address> = shown.collect();
     let served = |n: &u8| {
         world.cloud.values().any(|read| read.machine == Some(droplet(*n)) && named.contains(&read.ip))
     };
-    // A droplet may carry an address that no pool names any more: it is not touched, and its node cannot be served.
+    // A droplet may have an address that no pool names any more. The address stays, so the node cannot be served.
     let foreign = |n: &u8| {
         world.cloud.values().any(|read| read.machine == Some(droplet(*n)) && !named.contains(&read.ip))
     };

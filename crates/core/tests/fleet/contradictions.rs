@@ -1,4 +1,4 @@
-//! Lists whose total contradicts their entries: they show where addresses stand, and decide nothing else.
+//! Lists whose total contradicts their entries. They show the places of addresses, and decide nothing else.
 
 use crate::creation::{buying, world};
 use crate::faults::{CONTRADICTION, spec};
@@ -48,7 +48,7 @@ fn nothing_is_bought_while_lists_contradict_themselves() {
             world.edit("pool", |spec| spec.desired_ips = 3);
         }
         let (from, bought) = (world.now, world.created);
-        // What was announced by then is sent before the next list comes.
+        // A purchase that was already announced is sent before the next list comes.
         world.run(if before { 300 } else { 90 });
         let bought = if before { bought } else { world.created };
         let from = if before { from } else { world.now };
@@ -83,7 +83,7 @@ fn one_of_two_lists_that_agree_must_not_contradict_itself() {
     let mut world = world(1);
     world.tricks.push_back(Trick::Lost(true));
     world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
-    // The first list leaves the new address out and is whole; the second one is not; the third shows all.
+    // The first list is whole but leaves the new address out. The second contradicts itself. The third shows all.
     world.faults.unlisted.insert(ip(201));
     world.run(20);
     world.faults.contradiction = Some(CONTRADICTION);
@@ -109,7 +109,7 @@ fn an_address_of_unknown_origin_is_not_forgotten_because_such_lists_leave_it_out
     world.faults.unlisted.insert(ip(7));
     world.run(400);
     assert!(unknown(world.status("pool").memory.as_ref().unwrap()));
-    // Once it is gone and whole lists have left it out twice it counts no more.
+    // Once it is gone and two whole lists have left it out, it no longer counts.
     world.cloud.remove(&ip(7));
     world.faults.contradiction = None;
     world.run(200);

@@ -8,11 +8,11 @@ use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::moment::Moment;
 
-/// Three nodes, and a pool that lacks this many addresses; nothing runs yet.
+/// A world with three nodes and a pool that lacks this many addresses. No process runs yet.
 pub(crate) fn buying(desired: i64) -> World {
     let mut world = World::new();
     (1..=3).for_each(|n| world.set_node(n, true));
-    // One address that already stands on a droplet outside proves the scope.
+    // An address on a droplet outside the cluster proves the scope.
     world.add_ip(90);
     world.move_by_hand(90, Some(90));
     world.moved.clear();
@@ -20,7 +20,7 @@ pub(crate) fn buying(desired: i64) -> World {
     world
 }
 
-/// The same, and it runs.
+/// The same world with a running process.
 pub(crate) fn world(desired: i64) -> World {
     let mut world = buying(desired);
     world.start();
@@ -92,7 +92,7 @@ fn a_region_in_capitals_costs_no_second_purchase_and_keeps_no_node_waiting() {
 
 #[test]
 fn a_crash_at_any_moment_leads_to_exactly_the_desired_number() {
-    // Each step of the world is 50 ms or less: a crash after each of them, once and for all.
+    // Each step of the world takes at most 50 ms, so there is a crash after each.
     for crash_at_ms in (0..2_000).step_by(25) {
         let mut world = world(2);
         world.run_until(world.now.plus_millis(crash_at_ms));
@@ -106,7 +106,7 @@ fn a_crash_at_any_moment_leads_to_exactly_the_desired_number() {
 fn however_many_are_desired_a_crash_at_any_purchase_loses_none_and_buys_none_twice() {
     for desired in 1..=12_u8 {
         for number in 1..=usize::from(desired) {
-            // The process dies as soon as the request was sent: after its effect, and before anything is known of it.
+            // The process dies as soon as the request was sent. The request has taken effect, and nobody knows of it.
             let mut world = world(i64::from(desired));
             world.run_while(5, |world| world.created < number);
             world.start();
@@ -255,7 +255,7 @@ fn two_pools_buy_one_after_the_other() {
     world.add_pool("other", RawPoolSpec { desired_ips: 2, ..spec() });
     world.tricks.push_back(Trick::Lost(true));
     world.run(10);
-    assert_eq!(world.created, 1, "nobody buys while it is open what the first purchase did");
+    assert_eq!(world.created, 1, "nobody buys before the outcome of the first purchase is known");
     world.run(200);
     assert_eq!(world.created, 4);
 }
@@ -265,7 +265,7 @@ fn nothing_is_bought_while_a_write_that_forgets_its_intent_is_on_its_way() {
     let mut world = world(1);
     world.tricks.push_back(Trick::Refused(FaultKind::Transient));
     world.run_while(5, |world| world.calls.iter().all(|(_, call)| !call.starts_with("create")));
-    // The refusal is answered by a status without the intent, which takes long to arrive.
+    // After the refusal a status without the intent is written, which takes long to arrive.
     world.faults.held_status_writes = Some(Vec::new());
     let from = world.now.plus_millis(1);
     for n in 4..=6 {
@@ -310,14 +310,15 @@ fn a_creation_is_resolved_by_the_provider_that_was_asked_and_holds_up_the_others
     assert_eq!((created("pool"), created("other")), (1, 1));
 }
 
-/// Both had announced a purchase when the leadership began anew, so that either may have bought what the list shows.
+/// Both pools had announced a purchase when the leadership began anew, so either may have bought the addresses that the
+/// list shows.
 #[test]
 fn what_was_bought_goes_to_one_of_two_pools_that_both_name_another_provider_by_now() {
     let mut world = buying(1);
     world.add_pool("second", RawPoolSpec { desired_ips: 1, ..spec() });
     world.start();
     world.tricks.push_back(Trick::Lost(true));
-    // The intent of the first one has to be written again, and meanwhile the other one writes its own.
+    // The intent of the first pool has to be written again. Meanwhile the other one writes its own.
     world.faults.status_writes.push_back(WriteFailure::Conflict);
     world.run(2);
     world.lead_again();
@@ -389,7 +390,7 @@ fn addresses_that_were_invisible_for_a_while_are_not_bought_again_while_they_com
     assert_eq!(world.created, 3);
     world.edit("pool", |spec| spec.ips.clear());
     world.run(10);
-    // The account of somebody else, or none at all.
+    // The token now sees somebody else's account, or none at all.
     let mut account = std::mem::take(&mut world.cloud);
     world.run(300);
     let first = account.remove(&ip(201)).unwrap();

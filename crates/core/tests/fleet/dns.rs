@@ -1,4 +1,4 @@
-//! Record sets in good weather: what is published, when, and in how many calls.
+//! Record sets without faults: which addresses are published, when, and in how many calls.
 
 use crate::faults::{nodes_key, spec};
 use crate::world::{PROVIDER, World, ip};
@@ -94,7 +94,7 @@ fn fifty_nodes_within_five_seconds_are_few_rounds() {
         let first = world.dns.applies[0].millis_since(begun);
         assert!(first <= 2_100, "{first} ms until the first were published, {pause_ms} ms apart");
         assert_eq!(world.published(WWW).len(), 50, "{pause_ms} ms apart");
-        // Each change is a request of its own at this provider, so that a round is more than one call.
+        // At this provider each change is a request of its own, so a round is more than one call.
         let calls = world.dns.reads + world.dns.changes;
         assert!(calls <= 60, "{calls} requests, {pause_ms} ms apart");
         let done = world.dns.applies.last().unwrap().millis_since(last);
@@ -155,7 +155,7 @@ fn when_every_node_stops_matching_a_node_set_is_deleted_once_and_a_kept_one_stay
     assert_eq!(world.dns.applies.len(), before + 1);
     assert!(world.set_status("set").addresses.is_empty());
     assert_eq!(world.set_status("set").state, "active");
-    // Deleted once: what somebody writes there meanwhile is theirs, also after a restart.
+    // FLIPOP deletes a name once. Records that somebody writes there later are theirs, even after a restart.
     world.dns.add(PROVIDER, "example.com", WWW, "A", "198.51.100.9");
     world.run(700);
     world.start();
@@ -170,14 +170,14 @@ fn when_every_node_stops_matching_a_node_set_is_deleted_once_and_a_kept_one_stay
 #[test]
 fn what_was_deleted_once_at_one_provider_is_deleted_at_another_one_too() {
     let mut world = World::with_set(1);
-    // The other one's zone is known already.
+    // The zone at the other provider is already known.
     let spec = RawRecordSetSpec { provider: CLOUDFLARE.into(), ..set_spec("other") };
     world.add_record_set("other", spec);
     world.run(10);
     world.set_node(1, false);
     world.run(30);
     assert_eq!(world.dns.emptied.len(), 2);
-    // From an earlier time of the set.
+    // A record that the set left there at an earlier time.
     world.dns.add(CLOUDFLARE, ZONE_ID, WWW, "A", "198.51.100.9");
     world.edit_set("set", |spec| spec.provider = CLOUDFLARE.into());
     world.run(590);
@@ -185,7 +185,7 @@ fn what_was_deleted_once_at_one_provider_is_deleted_at_another_one_too() {
     world.run(60);
     assert!(world.dns.addresses(CLOUDFLARE, WWW).is_empty());
     assert_eq!(world.set_status("set").state, "active");
-    // And once there as well.
+    // At this provider too, the name is deleted only once.
     world.dns.add(CLOUDFLARE, ZONE_ID, WWW, "A", "198.51.100.9");
     world.start();
     world.run(700);
@@ -238,7 +238,7 @@ fn a_name_is_deleted_for_want_of_nodes_and_not_while_its_only_address_moves() {
     world.run(30);
     assert_eq!((world.holder(2), world.published(WWW)), (Some(ip(1)), vec![1]));
     assert_eq!((world.dns.emptied.len(), world.dns.applies.len()), (0, before));
-    // Nodes that match keep the name even where none of them can have the address.
+    // Matching nodes keep the name even if none of them can have the address.
     world.cloud.get_mut(&ip(1)).unwrap().locked = true;
     world.set_node(2, false);
     world.set_node(3, true);
@@ -386,7 +386,7 @@ fn a_ttl_is_raised_to_the_floor_with_a_condition_and_an_existing_one_is_kept_whe
     world.run(5);
     assert_eq!(ttls(&world), [30, 30]);
     assert!(condition(&world, "set", "TTLRaised").unwrap().contains("30"));
-    // A spec that is not followed says nothing of what the former one asked for.
+    // While a spec is invalid, no condition is about the former spec.
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = -5);
     world.run(5);
     assert_eq!((ttls(&world), condition(&world, "set", "TTLRaised")), (vec![30, 30], None));
@@ -422,7 +422,7 @@ fn a_zone_may_be_an_id_and_its_name_shows_up_once_it_is_known() {
     world.run(5);
     assert_eq!(world.dns.addresses(CLOUDFLARE, WWW), [external(1)]);
     assert_eq!(world.set_status("set").fqdn, WWW);
-    // The name of this zone may not be read.
+    // The token may not read the name of this zone.
     let hidden = |name: &str| {
         Some(RawRecordSet { provider: CLOUDFLARE.into(), zone: "hidden".into(), ..record_set(name) })
     };

@@ -1,4 +1,5 @@
-//! What is known of a token through calls about records: what they cost, how many are under way, whether it is refused.
+//! What calls about records tell of a token: how many requests it has left, how many are under way, and whether it is
+//! refused.
 
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, external, set_spec};
@@ -55,7 +56,7 @@ fn of_changes_that_were_not_sent_none_counts_as_a_request() {
         let spent = |world: &World| 1_000 - remaining(world, PROVIDER).unwrap();
         world.run_while(5, |world| world.dns.applies.is_empty());
         let announced = spent(&world);
-        // Nothing follows on it.
+        // No other call follows it.
         world.observe(Input::Permit(false));
         world.run(1);
         let reads = u64::try_from(world.dns.reads).unwrap();
@@ -63,7 +64,7 @@ fn of_changes_that_were_not_sent_none_counts_as_a_request() {
     }
 }
 
-/// Another name is published and another address assigned within seconds.
+/// Checks that another name is published and another address assigned within seconds.
 fn assert_room_for_others(world: &mut World) {
     world.add_ip(2);
     world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
@@ -77,7 +78,7 @@ fn assert_room_for_others(world: &mut World) {
 fn changes_that_were_not_sent_leave_room_for_other_names_and_for_polls() {
     let mut world = World::with(1, 60);
     world.run(10);
-    // Of each of these rounds one request is sent.
+    // Each of these rounds sends one request.
     world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Transient); 8]);
     world.add_record_set("large", set_spec("large"));
     world.add_record_set("wide", set_spec("wide"));
@@ -243,7 +244,7 @@ fn reads_of_what_is_known_use_up_no_budget_that_a_change_needs() {
     world.start();
     let reads = world.dns.reads;
     world.run(10);
-    assert_eq!(world.dns.reads - reads, 150, "second looks wait where first ones were so many");
+    assert_eq!(world.dns.reads - reads, 150, "second looks wait after so many first ones");
     world.edit_set("set-249", |spec| spec.record_set.as_mut().unwrap().ttl = 90);
     world.run(2);
     assert_eq!(world.dns.records[&(PROVIDER.to_owned(), "example.com".to_owned())].last().unwrap().1.ttl, 90);
@@ -251,7 +252,7 @@ fn reads_of_what_is_known_use_up_no_budget_that_a_change_needs() {
     assert_eq!(world.dns.reads - reads, 300, "but not for ever");
 }
 
-/// Two names of one node's address that are known, the older object's first, and a foreign address at both.
+/// Two known names with the address of one node, the older object's first. Each also has a foreign address.
 fn two_names_at_rest() -> World {
     let mut world = World::with_set(1);
     world.add_record_set("young", set_spec("young"));
@@ -265,7 +266,7 @@ fn two_names_at_rest() -> World {
 #[test]
 fn a_read_of_what_is_known_that_is_overdue_is_as_urgent_as_any_other() {
     let mut world = two_names_at_rest();
-    // What is left of the quota is kept from polls, and not from changes.
+    // The rest of the quota is kept for changes. Polls do not get it.
     grant(&mut world, PROVIDER, 400);
     let reads = world.dns.reads;
     world.run(1_100);
@@ -279,7 +280,7 @@ fn of_the_reads_of_what_is_known_those_that_wait_longest_come_first() {
     let mut world = two_names_at_rest();
     grant(&mut world, PROVIDER, 500);
     world.run(520);
-    // The older object's name was just written, so that it is due later.
+    // The older object's name was just written, so it is due later.
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = 90);
     world.run(100);
     let (reads, foreign) = (world.dns.reads, world.published(WWW));
@@ -299,8 +300,8 @@ fn second_looks_hold_up_no_first_look_however_many_names_there_are() {
     world.dns.add(PROVIDER, "example.com", "name-189.example.com", "A", "198.51.100.9");
     world.start();
     let begun = world.now;
-    // 16 calls at a time, so that the first ones are due again before the last ones are read. The last one of all is
-    // not right, and so its second look comes before those of others.
+    // Only 16 calls run at a time, so the first names are due again before the last ones are read. The very last one is
+    // wrong, so its second look comes before those of others.
     world.run_while(100, |world| world.published("name-189.example.com") != [1]);
     let took = world.now.millis_since(begun);
     assert!(took < 41_000, "{took} ms");

@@ -1,4 +1,4 @@
-//! Two objects and one name; bad specs, and how far they reach.
+//! Two objects with one name, and bad specs and their reach.
 
 use crate::dns::{condition, pool};
 use crate::faults::spec;
@@ -39,7 +39,7 @@ fn of_two_sets_with_one_name_the_older_writes_and_the_other_says_so_until_it_tak
     assert_eq!(world.set_status("young").state, "active");
     assert!(condition(&world, "young", "Conflict").is_none());
     assert_eq!(world.dns.applies.len(), applies + 1);
-    assert_eq!(world.dns.reads, reads, "what is known of the name passes on with it");
+    assert_eq!(world.dns.reads, reads, "the knowledge about the name passes on with it");
     assert!(world.dns.emptied.is_empty());
 }
 
@@ -112,7 +112,7 @@ fn a_zone_by_name_and_by_id_is_one_zone() {
 
 #[test]
 fn a_name_waits_until_the_zone_of_an_older_object_was_looked_up_once() {
-    // The second zone is not there: its object publishes nothing.
+    // The second zone does not exist, so its object publishes nothing.
     for (zone, owner) in [("example.com", external(1)), (WWW, internal(1))] {
         let mut world = World::with_set(1);
         world.dns.slow_name_ms = 20_000;
@@ -168,7 +168,7 @@ fn each_bad_spec_is_told_with_its_field_stops_only_its_set_and_clears() {
         world.run(20);
         let status = world.set_status("set");
         assert!(status.state == "error" && status.error.contains(field), "{field}: {status:?}");
-        assert_eq!(world.published(WWW), [1], "{field}: what stands stays");
+        assert_eq!(world.published(WWW), [1], "{field}: the existing records stay");
         assert_eq!(world.published("good.example.com"), [1, 2], "{field}");
         world.edit_set("set", |spec| spec.record_set = Some(record_set("www")));
         world.run(10);
@@ -197,7 +197,7 @@ fn a_bad_address_type_or_selector_leaves_the_records_as_they_are() {
         world.start();
         world.run(30);
         assert_eq!(world.published(WWW), [1]);
-        assert_eq!(world.set_status("set").addresses, [external(1)], "what stands is still told");
+        assert_eq!(world.set_status("set").addresses, [external(1)], "the status still names them");
     }
 }
 
@@ -329,7 +329,7 @@ fn a_set_that_cannot_be_read_twice_in_a_row_goes_on_claiming_its_name() {
     }
 }
 
-/// A set of the whole name in a zone at Cloudflare, by name or by id.
+/// A set for the full name, in a zone at Cloudflare that is given by name or by id.
 fn in_zone(zone: &str) -> RawRecordSetSpec {
     let record_set = RawRecordSet { zone: zone.into(), ..record_set(WWW) };
     RawRecordSetSpec {

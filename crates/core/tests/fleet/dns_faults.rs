@@ -1,4 +1,4 @@
-//! Record sets in bad weather: lost replies, lagging lists, refusals, aliases, missing permits.
+//! Record sets under faults: lost replies, lagging lists, refusals, aliases, missing permits.
 
 use crate::dns::{condition, pool};
 use crate::faults::fault;
@@ -109,7 +109,7 @@ fn an_alias_blocks_with_a_condition_and_no_write_until_it_is_gone() {
     assert!(world.dns.reads <= 4, "{} reads", world.dns.reads);
     let warned: Vec<&str> =
         world.events.iter().filter(|notice| notice.warning).map(|notice| notice.reason.as_str()).collect();
-    assert_eq!(warned, ["CNAME", "NotReady"], "one at once, and one since it lasts");
+    assert_eq!(warned, ["CNAME", "NotReady"], "one at once, and one because it lasts");
     let key = (PROVIDER.to_owned(), "example.com".to_owned());
     world.dns.records.get_mut(&key).unwrap().retain(|(_, record)| record.id != id);
     world.run(700);
@@ -243,14 +243,14 @@ fn a_name_is_not_emptied_by_a_leader_whose_first_look_shows_the_time_before_its_
     world.set_node(1, false);
     world.run(2);
     assert_eq!(world.published(WWW), [2, 3]);
-    // What stays is exactly what was just deleted.
+    // The only record that should stay is the one that was just deleted.
     world.set_node(1, true);
     world.set_node(2, false);
     world.set_node(3, false);
     world.start();
     world.run(15);
     assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![1], 0));
-    // And what it does not show at all is found soon.
+    // A record that the list does not show at all is found soon.
     world.set_node(2, true);
     world.run(1);
     world.set_node(2, false);
@@ -286,7 +286,7 @@ fn what_the_first_look_did_not_show_yet_goes_although_all_that_it_showed_was_wri
     world.set_node(2, true);
     world.start();
     world.run(2);
-    assert_eq!(world.published(WWW), [1, 2], "of the former the leader knows nothing yet");
+    assert_eq!(world.published(WWW), [1, 2], "the new leader does not know the former one's records yet");
     world.run(30);
     assert_eq!(world.published(WWW), [2]);
 }
@@ -350,7 +350,7 @@ fn a_set_whose_nodes_cannot_be_watched_says_so() {
     assert_eq!(condition(&world, "set", "WatchFailing"), None);
 }
 
-/// A set at Cloudflare, in a zone by its name, that is as it should be.
+/// A set at Cloudflare whose records are right, in a zone that is given by name.
 fn at_cloudflare() -> World {
     let mut world = World::with_set(2);
     world.edit_set("set", |spec| spec.provider = CLOUDFLARE.into());
@@ -361,7 +361,7 @@ fn at_cloudflare() -> World {
 
 #[test]
 fn a_zone_that_was_made_anew_under_its_name_is_found_by_itself() {
-    // It shows when the records are read, and when they are written.
+    // The change of the zone shows when records are read, and when they are written.
     for (write, within) in [(false, 700), (true, 200)] {
         let mut world = at_cloudflare();
         world.dns.renew_zone("0123456789abcdef0123456789abcdef");

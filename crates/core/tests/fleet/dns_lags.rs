@@ -1,5 +1,5 @@
-//! The provider's lists of records show the past for longer than two looks take: what this process has changed itself it
-//! does not believe to be there again.
+//! The provider's lists of records lag for longer than two looks take. A process does not believe that a record which
+//! it has deleted itself is back.
 
 use crate::world::World;
 use crate::zones::{DnsTrick, set_spec};
@@ -7,7 +7,7 @@ use flipop_core::model::fault::FaultKind;
 
 const WWW: &str = "www.example.com";
 
-/// A set of so many nodes at rest, and lists that are 20 s behind from now on.
+/// A set of this many nodes at rest, and lists that lag by 20 s from now on.
 fn lagging(nodes: u8) -> World {
     let mut world = World::with_set(nodes);
     world.run(60);
@@ -78,14 +78,14 @@ fn an_object_that_is_made_anew_does_not_rely_on_what_the_former_one_deleted() {
     let reads = world.dns.reads;
     world.add_record_set("set", set_spec("www"));
     world.run(1);
-    assert_eq!(world.dns.reads, reads + 1, "what nobody named may have been changed by others");
+    assert_eq!(world.dns.reads, reads + 1, "others may have changed the rest");
     world.run(7);
     world.set_node(1, false);
     world.run(60);
     assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![2], 0));
 }
 
-/// Who takes over sees what the process before it has just deleted, and cannot look again.
+/// The new leader sees a record that its predecessor has just deleted, and cannot look again.
 #[test]
 fn what_was_seen_once_and_never_again_is_written_before_all_others_are_deleted() {
     let mut world = World::with_set(3);
@@ -100,7 +100,7 @@ fn what_was_seen_once_and_never_again_is_written_before_all_others_are_deleted()
     world.set_node(3, true);
     world.set_node(1, false);
     world.set_node(2, false);
-    // Longer than another look is waited for.
+    // This is longer than the wait for another look.
     world.run(60);
     assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![1, 2], 0));
     world.dns.read_fault = None;

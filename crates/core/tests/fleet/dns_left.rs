@@ -1,4 +1,4 @@
-//! Records that stay at a place which a spec names no more, and records that were all removed: told once, by name.
+//! Records at a place that a spec no longer names, and names that lost all records. Each is reported once, by name.
 
 use crate::dns::pool;
 use crate::world::{PROVIDER, World};
@@ -12,7 +12,7 @@ const ADVICE: &str =
 
 type Edit = fn(&mut RawRecordSet);
 
-/// What was told of records that were left.
+/// The texts of Events about records that were left.
 fn left(world: &World) -> Vec<&str> {
     let told = world.events.iter().filter(|event| event.reason.as_str() == "RecordsLeft");
     told.inspect(|event| assert!(event.warning)).map(|event| event.message.as_str()).collect()
@@ -56,7 +56,7 @@ fn records_at_a_former_name_zone_or_provider_are_told_once_and_not_again_by_the_
             world.start();
             world.run(700);
             assert_eq!(left(&world), [told.as_str()], "told once");
-            // Back again: what stands at the other place is left now.
+            // The spec goes back to its first place, so the records at the other place are left.
             change(&mut world, |set| *set = record_set("www"));
             world.run(60);
             assert_eq!(left(&world).len(), 2);
@@ -70,7 +70,7 @@ fn a_record_set_that_is_taken_out_of_a_pool_leaves_its_records_and_says_so_once(
     world.observe(flipop_core::fleet::Input::Permit(false));
     world.edit("pool", |spec| spec.record_set = None);
     world.run(60);
-    assert_eq!(left(&world), Vec::<&str>::new(), "nobody may tell");
+    assert_eq!(left(&world), Vec::<&str>::new(), "no Event may be written");
     world.observe(flipop_core::fleet::Input::Permit(true));
     world.run(60);
     let told = format!("www.example.com in the zone example.com at {PROVIDER} {ADVICE}: {published}");
@@ -90,7 +90,7 @@ fn a_record_set_that_is_taken_out_of_a_pool_leaves_its_records_and_says_so_once(
 fn records_that_were_left_while_no_process_ran_are_told_by_the_status_alone() {
     let (mut world, published, _) = both_kinds().into_iter().next().unwrap();
     let told = format!("www.example.com {ADVICE}: {published}");
-    // Nobody sees the edit as it is made.
+    // No process sees the edit happen.
     drop(world.change_spec("pool", |spec| spec.record_set = Some(record_set("api"))));
     world.start();
     world.run(60);
@@ -107,7 +107,7 @@ fn records_that_were_left_while_no_process_ran_are_told_by_the_status_alone() {
 #[test]
 fn nothing_is_said_to_be_left_where_nothing_was_published_or_the_name_is_still_looked_after() {
     let edits: [(&str, Edit); 4] = [
-        ("a mistake is followed by nobody", |set| set.zone.clear()),
+        ("a mistake", |set| set.zone.clear()),
         ("another way to write the same name", |set| set.record_name = "www.example.com".into()),
         ("another time to live", |set| set.ttl = 120),
         ("an unknown provider", |set| set.provider = "bind".into()),
@@ -134,8 +134,8 @@ fn nothing_is_said_to_be_left_where_nothing_was_published_or_the_name_is_still_l
     world.run(60);
     world.edit_set("set", |spec| spec.record_set = Some(record_set("api")));
     world.run(60);
-    assert_eq!(left(&world), Vec::<&str>::new(), "it is another one's");
-    // Whoever never had the name has left nothing there.
+    assert_eq!(left(&world), Vec::<&str>::new(), "the name belongs to another object");
+    // An object that never had the name leaves nothing there.
     world.edit_set("set", |spec| spec.record_set = Some(record_set("www")));
     world.run(60);
     world.add_record_set("third", set_spec("www"));
@@ -143,7 +143,7 @@ fn nothing_is_said_to_be_left_where_nothing_was_published_or_the_name_is_still_l
     world.events.clear();
     world.edit_set("third", |spec| spec.record_set = Some(record_set("third")));
     world.run(60);
-    assert_eq!(left(&world), Vec::<&str>::new(), "it was never its own");
+    assert_eq!(left(&world), Vec::<&str>::new(), "the name never belonged to it");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_mistake_on_the_way_to_another_name_hides_nothing_that_was_left() {
 fn records_that_were_all_removed_are_named_in_a_warning() {
     for (nodes, named) in [
         (1, "203.0.113.1".to_owned()),
-        // More than one call takes away.
+        // More records than one call deletes.
         (40, (1..=40).map(|n| external(n).to_string()).collect::<Vec<_>>().join(", ")),
     ] {
         let mut world = World::with_set(nodes);

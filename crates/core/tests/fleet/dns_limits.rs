@@ -1,4 +1,4 @@
-//! What is said of records that wait for the limits of a token.
+//! The messages about records that wait for the limits of a token.
 
 use crate::world::{PROVIDER, World};
 use crate::zones::{CLOUDFLARE, DnsTrick, external};
@@ -11,7 +11,7 @@ fn message(world: &World) -> &str {
     &ready.unwrap().message
 }
 
-/// A set whose provider is told this much when its second node comes, a minute after the clock's origin and more.
+/// A set whose token has these limits when the second node comes, more than a minute after the start of the clock.
 fn limited(provider: &str, report: impl Fn(&World) -> RateReport) -> World {
     let mut world = World::with_set(1);
     if provider != PROVIDER {

@@ -11,7 +11,7 @@ const WWW: &str = "www.example.com";
 const BESIDE: &str = "a-www.example.com";
 const MARK: &str = "\"heritage=external-dns,external-dns/owner=me\"";
 
-/// Where the condition says that the mark stands.
+/// The place of the mark according to the condition.
 fn warned_of(world: &World) -> Option<String> {
     let (_, place) = condition(world, "set", "ExternalDNS")?.split_once("has a TXT record at ")?;
     Some(place.split_once(':')?.0.to_owned())
@@ -51,7 +51,7 @@ fn a_mark_beside_a_name_is_noticed_within_ten_minutes_and_so_is_that_it_is_gone(
         world.run(60);
         assert_eq!((warned_of(&world), world.dns.mark_looks), (None, 1), "{provider}");
         let id = world.dns.add(provider, zone, BESIDE, "TXT", MARK);
-        // Of others, beside the same name.
+        // A mark for other records, beside the same name.
         world.dns.add(provider, zone, "aaaa-www.example.com", "TXT", MARK);
         world.dns.add(provider, zone, BESIDE, "TXT", "v=spf1 -all");
         world.run(601);

@@ -1,5 +1,5 @@
-//! Random histories of record sets: whatever happens, no name is emptied that should not be and nothing foreign is
-//! touched, and once the faults stop, everything comes right and to rest.
+//! Random histories of record sets. Whatever happens, no name is emptied by mistake, and foreign records stay
+//! untouched. Once the faults stop, everything becomes right and comes to rest.
 
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 const NAMES: [&str; 3] = ["pool.example.com", "www.example.com", "kept.example.com"];
 
-/// Addresses that others write begin here.
+/// The first of the addresses that others write.
 const BY_HAND: u8 = 100;
 
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ enum Event {
     Crash,
     Again,
     Rename(bool),
-    /// Of the pool, or else of the record set.
+    /// Whether the pool is meant, or else the record set; and whether it is paused.
     Pause(bool, bool),
     WaitMs(u64),
 }
@@ -68,7 +68,7 @@ fn events() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What leads one process to changes of a small set.
+/// Events that lead one process to change a small set.
 fn own_events() -> impl Strategy<Value = Event> {
     prop_oneof![
         6 => (1..4_u8, any::<bool>()).prop_map(|(n, ready)| Event::Node(n, ready)),
@@ -95,14 +95,14 @@ fn world() -> World {
     world
 }
 
-/// Whether the status says that nothing is published where something is, since it could not be written for longer than
-/// first records wait for it. Whoever takes over then believes that others wrote them.
+/// Whether the status wrongly says that nothing is published, because it could not be written for longer than first
+/// records wait. A leader that takes over then believes that others wrote the records.
 fn is_untold(world: &World) -> bool {
     let status = world.set_status("set");
     status.state == "active" && status.addresses.is_empty() && !world.published(NAMES[1]).is_empty()
 }
 
-/// Lets all of it happen. True when the last process that took over took our records for those of others.
+/// Plays a history. True if the last process that took over believes that others wrote our records.
 fn happen_all(world: &mut World, history: &[Event]) -> bool {
     let mut misled = false;
     for event in history {
@@ -165,7 +165,7 @@ proptest! {
         if ready.is_empty() {
             let left = world.published(NAMES[1]);
             let stays = misled || left.iter().all(|n| *n >= BY_HAND);
-            prop_assert!(stays, "{:?}: what others wrote may stay", left);
+            prop_assert!(stays, "{:?}: only records of others may stay", left);
         } else {
             prop_assert_eq!(&world.published(NAMES[1]), &ready);
             prop_assert_eq!(&world.published(NAMES[2]), &ready);
@@ -204,7 +204,7 @@ proptest! {
 }
 
 proptest! {
-    // Histories are short, and few of them come close.
+    // Many cases, because histories are short and few of them come close to a fault.
     #![proptest_config(ProptestConfig { cases: 1_024, ..ProptestConfig::default() })]
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is known of a name is read again now and then, and that holds up nothing that is to be changed there.
+//! A known name is read again now and then, and the read holds up no change there.
 
 use crate::dns::pool;
 use crate::world::{PROVIDER, World};
@@ -7,7 +7,7 @@ use flipop_core::model::fault::FaultKind;
 
 const WWW: &str = "www.example.com";
 
-/// When the change sets were sent that an event led to, in milliseconds after it.
+/// When the change sets that an event caused were sent, in milliseconds after it.
 fn rounds_after(world: &mut World, event: impl FnOnce(&mut World)) -> Vec<u64> {
     let (before, start) = (world.dns.applies.len(), world.now);
     event(world);
@@ -15,7 +15,7 @@ fn rounds_after(world: &mut World, event: impl FnOnce(&mut World)) -> Vec<u64> {
     world.dns.applies.iter().skip(before).map(|at| at.millis_since(start)).collect()
 }
 
-/// A pool of two addresses whose records were found right, and are read once more by a call that hangs.
+/// A pool of two addresses whose records are right. Another read of them hangs.
 fn rereading() -> World {
     let mut world = pool(2, 3);
     world.run(20);

@@ -1,4 +1,4 @@
-//! What stays published, and what statuses say of it, while nodes or addresses are not known.
+//! Which records stay while nodes or addresses are unknown, and what statuses say of them.
 
 use crate::dns::pool;
 use crate::faults::nodes_key;
@@ -23,7 +23,7 @@ fn a_set_whose_nodes_could_never_be_watched_says_so() {
     world.observe(Input::WatchTrouble(nodes_key(), Some("nodes is forbidden".into())));
     world.run(10);
     assert_eq!(kinds(&world), ["Ready", "WatchFailing"]);
-    // The cause itself, and the present one.
+    // The status names the cause, and follows it.
     for cause in ["nodes is forbidden", "the API server cannot be reached"] {
         world.observe(Input::WatchTrouble(nodes_key(), Some(cause.into())));
         world.run(10);
@@ -144,7 +144,7 @@ fn first_records_wait_until_the_status_no_longer_says_that_there_are_none() {
     world.set_node(1, true);
     world.run_while(10, |world| world.published(WWW).is_empty());
     assert!(world.now.millis_since(begun) < 500);
-    assert_eq!(world.set_status("set").state, "in-progress", "whoever takes over now knows of them");
+    assert_eq!(world.set_status("set").state, "in-progress", "a new leader knows of them now");
     world.set_node(1, false);
     world.start();
     world.run(660);
@@ -165,10 +165,10 @@ fn first_records_do_not_wait_for_long_for_a_status_that_cannot_be_written() {
         world.set_node(1, true);
         world.run_while(10, |world| world.published(WWW).is_empty());
         let took = world.now.millis_since(begun);
-        // A set that keeps its last records is never deleted, so that nobody relies on what its status says.
+        // The records of a set with Keep are never deleted, so nobody relies on its status.
         let expected = if kept { 200..500 } else { 1_900..2_200 };
         assert!(expected.contains(&took), "{kept}: {took} ms");
-        // Those that follow wait for nothing.
+        // Later records do not wait.
         let begun = world.now;
         world.set_node(2, true);
         world.run_while(10, |world| world.published(WWW).len() < 2);
@@ -236,7 +236,7 @@ fn a_node_that_goes_at_any_moment_after_it_came_leaves_nothing_published() {
     }
 }
 
-/// First records do not wait for long: where the status could not be written, it still says that nothing is published.
+/// First records do not wait for long. If the status could not be written, it still says that nothing is published.
 #[test]
 fn a_record_that_the_status_could_not_tell_before_a_take_over_stays_until_the_next_change() {
     let mut world = World::with_set(1);
@@ -252,7 +252,7 @@ fn a_record_that_the_status_could_not_tell_before_a_take_over_stays_until_the_ne
     world.start();
     world.set_node(1, false);
     world.run(60);
-    // For whoever takes over, others wrote it.
+    // The new leader believes that others wrote the record.
     assert_eq!((world.published(WWW), addresses(&world)), (vec![1], 0));
     assert_eq!(world.set_status("set").conditions[0].reason, "Empty");
     world.set_node(1, true);

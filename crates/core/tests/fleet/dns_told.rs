@@ -83,7 +83,7 @@ fn a_passing_failure_is_told_only_when_it_comes_again_and_again() {
     }
 }
 
-/// So many failures in a row are told.
+/// How many failures in a row it takes until the status tells of them.
 const TOLD: usize = 2;
 
 #[test]
@@ -220,7 +220,7 @@ fn changes_that_have_to_wait_keep_no_name_from_being_read() {
     };
     flap(&mut world, 370);
     assert_eq!((world.dns.reads, world.dns.applies.len()), (reads + 6, 1));
-    // A read that fails is put off like any other.
+    // A failed read is retried on the same schedule as any other.
     world.dns.read_fault = Some(FaultKind::Permanent);
     flap(&mut world, 120);
     assert_eq!(world.dns.reads, reads + 9);

@@ -1,4 +1,4 @@
-//! The records of pools whose addresses cannot be read any more.
+//! The records of pools whose addresses can no longer be read.
 
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, record_set};
@@ -16,8 +16,8 @@ fn place(provider: &str, name: &str) -> RawRecordSet {
     RawRecordSet { provider: provider.into(), ttl: 300, when_empty: "Delete".into(), ..place }
 }
 
-/// A pool of three addresses with records at this provider, of which two are on nodes, whose token is refused since.
-/// Beside it is an older one.
+/// A pool with three addresses, two of them on nodes and in records at this provider. The token of the addresses is
+/// refused from then on. An older pool exists too.
 fn unread(provider: &str) -> World {
     let mut world = World::new();
     (1..=3).for_each(|n| world.add_ip(n));
@@ -83,14 +83,14 @@ fn so_they_do_while_the_token_may_not_read_droplets_any_more() {
 fn no_address_leaves_its_records_while_nobody_can_say_where_it_is() {
     let mut world = unread(CLOUDFLARE);
     let applies = world.dns.applies.len();
-    // By hand an address may come to a node that serves.
+    // Somebody may move an address by hand to a node that serves.
     for (node, ready) in [(1, false), (1, true), (1, false), (2, false), (1, true)] {
         world.set_node(node, ready);
         world.run(620);
         assert_eq!(world.dns.addresses(CLOUDFLARE, WWW), [ip(1), ip(2)], "{node} {ready}");
     }
     assert_eq!(world.dns.applies.len(), applies);
-    // Of none it is known that it should be published at another name.
+    // For no address is it known that it belongs at the new name.
     rename(&mut world, CLOUDFLARE);
     world.run(620);
     assert_eq!((world.dns.addresses(CLOUDFLARE, API).len(), world.dns.applies.len()), (0, applies));

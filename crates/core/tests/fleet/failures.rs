@@ -1,5 +1,5 @@
-//! What a failed assignment says of its address and of its node, what is told of it, and what stays told while little is
-//! known.
+//! What a failed assignment says about its address and its node, what users are told, and what stays in the status
+//! while little is known.
 
 use crate::world::{Trick, World, ip};
 use flipop_core::model::fault::FaultKind;
@@ -39,7 +39,7 @@ fn a_node_that_refused_an_assignment_goes_behind_those_that_wait() {
         world.run(200);
         let first = if behind { 2 } else { 1 };
         assert_eq!(world.holder(first), Some(ip(1)), "{trick:?}: {:?}", world.calls);
-        // All that was to be waited for after the refusal is over.
+        // All waits after the refusal are over.
         world.set_node(first, false);
         world.run(10);
         assert_eq!(world.holder(first + 1), Some(ip(1)), "{trick:?}: {:?}", world.calls);
@@ -94,12 +94,12 @@ fn which_nodes_wait_stays_told_while_nodes_or_addresses_are_not_known() {
     for (number, restart) in restarts.into_iter().enumerate() {
         let mut world = World::with(1, 3);
         world.run(10);
-        assert_eq!(world.status("pool").assignable_nodes, ["node-2", "node-3"]);
+        assert_eq!(*world.status("pool").assignable_nodes, ["node-2", "node-3"]);
         restart(&mut world);
         world.start();
         for _ in 0..60 {
             world.run(1);
-            assert_eq!(world.status("pool").assignable_nodes, ["node-2", "node-3"], "{number}");
+            assert_eq!(*world.status("pool").assignable_nodes, ["node-2", "node-3"], "{number}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the small world is made of and what can go wrong in it, beside mutating provider calls.
+//! The parts of the small world, and its faults besides those of provider calls that change something.
 
 use crate::world::PROVIDER;
 use crate::zones::CLOUDFLARE;
@@ -28,10 +28,10 @@ pub(crate) enum Trick {
     Slow(u64),
 }
 
-/// What lists that contradict themselves say of it.
+/// The message of a list that contradicts itself.
 pub(crate) const CONTRADICTION: &str = "the list has 1 entry, and its total is 2";
 
-/// What goes wrong at present.
+/// The present faults.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent faults, each with a meaning of its own")]
 pub(crate) struct Faults {
@@ -47,11 +47,11 @@ pub(crate) struct Faults {
     pub(crate) blind: bool,
     /// The proof of the scope fails like this.
     pub(crate) proofs: Option<FaultKind>,
-    /// Addresses that exist and are on no list.
+    /// Addresses that exist, but not on any list.
     pub(crate) unlisted: BTreeSet<Address>,
     /// Lists contradict themselves like this.
     pub(crate) contradiction: Option<&'static str>,
-    /// Lists show this instead of what is.
+    /// Lists show this instead of the present state.
     pub(crate) stale: Option<BTreeMap<Address, ReservedIp>>,
     /// Every change of this address goes like this.
     pub(crate) broken: Option<(Address, Trick)>,
@@ -73,9 +73,9 @@ pub(crate) struct Faults {
     pub(crate) labels_fail: bool,
     /// The answers to writes of labels take this long.
     pub(crate) label_delay_ms: Option<u64>,
-    /// Answers to polls take so much longer than others.
+    /// Answers to polls take this much longer than others.
     pub(crate) late_polls_ms: u64,
-    /// Answers to lists take so much longer than others.
+    /// Answers to lists take this much longer than others.
     pub(crate) late_lists_ms: u64,
     /// How every write of a finalizer fails.
     pub(crate) finalizers: Option<WriteFailure>,
@@ -142,7 +142,7 @@ pub(crate) fn pods_key() -> WatchKey {
     WatchKey::Pods { namespace: "ns".into(), selector: String::new() }
 }
 
-/// What the addresses of [`OF_BOTH`] stand on.
+/// The machines of the addresses of [`OF_BOTH`].
 pub(crate) static DROPLETS: MachineKind = MachineKind {
     noun: "droplet",
     scheme: PROVIDER,
@@ -150,12 +150,12 @@ pub(crate) static DROPLETS: MachineKind = MachineKind {
     id: |id| id.parse::<u64>().ok().map(|id| id.to_string()),
 };
 
-/// One of them.
+/// One such machine.
 pub(crate) fn droplet_of(id: u64) -> MachineId {
     DROPLETS.machine(id.to_string())
 }
 
-/// A provider of both that carries one change in each request, and one of DNS that carries many.
+/// A provider of addresses and DNS that takes one change per request, and a provider of DNS that takes many.
 pub(crate) fn providers() -> Providers {
     Providers::new([(OF_BOTH, true), (OF_DNS, true)], false)
 }

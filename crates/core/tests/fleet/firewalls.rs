@@ -1,4 +1,4 @@
-//! `spec.firewall`: whose ports are open where, in which order, and at what cost.
+//! `spec.firewall`: which ports are open on which machines, in which order they open and close, and what that costs.
 
 use crate::walls::{Slip, opens, rule};
 use crate::world::{World, droplet, ip};
@@ -69,7 +69,7 @@ fn fifty_nodes_that_begin_to_match_within_five_seconds_cost_at_most_twenty_calls
     world.run(20);
     assert_eq!(world.walls.members(), nodes(1..=51));
     let of = |what: &str| world.count(from, what);
-    // A whole look is a list of firewalls and one of droplets.
+    // A look at everything is a list of firewalls and a list of droplets.
     let calls = of("look") + of("look at all") + of("create flipop") + of("add") + of("find firewall");
     assert!(
         calls <= 20,

@@ -1,4 +1,4 @@
-//! Firewalls in doubt: no machine is isolated, and where nobody knows, nothing changes.
+//! Firewalls in doubt: no machine is isolated, and nothing changes before the facts are known.
 
 use crate::walls::{opens, rule};
 use crate::world::{World, droplet, ip};
@@ -161,7 +161,7 @@ fn two_firewalls_of_one_name_are_left_to_the_user() {
 fn an_address_on_a_node_without_the_labels_keeps_its_ports_until_it_has_left() {
     let mut world = World::walled(1, 1);
     world.run(30);
-    // No other node is there to take the address, so that it stays.
+    // No other node can take the address, so it stays.
     world.set_node(1, false);
     world.delete_node(1);
     world.run(300);

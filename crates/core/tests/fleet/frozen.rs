@@ -1,4 +1,4 @@
-//! Specs that are wrong, statuses that say too little or too much: what stands stays.
+//! Invalid specs, and statuses that say too little or too much. Existing assignments stay.
 
 use crate::faults::{nodes_key, spec};
 use crate::world::{World, ip};
@@ -67,7 +67,7 @@ fn a_frozen_pool_gives_nothing_back_that_is_taken_from_it_until_it_thaws() {
 
 #[test]
 fn a_frozen_pool_tells_where_its_addresses_are_after_others_have_moved_them() {
-    // A pool that names no provider names no account that could be read.
+    // A pool that names no provider has no account that could be read.
     for (number, freeze) in freezes().into_iter().enumerate().skip(2) {
         let mut world = World::with(2, 2);
         world.run(10);
@@ -244,7 +244,7 @@ fn a_selector_that_is_changed_and_changed_back_in_a_moment_goes_on_matching() {
     world.set_node(1, false);
     world.run(10);
     assert_eq!(world.holder(2), Some(ip(1)));
-    // The same by deletion and creation.
+    // The same change by deleting the pool and creating it again.
     let spec = world.pools["pool"].spec.clone().unwrap();
     world.delete_pool("pool");
     world.add_pool("pool", spec);
@@ -280,7 +280,7 @@ fn a_pool_that_does_nothing_tells_conflicting_claims_too_and_forgets_them() {
     world.run(10);
     let nothing = RawPoolSpec { ips: vec![ip(2).to_string()], provider: "nowhere".into(), ..spec() };
     world.add_pool("younger", nothing);
-    // Frozen for a selector, it still belongs to the account.
+    // A pool that is frozen because of its selector still belongs to the account.
     world.edit("younger", |spec| {
         spec.provider = "digitalocean".into();
         spec.matching.node_label = "a in".into();
@@ -302,7 +302,7 @@ fn a_conflicting_claim_moves_nothing_and_ends_with_the_older_pool() {
     world.run(20);
     assert_eq!(world.holder(3), Some(ip(3)));
     assert!(world.status("younger").conditions.iter().any(|c| c.kind == "Conflict"));
-    // The older one lets it go.
+    // The older pool lets the address go.
     world.edit("pool", |spec| spec.ips.truncate(1));
     world.run(20);
     assert!(!world.status("younger").conditions.iter().any(|c| c.kind == "Conflict"));
@@ -310,7 +310,7 @@ fn a_conflicting_claim_moves_nothing_and_ends_with_the_older_pool() {
         (world.assigns, world.status("younger").ips[&ip(2).to_string()].state.as_str()),
         (3, "active")
     );
-    // The older one is marked as deleted but kept by somebody's finalizer: its claims end.
+    // The older pool is marked as deleted, and somebody's finalizer keeps it. Its claims end.
     let mut deleting = world.pools["pool"].clone();
     deleting.deleting = true;
     world.put_pool(deleting);
@@ -335,7 +335,7 @@ fn a_pool_made_again_under_its_name_is_another_one() {
     assert_eq!(world.status("pool").ips.len(), 2);
 }
 
-/// The reason of an Event and what brings it about.
+/// The reason of an Event, and an act that causes it.
 type Trouble = (&'static str, fn(&mut World));
 
 #[test]
@@ -370,7 +370,7 @@ fn each_trouble_is_told_once_as_an_event() {
         assert_eq!(told(&world), 1, "{reason}: {:?}", world.notices);
         world.run(1_200);
         if reason != "AnnotationsDenied" {
-            // That rights are missing is found out anew by every process.
+            // Each process finds out anew that rights are missing.
             world.start();
         }
         world.run(60);
@@ -421,7 +421,7 @@ fn a_node_made_again_under_a_frozen_pool_is_not_annotated_over_and_over() {
     world.replace_node(1, 1);
     world.run(3_600);
     assert!(world.faults.writes_to_gone_nodes <= 1, "{}", world.faults.writes_to_gone_nodes);
-    // After a gap in the leadership of nodes as they were before nothing is believed.
+    // After a gap in the leadership the former state of nodes is not believed.
     let before = world.faults.writes_to_gone_nodes;
     world.lead_again();
     world.run(3_600);

@@ -179,9 +179,9 @@ fn a_node_that_holds_nothing_is_no_candidate_while_it_fails() {
     let mut world = world(60, 60);
     world.set_node(2, false);
     world.run(1);
-    assert_eq!(world.status("pool").assignable_nodes, [""; 0]);
+    assert_eq!(*world.status("pool").assignable_nodes, [""; 0]);
     assert_eq!((condition(&world), counts(&world)), (None, (0, 0, 0)));
-    // Nor does an address that another has taken away leave one.
+    // Nor is a node suspected after somebody has moved its address away.
     world.set_node(2, true);
     world.set_node(1, false);
     world.run(1);
@@ -217,7 +217,7 @@ fn where_the_proof_fails_nothing_moves_yet() {
     world.set_node(1, false);
     world.run(120);
     let reads = world.calls.iter().filter(|(_, call)| call == "read node-1").count();
-    assert!((15..40).contains(&reads), "tried again all the time, and not all the time: {reads}");
+    assert!((15..40).contains(&reads), "it is tried again, but not all the time: {reads}");
     assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
     world.faults.node_reads = None;
     world.run(6);
@@ -226,7 +226,7 @@ fn where_the_proof_fails_nothing_moves_yet() {
 
 #[test]
 fn a_node_that_says_that_it_fails_in_other_words_has_not_recovered() {
-    // A kubelet that shuts down says so; then Kubernetes says that it is heard of no more.
+    // A kubelet reports its own shutdown, and later Kubernetes reports that it is silent.
     let mut world = world(0, 60);
     let failed = world.now;
     let epoch_s = i64::try_from(failed.as_millis() / 1_000).unwrap();
@@ -332,7 +332,7 @@ fn a_grace_that_is_over_stays_so_while_the_status_cannot_be_written() {
     world.set_node(1, false);
     world.run(40);
     assert_eq!(world.annotations.len(), 0);
-    // The next word of the node, while the status on the server still calls it active.
+    // The node fails in another way while the status on the server still calls it active.
     world.set_pod("p-1", 1, false);
     world.run(5);
     let reads = world.calls.iter().filter(|(_, call)| call == "read node-1").count();
@@ -345,7 +345,7 @@ fn a_node_that_came_back_has_to_last_before_it_counts_as_new() {
     let mut world = bearing(grace, 2);
     world.set_node(2, false);
     world.run(1);
-    // It still has its address: it counts at once.
+    // It still has its address, so it counts at once.
     world.set_node(2, true);
     world.run(1);
     assert_eq!(world.status("pool").ips["192.0.2.2"].state, "active");
@@ -373,16 +373,16 @@ fn no_node_waits_where_none_else_matches_or_for_what_it_did_before_this_process(
     world.run(1);
     world.set_node(2, true);
     world.run(1);
-    assert_eq!(world.status("pool").assignable_nodes, [""; 0], "it recovers");
+    assert_eq!(*world.status("pool").assignable_nodes, [""; 0], "it recovers");
     world.set_node(1, false);
     world.run(5);
     assert_eq!(world.holder(2), Some(ip(1)), "it is the only one");
     world.set_node(1, true);
     world.run(1);
-    assert_eq!(world.status("pool").assignable_nodes, [""; 0]);
+    assert_eq!(*world.status("pool").assignable_nodes, [""; 0]);
     world.start();
     world.run(1);
-    assert_eq!(world.status("pool").assignable_nodes, ["node-1"], "a new process saw nothing");
+    assert_eq!(*world.status("pool").assignable_nodes, ["node-1"], "a new process saw nothing");
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn a_grace_that_is_over_does_not_come_back_by_a_status_that_is_old() {
     world.run(1);
     world.set_node(1, false);
     world.run(29);
-    // The status goes on saying that the address is active there.
+    // The status keeps saying that the address is active there.
     world.faults.unwritten = Some(("pool", WriteFailure::Transient("no".into())));
     world.run(2);
     assert_eq!(
@@ -442,7 +442,7 @@ fn an_address_can_be_moved_by_hand_off_a_suspect_and_not_onto_one() {
     world.run(10);
     assert_eq!((world.holder(2), condition(&world)), (Some(ip(1)), None));
     assert_eq!(outcome(&world), Some(MoveOutcome::Done));
-    // What fails and holds nothing is no candidate.
+    // A failing node that holds nothing is no candidate.
     world.ask("pool", Some("192.0.2.1=node-1"));
     world.run(10);
     assert_eq!((world.holder(2), outcome(&world)), (Some(ip(1)), Some(MoveOutcome::Refused)));

@@ -1,4 +1,4 @@
-//! `spec.grace` where it meets something else: a change of leader during a reboot, edits, pauses, moves by hand, labels.
+//! `spec.grace` together with other features: a new leader during a reboot, edits, pauses, moves by hand, labels.
 
 use crate::by_hand::{last, outcome};
 use crate::faults::nodes_key;
@@ -65,7 +65,7 @@ fn pods_that_fail_on_a_node_that_was_ready_all_along_have_their_own_grace_under_
 
 #[test]
 fn a_failure_without_any_grace_left_is_not_read_all_the_time() {
-    // The watch is silent, and the node is well.
+    // The watch is silent, and in truth the node has recovered.
     let mut world = world(60, 0);
     world.set_pod("p-1", 1, false);
     world.run(5);
@@ -76,7 +76,7 @@ fn a_failure_without_any_grace_left_is_not_read_all_the_time() {
     let reads = world.calls.iter().filter(|(_, call)| call == "read node-1").count();
     assert!((5..=70).contains(&reads), "{reads}");
     assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
-    // As soon as a read shows the failure the address moves.
+    // As soon as a read shows the failure, the address moves.
     world.change_node_unseen(1, |node| node.ready = Readiness::NotReady);
     world.run(8);
     assert_eq!(world.holder(2), Some(ip(1)));
@@ -188,9 +188,9 @@ fn a_node_whose_labels_came_back_has_to_last_too() {
     world.run(10);
     relabel(&mut world, 3, true);
     world.run(1);
-    assert_eq!(world.status("pool").assignable_nodes, [""; 0]);
+    assert_eq!(*world.status("pool").assignable_nodes, [""; 0]);
     world.run(62);
-    assert_eq!(world.status("pool").assignable_nodes, ["node-3"]);
+    assert_eq!(*world.status("pool").assignable_nodes, ["node-3"]);
 }
 
 #[test]

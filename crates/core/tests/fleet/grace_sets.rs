@@ -157,7 +157,7 @@ fn a_grace_that_is_over_stays_so_while_the_record_cannot_be_deleted() {
     world.set_node(2, false);
     world.run(40);
     assert_eq!((world.published(NAME), condition(&world, "Suspect")), (vec![1, 2], None));
-    // The next word of the node, while the status and the records still name its address.
+    // The node fails in another way while the status and the records still name its address.
     let taint = Taint {
         key: "node.kubernetes.io/not-ready".into(),
         value: String::new(),
@@ -183,7 +183,7 @@ fn a_node_that_came_back_is_published_when_it_has_lasted() {
     assert_eq!(world.published(NAME), [1]);
     world.run(10);
     assert_eq!(world.published(NAME), [1, 2]);
-    // Where no other matches it counts at once.
+    // If no other node matches, it counts at once.
     world.set_node(2, false);
     world.run(10);
     world.set_node(2, true);

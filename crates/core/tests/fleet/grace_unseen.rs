@@ -1,4 +1,4 @@
-//! `spec.grace` where a node recovers while nobody looks: before its end, a consistent read has the last word.
+//! `spec.grace` where a node recovers unseen. Before the grace ends, a consistent read decides.
 
 use crate::grace::{told_once, world};
 use crate::world::{World, ip};
@@ -65,7 +65,7 @@ fn pods_that_served_while_no_process_ran_have_their_whole_grace() {
     world.set_pod("p-1", 1, false);
     world.run(20);
     assert_eq!(told_once(&world), 1);
-    // They were Ready again, and fail since now.
+    // They were Ready again, and have just failed once more.
     world.pods.get_mut("p-1").unwrap().fails_since_s = Some(clock_s(&world));
     world.start();
     world.run(45);
@@ -76,7 +76,7 @@ fn pods_that_served_while_no_process_ran_have_their_whole_grace() {
 
 #[test]
 fn pods_of_which_a_process_saw_the_failure_begin_have_one_grace() {
-    // The clock of a kubelet may be ahead, and pods come and go while none of them serves.
+    // The clock of a kubelet may be ahead, and pods may come and go without serving.
     let mut world = world(60, 0);
     let start = world.now;
     world.set_pod("p-1", 1, false);

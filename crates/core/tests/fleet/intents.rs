@@ -1,4 +1,4 @@
-//! What is written down before an address is bought, who may announce a purchase, and how an uncertain one ends.
+//! Intents: how a purchase is announced before it is sent, who may announce one, and how an uncertain one ends.
 
 use crate::creation::buying;
 use crate::faults::spec;
@@ -19,7 +19,7 @@ fn creations(world: &World) -> usize {
     world.count(Moment::default(), "create")
 }
 
-/// After each of these edits nothing may be bought.
+/// Edits after which nothing may be bought.
 const FORBIDDEN: [fn(&mut RawPoolSpec); 4] = [
     |spec| spec.matching.node_label = "a in".into(),
     |spec| spec.provider = "nobody".into(),
@@ -160,7 +160,7 @@ fn what_was_announced_waits_for_the_permit_and_for_a_token_that_is_not_refused()
         world.start();
         world.run_while(5, |world| intent(world, "pool").is_none());
         if permit {
-            // A list is refused as soon as the intent stands in the status.
+            // A list is refused as soon as the intent is in the status.
             world.faults.reads = Some(FaultKind::Unauthorised);
             world.faults.lists = Some(FaultKind::Unauthorised);
             let result = Err(crate::faults::fault(FaultKind::Unauthorised, false));
@@ -208,12 +208,12 @@ fn what_was_announced_is_not_bought_when_nothing_is_missing_any_more() {
 fn of_a_purchase_without_an_answer_only_a_new_address_that_nobody_names_is_adopted() {
     for bought in [true, false] {
         let mut world = buying(1);
-        // One that is unassigned too was there before, and one that comes meanwhile is another pool's.
+        // Another unassigned address was there before, and one that appears meanwhile belongs to another pool.
         world.add_ip(91);
         world.tricks.push_back(Trick::Lost(bought));
         world.start();
         world.run_while(5, |world| creations(world) == 0);
-        // Somebody makes one in another region, and one that stands on a droplet.
+        // Somebody buys an address in another region, and one that is on a droplet.
         world.add_ip(151);
         world.cloud.get_mut(&ip(151)).unwrap().region = "ams3".into();
         world.add_ip(152);
@@ -260,7 +260,7 @@ fn a_purchase_under_way_is_not_forgotten_when_the_crds_stop_keeping_the_memory()
         world.run(120);
         let ips = &world.pools["pool"].spec.as_ref().unwrap().ips;
         assert_eq!(ips, &[ip(201).to_string()], "{trick:?}: nothing else remembers it");
-        // Nor does the next process forget it.
+        // The next process does not forget it either.
         world.start();
         world.run(700);
         world.go_crds = false;
@@ -286,7 +286,7 @@ fn a_process_that_ends_while_the_crds_are_replaced_leaves_what_it_bought_in_the_
     assert_eq!((world.created, world.status("pool").ips.len()), (1, 1));
 }
 
-/// Two pools that lack an address each. The first one's intent could not be written down, so that the second may buy.
+/// Two pools that lack an address each. The intent of the first one could not be written, so the second one may buy.
 fn where_the_second_may_buy_first() -> World {
     let mut world = buying(1);
     world.add_pool("second", RawPoolSpec { desired_ips: 1, ..spec() });

@@ -1,4 +1,4 @@
-//! Labels of nodes: which stand where, and that they go before the address does.
+//! Labels of nodes: which node has which labels, and that they leave before the address does.
 
 use crate::faults::spec;
 use crate::world::{World, ip};
@@ -18,7 +18,7 @@ const ON: RawNodeLabels = RawNodeLabels { enabled: true, legacy: false };
 const LEGACY: RawNodeLabels = RawNodeLabels { enabled: true, legacy: true };
 
 impl World {
-    /// A write of labels arrives. No label is set that names an address which is elsewhere.
+    /// A write of labels arrives. It sets no label with an address that is elsewhere.
     pub(crate) fn label(&mut self, node: String, uid: Uid, changes: LabelChanges) {
         self.call(format!("label {node}"));
         let named = |labels: &BTreeMap<LabelKey, Option<String>>| {
@@ -51,7 +51,8 @@ impl World {
         self.answer_after(delay_ms, Outcome::Labelled { node, uid, changes, result });
     }
 
-    /// An assignment begins: the labels that name its address were asked to go, and there was time for the answer.
+    /// Checks an assignment that begins: the removal of the labels with its address was requested, and there was time
+    /// for the answer.
     pub(crate) fn check_labels(&self, ip: Address, to: &str) {
         let well = |name: &String| {
             self.nodes
@@ -155,11 +156,11 @@ fn the_labels_of_the_older_tool_follow_the_match() {
     assert_eq!((world.labels_of(1), world.labels_of(2)), (legacy(1), vec![OFF.to_owned()]));
     world.set_node(1, false);
     world.run(30);
-    assert_eq!((world.labels_of(1), world.labels_of(2)), (vec![], legacy(1)), "node-1 matches no more");
+    assert_eq!((world.labels_of(1), world.labels_of(2)), (vec![], legacy(1)), "node-1 no longer matches");
     world.set_node(1, true);
     world.run(30);
     assert_eq!(world.labels_of(1), [OFF]);
-    // An address of a pool without labels stands there: it is no address of none.
+    // The node has an address of a pool without labels, so the label for "no address" goes.
     world.add_ip(9);
     world.move_by_hand(9, Some(1));
     world.add_pool("plain", RawPoolSpec { ips: vec![ip(9).to_string()], ..spec() });
@@ -170,7 +171,7 @@ fn the_labels_of_the_older_tool_follow_the_match() {
 
 #[test]
 fn a_move_waits_for_the_labels_to_go_and_no_longer_than_half_a_second() {
-    // A taint ends the match of a node that is well otherwise.
+    // A taint ends the match of a node that is otherwise healthy.
     for (delay_ms, least, most) in [(50, 40, 70), (450, 440, 470), (5_000, 490, 510)] {
         let mut world = labelled(1, 2, ON);
         world.delay_labels(delay_ms);
@@ -178,7 +179,7 @@ fn a_move_waits_for_the_labels_to_go_and_no_longer_than_half_a_second() {
         let waited = begins_after(&mut world);
         assert!((least..=most).contains(&waited), "answered after {delay_ms} ms, begun after {waited} ms");
     }
-    // Without labels nothing is waited for.
+    // Without labels the move does not wait.
     let mut world = labelled(1, 2, RawNodeLabels::default());
     world.taint(1, vec![Taint { key: "k".into(), value: String::new(), effect: "NoSchedule".into() }]);
     assert_eq!(begins_after(&mut world), 10, "one step");
@@ -285,7 +286,7 @@ fn what_others_wrote_stays_unless_a_pool_confirms_its_own_address() {
     world.ask("pool", Some("192.0.2.1=node-3#1"));
     world.run(30);
     assert_eq!(world.labels_of(3), active(1));
-    // Ours come and go beside those of others.
+    // FLIPOP's labels come and go beside those of others.
     world.ask("pool", Some("192.0.2.1=node-2#2"));
     world.run(30);
     assert_eq!(world.labels_of(2), [active(1), vec![OFF.to_owned()]].concat());
@@ -301,7 +302,7 @@ fn a_crash_at_any_moment_leaves_the_labels_right_in_the_end() {
         world.set_node(1, false);
         world.run_until(world.now.plus_millis(crash_ms));
         if crash_ms % 100 == 0 {
-            // A predecessor that set labels is followed by a pool without them.
+            // The next process finds labels of its predecessor and a pool without labels.
             world.edit("pool", |spec| spec.node_labels = RawNodeLabels::default());
         }
         world.start();

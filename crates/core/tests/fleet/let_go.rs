@@ -1,4 +1,5 @@
-//! Addresses that a spec lets go, or a deleted pool leaves, at a bad moment: whose they were and where they stand stays known.
+//! Addresses that a spec lets go, or a deleted pool leaves, at a bad moment. FLIPOP still knows their owners and
+//! places.
 
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;

@@ -1,4 +1,4 @@
-//! Lists that fail, hang or say nothing: what they usually tell is asked for singly meanwhile.
+//! Lists that fail, hang or prove nothing. Meanwhile FLIPOP reads addresses one by one.
 
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::set_spec;
@@ -26,7 +26,7 @@ fn many_pending_actions_are_polled_one_by_one_while_lists_fail() {
     world.run(28);
     assert_eq!(active(&world), 10);
     assert!((60..130).contains(&world.count(from, "poll")), "{}", world.count(from, "poll"));
-    // Once lists are there again they do for all.
+    // Once lists work again, they serve all addresses.
     world.faults.lists = None;
     world.run(60);
     (0..10).for_each(|_| world.tricks.push_back(Trick::Slow(20)));
@@ -74,7 +74,7 @@ fn of_many_pending_actions_those_that_wait_longest_are_asked_after_first() {
     world.run(2);
     world.faults.lists = Some(FaultKind::Transient);
     let from = world.now;
-    // Somebody else uses the token too, so that there is room for a poll now and then.
+    // Somebody else uses the token too, which leaves room for a poll only now and then.
     for others in 1..500 {
         let requests = u64::try_from(world.calls.len()).unwrap() + others;
         world.observe(Input::Rate(PROVIDER.into(), RateReport { requests, ..RateReport::default() }));

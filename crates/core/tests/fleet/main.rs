@@ -1,10 +1,10 @@
-//! The decisions against a small world: scenarios with a name, and random ones that must end well.
+//! The decisions in a small world: named scenarios, and random ones that must end well.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::wildcard_enum_match_arm,
-    reason = "tests say what is wrong by failing"
+    reason = "a test reports a mistake by failing"
 )]
 
 mod answers;
@@ -91,7 +91,7 @@ fn addresses_go_to_the_first_nodes_by_name_and_the_nodes_are_annotated() {
     assert_eq!(world.annotations["node-1"], ip(1).to_string());
     let status = world.status("pool");
     assert_eq!(status.ips[&ip(1).to_string()].state, "active");
-    assert_eq!(status.assignable_nodes, ["node-3", "node-4", "node-5"]);
+    assert_eq!(*status.assignable_nodes, ["node-3", "node-4", "node-5"]);
     assert_eq!(world.assigns, 2);
 }
 
@@ -307,7 +307,7 @@ fn a_node_serves_one_pool_at_a_time() {
     world.add_pool("younger", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
     world.run(10);
     assert_eq!(world.holder(1), Some(ip(1)));
-    assert_eq!(world.status("younger").assignable_nodes, ["node-1"], "claimed is no error");
+    assert_eq!(*world.status("younger").assignable_nodes, ["node-1"], "claimed is no error");
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn an_address_that_was_let_go_and_cannot_be_taken_off_is_tried_ever_more_slowly(
     world.run(1_000);
     assert_eq!(world.count(from, "unassign"), 4, "after 0, 1, 6 and 16 min");
     let ips = &world.status("pool").ips;
-    assert!(!ips.contains_key(&ip(1).to_string()), "it is the pool's no more: {ips:?}");
+    assert!(!ips.contains_key(&ip(1).to_string()), "it no longer belongs to the pool: {ips:?}");
     world.tricks.clear();
     world.run(600);
     assert_eq!(world.holder(1), Some(ip(2)));

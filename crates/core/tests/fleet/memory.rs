@@ -1,4 +1,5 @@
-//! What is forgotten in time, and what is recalled: neither watches of the past nor what a standby saw decide.
+//! Knowledge that is forgotten in time, and knowledge that is recalled. Outdated watches and the view of a standby
+//! decide nothing.
 
 use crate::faults::{OF_BOTH, nodes_key, spec};
 use crate::world::{PROVIDER, World, droplet, ip};
@@ -205,7 +206,7 @@ fn what_was_bought_before_a_gap_in_the_leadership_is_remembered_after_it() {
         let mut world = crate::creation::buying(i64::try_from(desired).unwrap());
         world.start();
         world.run_while(5, |world| world.created == 0);
-        // The answer has come, and the API server is away before it is written down.
+        // The answer has come, but the API server is gone before it can be recorded.
         world.faults.status_writes.push_back(WriteFailure::NotSent);
         world.observe(Input::Permit(false));
         world.run(20);
@@ -216,7 +217,7 @@ fn what_was_bought_before_a_gap_in_the_leadership_is_remembered_after_it() {
             world.cloud.get_mut(&bought).unwrap().machine = Some(droplet(70));
             world.moved.insert(bought);
         }
-        // Somebody else's, which is new too.
+        // A new address of somebody else.
         world.add_ip(7);
         world.lead_again();
         world.observe(Input::Permit(true));
@@ -237,7 +238,7 @@ fn an_intent_that_others_wrote_down_during_a_gap_is_resolved_and_not_taken_for_a
     let known = world.cloud.keys().copied().collect();
     world.edit("pool", |spec| spec.desired_ips = 2);
     world.observe(Input::Permit(false));
-    // Whoever led meanwhile bought one more, and ended before it was recorded.
+    // Another leader bought one more meanwhile, and ended before it was recorded.
     let intent =
         Intent { number: 1, account_id: PROVIDER.into(), region: "nyc3".into(), known, uncertain: None };
     let mut pool = world.pools["pool"].clone();

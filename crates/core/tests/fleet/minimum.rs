@@ -11,7 +11,7 @@ fn told<'a>(world: &'a World, kind: &str) -> (&'a str, &'a str, &'a str) {
     found.map_or(("", "", ""), |c| (c.status.as_str(), c.reason.as_str(), c.message.as_str()))
 }
 
-/// A pool of so many addresses, beside so many nodes, that asks for so many active ones.
+/// A world with this many addresses and nodes, and a pool that asks for this many active addresses.
 fn asking(addresses: u8, nodes: u8, min_active: i64) -> World {
     let mut world = World::with(addresses, nodes);
     world.edit("pool", |spec| spec.min_active = min_active);
@@ -26,7 +26,7 @@ fn a_pool_is_ready_only_with_as_many_active_addresses_as_it_asks_for() {
         (3, 1, 1, ("True", "Assigned")),
         (3, 1, 2, ("False", "BelowMinimum")),
         (3, 2, 2, ("True", "Assigned")),
-        // More than there are: never reached.
+        // More than the pool has, so it never becomes ready.
         (2, 4, 3, ("False", "BelowMinimum")),
     ] {
         let world = asking(addresses, nodes, min_active);

@@ -1,4 +1,4 @@
-//! `spec.nodeCheck`: which failures move an address, how soon, and which never do.
+//! `spec.nodeCheck`: which failures move an address and how soon, and which never do.
 
 use crate::faults::nodes_key;
 use crate::world::{World, ip};
@@ -11,13 +11,13 @@ use flipop_core::model::moment::Moment;
 use flipop_core::model::node_check::{CheckKey, CheckOutcome, Checked, LeaseFacts, RawNodeCheck};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Between two turns of the little world.
+/// The time between two turns of the small world.
 const STEP_MS: u64 = 250;
 
 /// A kubelet renews its Lease this often.
 const RENEWAL_MS: u64 = 10_000;
 
-/// What happens to machines and to what is seen of them.
+/// Faults of machines, and of the view of them.
 #[derive(Default)]
 pub(crate) struct Clinic {
     /// Machines that answer no check.
@@ -118,7 +118,8 @@ pub(crate) fn standing(world: &World, n: u8) -> Option<Standing> {
         .map(|node| node.standing)
 }
 
-/// A pool of these addresses on these nodes that are checked, for a minute. The first addresses are on the first nodes.
+/// A pool with this many addresses on this many checked nodes, after a minute. The first addresses are on the first
+/// nodes.
 pub(crate) fn world(addresses: u8, nodes: u8) -> (World, Clinic) {
     let mut world = World::with(addresses, nodes);
     world.run(5);
@@ -208,7 +209,7 @@ fn while_most_leases_stand_still_nothing_is_concluded_from_any() {
     clinic.dies(1);
     clinic.run(&mut world, 300);
     assert_eq!(world.assigns, 1);
-    // Two of four others are enough.
+    // Renewals of two of the four others are enough.
     clinic.idle.remove(&2);
     clinic.run(&mut world, 20);
     assert_eq!(world.assigns, 2);
@@ -349,7 +350,7 @@ fn where_every_matching_node_is_dead_none_of_them_loses_its_match() {
     clinic.run(&mut world, 3);
     clinic.dies(2);
     clinic.run(&mut world, 60);
-    // The first one died before it was known that the second one did.
+    // Nobody knew of the death of the second one when the first one died.
     assert_eq!((moved_after(&world, died).is_some(), world.holder(2)), (true, Some(ip(1))));
     let standings = [1, 2].map(|n| standing(&world, n));
     assert_eq!(standings, [Some(Standing::Dead); 2]);
@@ -361,7 +362,7 @@ fn where_every_matching_node_is_dead_none_of_them_loses_its_match() {
     assert_eq!(
         (matching(&world), world.holder(1)),
         (1, Some(ip(1))),
-        "the second one is the last one no more"
+        "the second one is no longer the last one"
     );
 }
 
@@ -400,7 +401,7 @@ fn a_verdict_ends_after_ten_passed_checks_or_a_renewal_and_a_passed_check() {
         clinic.dies(1);
         clinic.run(&mut world, 20);
         assert_eq!(standing(&world, 1), Some(Standing::Dead));
-        // What holds nothing is checked every 10 s.
+        // A node that holds nothing is checked every 10 s.
         if renews {
             clinic.renewal(&mut world, 1);
             clinic.run(&mut world, 15);

@@ -1,4 +1,4 @@
-//! Which nodes are checked and how often, when checks are off, and what they mean for record sets.
+//! Which nodes are checked and how often, when checks are off, and how checks affect record sets.
 
 use crate::faults::nodes_key;
 use crate::node_checks::{Clinic, condition, lease, moved_after, name, world};
@@ -129,7 +129,7 @@ fn a_record_set_loses_a_dead_node_and_gains_none_that_was_not_seen_alive() {
     clinic.dies(1);
     clinic.run(&mut world, 20);
     assert_eq!(world.published(www), [2, 3]);
-    // A node joins that answers nothing, and says nothing.
+    // A node joins that answers no check and renews nothing.
     clinic.dies(4);
     world.leases.insert(name(4), lease(4, 0));
     world.observe(Input::Leases(Observed::Apply(lease(4, 0))));
@@ -144,5 +144,5 @@ fn a_record_set_loses_a_dead_node_and_gains_none_that_was_not_seen_alive() {
     clinic.dies(4);
     world.leases.extend((5..=9).map(|n| (name(n), lease(n, 0))));
     clinic.run(&mut world, 60);
-    assert_eq!(world.published(www), [1, 2, 3, 4], "without any node that lives checks count for nothing");
+    assert_eq!(world.published(www), [1, 2, 3, 4], "checks do not count while every node is dead");
 }

@@ -1,4 +1,5 @@
-//! Nodes that change under us: two for one droplet, made again under their names, gone from the filter.
+//! Nodes that change unexpectedly: two nodes of one droplet, nodes made again under their names, nodes gone from a
+//! filter.
 
 use crate::faults::{nodes_key, spec};
 use crate::world::{Trick, World, ip};
@@ -91,7 +92,7 @@ fn annotations_are_called_denied_only_while_one_is_wanted_that_was_refused() {
     (0..100).for_each(|_| world.faults.annotations.push_back(WriteFailure::Forbidden("nodes".into())));
     world.run(30);
     assert!(told(&world));
-    // Another failure in between says nothing new.
+    // Another kind of failure in between changes nothing.
     world.faults.annotations.clear();
     world.faults.annotations.push_back(WriteFailure::Transient("a timeout".into()));
     (0..100).for_each(|_| world.faults.annotations.push_back(WriteFailure::Forbidden("nodes".into())));
@@ -139,7 +140,7 @@ fn a_foreign_address_is_named_even_after_the_provider_refused_its_node() {
 fn an_old_address_that_may_have_been_moved_is_not_taken_off() {
     let mut world = World::with(2, 1);
     world.run(60);
-    // Somebody moved it; the list has shown that and the second witness fails to answer.
+    // Somebody moved it. The list has shown that, and the second read fails.
     world.move_by_hand(1, Some(9));
     world.moved.insert(ip(2));
     world.faults.gets = Some(FaultKind::Transient);
@@ -163,7 +164,7 @@ fn a_droplet_with_an_assignment_of_another_pool_is_claimed() {
     world.add_pool("younger", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
     world.run(10);
     assert_eq!(world.assigns, 1);
-    assert_eq!(world.status("younger").assignable_nodes, ["node-1"]);
+    assert_eq!(*world.status("younger").assignable_nodes, ["node-1"]);
     world.set_node(2, true);
     world.run(10);
     assert_eq!(world.holder(2), Some(ip(2)));
@@ -216,7 +217,7 @@ fn after_a_gap_in_the_leadership_nothing_is_assigned_before_the_nodes_are_listed
     world.add_ip(2);
     world.hold_watches = true;
     world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
-    // What node-2 became meanwhile is not known.
+    // Nobody knows the present state of node-2.
     world.lead_again();
     world.run(60);
     assert_eq!(world.assigns, 1, "{:?}", world.calls);
@@ -242,7 +243,7 @@ fn a_pool_that_was_deleted_while_the_watch_was_cut_is_gone() {
     assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
 }
 
-/// Ways in which an address can be what keeps it from being assigned.
+/// Faults of an address that prevent its assignment.
 const BROKEN: [Trick; 6] = [
     Trick::Errored,
     Trick::Lost(false),
@@ -259,7 +260,7 @@ fn a_broken_address_keeps_no_node_from_a_good_one() {
         world.faults.broken = Some((ip(1), trick));
         world.run(600);
         assert_eq!(world.holder(1), Some(ip(2)), "{trick:?}: {:?}", world.calls);
-        // Nobody else can take it, so that it is tried again once it is well and there is room.
+        // The address is tried again once it works and a node has room.
         world.faults.broken = None;
         world.set_node(2, true);
         world.run(700);
@@ -274,7 +275,7 @@ fn a_broken_spare_address_holds_up_no_failover() {
         world.run(10);
         world.add_ip(2);
         world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
-        // Until a list has shown it.
+        // Time for a list to show it.
         world.run(100);
         world.faults.broken = Some((ip(2), trick));
         world.set_node(1, false);
@@ -351,7 +352,7 @@ fn a_pool_that_comes_where_only_record_sets_were_annotates_its_nodes() {
     world.add_record_set("set", set_spec("www"));
     world.run(10);
     assert_eq!(world.annotations.len(), 1);
-    // A standby sees how the leader ends the pool, and leads after it.
+    // A standby sees the leader delete the pool, and leads next.
     world.stand_by();
     let spec = world.pools["pool"].spec.clone().unwrap();
     world.delete_pool("pool");
@@ -389,7 +390,7 @@ fn a_node_that_was_in_use_is_served_at_once_when_what_stood_on_it_has_left() {
     world.run(10);
     world.add_ip(9);
     world.move_by_hand(9, Some(2));
-    // Nobody has read of it when the node comes.
+    // No read has shown the address when the node comes.
     world.set_node(2, true);
     world.set_node(1, false);
     world.run(5);
@@ -397,7 +398,7 @@ fn a_node_that_was_in_use_is_served_at_once_when_what_stood_on_it_has_left() {
     let waits = world.status("pool").node_errors.clone();
     assert_eq!((waits, world.holder(1)), (vec!["node-2".to_owned()], Some(ip(1))), "{:?}", world.calls);
     world.move_by_hand(9, None);
-    // Sooner than the minute after which it would be tried in any case.
+    // This is sooner than the minute after which it would be tried in any case.
     world.run(50);
     assert_eq!(world.holder(2), Some(ip(1)), "{:?}", world.status("pool"));
     assert_eq!(world.count(from, "assign"), 1);

@@ -1,4 +1,4 @@
-//! The line of nodes that wait, and when what failed is tried again.
+//! The order of waiting nodes, and the time of a retry after a failure.
 
 use crate::faults::nodes_key;
 use crate::world::{Trick, World, ip};
@@ -8,7 +8,7 @@ use flipop_core::model::facts::{NodeFacts, Observed};
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::moment::Jitter;
 
-/// What the small world takes to answer.
+/// The time that the small world takes to answer.
 const ANSWER_MS: u64 = 50;
 
 /// Something changes on a node, and its watch shows it.

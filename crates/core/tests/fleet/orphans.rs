@@ -1,4 +1,4 @@
-//! Addresses that may be a pool's own although nothing is remembered of them.
+//! Addresses that may belong to a pool, although nobody remembers them.
 
 use crate::creation::{buying, world};
 use crate::sightings::in_question;
@@ -7,7 +7,7 @@ use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::Address;
 use std::collections::BTreeSet;
 
-/// A pool of which spec and status were lost after it had bought two addresses; nobody runs yet.
+/// A pool that lost its spec and its status after it had bought two addresses. No process runs yet.
 pub(crate) fn forgotten() -> World {
     let mut world = world(2);
     world.run(20);
@@ -25,7 +25,7 @@ fn with_spec_and_status_wiped_what_stands_on_candidates_is_named_and_not_bought_
     let uncertain =
         world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain");
     assert!(uncertain, "{:?}", world.status("pool").conditions);
-    // A node that does not match for a while takes nothing back, whoever looks meanwhile.
+    // A node that stops matching for a while changes nothing, even with a new process.
     for restart in [false, true] {
         world.set_node(1, false);
         if restart {
@@ -129,7 +129,7 @@ pub(crate) fn unknown_addresses_that_were_known_to_a_purchase_which_was_refused_
 fn where_only_the_memory_was_lost_what_the_status_shows_is_named_and_neither_let_go_nor_bought_again() {
     let mut world = world(2);
     world.run(20);
-    // The Go operator's CRDs were there for a while, and the addresses were never written into the spec.
+    // The Go operator's CRDs were installed for a while, and the addresses were never written into the spec.
     world.edit("pool", |spec| spec.ips.clear());
     world.run(20);
     world.pools.get_mut("pool").unwrap().status.memory = None;

@@ -1,4 +1,5 @@
-//! A paused pool: nothing begins for it, what was sent is finished, and its end begins with a look at the account.
+//! A paused pool: nothing begins for it, and sent requests are finished. After the pause the first step is a read of
+//! the account.
 
 use crate::creation::buying;
 use crate::faults::spec;
@@ -87,12 +88,12 @@ impl World {
     }
 }
 
-/// What the pool's status says in this condition.
+/// This condition in the pool's status.
 pub(crate) fn condition<'a>(world: &'a World, pool: &str, kind: &str) -> Option<&'a Condition> {
     world.status(pool).conditions.iter().find(|condition| condition.kind == kind)
 }
 
-/// How often an address was asked to go somewhere, and how often one was bought.
+/// How many moves and purchases were requested.
 fn begun(world: &World) -> usize {
     ["assign", "unassign", "create"].map(|call| world.count(Moment::default(), call)).iter().sum()
 }
@@ -161,7 +162,7 @@ fn the_status_tells_the_truth_and_why_no_more_happens() {
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Paused"));
     assert!(ready.message.starts_with("1 of 2 addresses are on matching nodes"), "{ready:?}");
     assert!(ready.message.ends_with("incident 7"), "{ready:?}");
-    assert_eq!(world.status("pool").assignable_nodes, ["node-3"]);
+    assert_eq!(*world.status("pool").assignable_nodes, ["node-3"]);
     let waiting = &world.fleet.snapshot().pools[0].waiting;
     assert!(waiting[0].1.starts_with("the pool is paused by the annotation"), "{waiting:?}");
     world.pause("pool", Some("another reason"));
@@ -250,7 +251,7 @@ fn an_assignment_that_was_sent_before_is_finished_with_its_annotation() {
         assert_eq!(annotated, [&format!("node-{on}")], "after {delay_ms} ms");
         let state = &world.status("pool").ips[&ip(1).to_string()].state;
         assert_eq!(state, if on == 1 { "no-match" } else { "active" }, "after {delay_ms} ms");
-        // What is finished is not kept up: somebody may take the annotation off.
+        // A finished request is not maintained, so somebody may remove the annotation.
         world.annotations.clear();
         world.set_node(2, true);
         world.run(60);
@@ -469,7 +470,7 @@ fn a_pause_of_one_pool_holds_up_no_other() {
     world.set_node(2, true);
     world.run(2);
     assert_eq!(world.holder(2), Some(ip(2)));
-    // And neither does its end.
+    // The end of the pause does not either.
     world.faults.late_lists_ms = 20_000;
     world.pause("pool", None);
     world.set_node(2, false);

@@ -1,4 +1,5 @@
-//! DNS records of a paused object: they stay as they are, but for what was sent before, and are read before they change.
+//! DNS records of a paused object. They stay as they are, except for work that was sent before. After the pause they
+//! are read before they change.
 
 use crate::dns::{condition, pool};
 use crate::pause;
@@ -164,7 +165,7 @@ fn the_record_of_a_move_that_was_sent_follows_even_when_dns_is_down_for_long_and
     world.pause("pool", Some(WHY));
     world.run(120);
     assert_eq!(world.published(WWW), [1, 2]);
-    // What happens to it later is no part of what was sent.
+    // Its later fate is no part of the work that was sent.
     let applies = world.dns.applies.len();
     world.set_node(3, false);
     world.run(1_300);
@@ -227,7 +228,7 @@ fn a_paused_set_keeps_its_name_against_a_younger_one() {
     assert_eq!(world.published(WWW), [1, 2]);
     let younger = world.set_status("younger");
     assert!(younger.conditions.iter().any(|condition| condition.reason == "NameClaimed"), "{younger:?}");
-    // Deletion works as ever: the name passes on.
+    // Deletion works as always, and the name passes to the next object.
     world.delete_record_set("set");
     world.run(20);
     assert_eq!(world.published(WWW), [1, 2, 3]);

@@ -1,5 +1,6 @@
-//! Random histories of two pools that buy: whatever is lost, refused, frozen, reverted or begun again on the way, each
-//! ends with exactly as many addresses as it wants, and every address that was paid for belongs to one of them.
+//! Random histories of two pools that buy. Answers are lost or refused, specs are frozen or reverted, and processes
+//! restart. In the end each pool has exactly as many addresses as it wants, and each bought address belongs to one of
+//! them.
 
 use crate::contention::{Event, happen, kinds, tricks, write_failures};
 use crate::faults::spec;
@@ -54,7 +55,7 @@ fn take(world: &mut World, step: &Step, wanted: &mut [i64; 2]) {
     let name = |pool: u8| NAMES[usize::from(pool)];
     match step {
         Step::Common(event) => {
-            // A scope that goes missing unnoticed makes a read of one address lie.
+            // Without the scope, a read of one address silently lies.
             world.moved.extend((201..=212).map(ip));
             happen(world, event);
         }
@@ -87,7 +88,7 @@ proptest! {
         let mut world = World::new();
         world.call_timeout_ms = 10_000;
         (1..=4).for_each(|n| world.set_node(n, true));
-        // One address that stands on a droplet outside proves the scope.
+        // An address on a droplet outside the cluster proves the scope.
         world.add_ip(90);
         world.move_by_hand(90, Some(90));
         let mut wanted = [1, 1];

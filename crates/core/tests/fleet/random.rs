@@ -1,5 +1,5 @@
-//! Random histories: whatever happens, no assignment is wrong (the world checks each), and once the faults stop,
-//! everything comes right and to rest.
+//! Random histories. Whatever happens, no assignment is wrong (the world checks each one). Once the faults stop,
+//! everything becomes right and comes to rest.
 
 use crate::faults::spec;
 use crate::world::{Trick, World, ip};
@@ -60,7 +60,8 @@ fn happen(world: &mut World, event: &Event) {
     }
 }
 
-/// The faults are over: as many addresses as possible are on matching nodes, nobody has two, and nothing moves.
+/// Ends the faults and checks the result: as many addresses as possible are on matching nodes, no node has two, and
+/// nothing moves.
 fn settle(world: &mut World) {
     world.tricks.clear();
     world.pause("pool", None);

@@ -1,4 +1,4 @@
-//! Reads of the account: what keeps them from starving, from spinning and from being believed too soon.
+//! Reads of the account: they neither starve nor spin, and are not believed too soon.
 
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::action as addresses;
@@ -97,7 +97,7 @@ fn while_the_scope_is_missing_an_unknown_outcome_is_not_read_in_a_loop() {
     world.set_node(3, true);
     world.faults.blind = true;
     world.run(60);
-    // The action is never found again: the address has to be read.
+    // The action is never found again, so the address has to be read.
     world.forget_actions();
     let from = world.now;
     world.run(60);
@@ -141,7 +141,7 @@ fn many_pending_actions_go_on_while_no_list_is_believed() {
 fn lists_go_on_when_another_read_proves_the_scope() {
     let mut world = World::with(2, 2);
     world.run(3);
-    // Every address is taken off by hand within a minute of the first proof: the next list is held back.
+    // Somebody takes off every address within a minute of the first proof, so the next list is held back.
     world.move_by_hand(1, None);
     world.move_by_hand(2, None);
     world.run(50);
@@ -246,7 +246,7 @@ fn more_than_five_pending_actions_are_looked_up_with_one_list() {
     let mut world = World::with(5, 5);
     (0..5).for_each(|_| world.tricks.push_back(Trick::Slow(20)));
     world.run(19);
-    // Up to 2 s each second quarter, and later ever less often.
+    // Four polls in the first second, and later ever fewer.
     let polls = world.count(flipop_core::model::moment::Moment::default(), "poll");
     assert!((70..=90).contains(&polls), "{polls}");
 }
@@ -263,7 +263,7 @@ fn nothing_is_sent_while_the_provider_asks_for_a_pause() {
     let from = world.now;
     world.run(299);
     assert_eq!(world.count(from, ""), 0, "{:?}", world.calls);
-    assert_eq!(world.status("pool").assignable_nodes, ["node-4"]);
+    assert_eq!(*world.status("pool").assignable_nodes, ["node-4"]);
     world.run(3);
     assert_eq!(world.holder(4), Some(ip(1)));
 }
@@ -376,7 +376,7 @@ fn a_list_that_waited_long_for_its_proof_is_not_believed() {
     let mut world = World::with(1, 2);
     world.faults.proofs = Some(FaultKind::Transient);
     world.run(300);
-    // Nothing tells of it: the list from the beginning is all that was read.
+    // Nothing shows the move, because only the first list was read.
     world.move_by_hand(1, Some(2));
     world.moved.clear();
     world.faults.proofs = None;

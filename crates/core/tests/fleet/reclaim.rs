@@ -1,4 +1,4 @@
-//! Addresses that are given back: in which order, and which ones never.
+//! Addresses that are given back: the order of the steps, and the addresses that are never deleted.
 
 use crate::creation::buying;
 use crate::world::{PROVIDER, Trick, World, ip};
@@ -13,7 +13,7 @@ const WWW: &str = "www.example.com";
 /// The first address that is bought.
 pub(crate) const FIRST: u8 = 201;
 
-/// A pool that gives back what it bought, with so many addresses bought, assigned and published.
+/// A pool that gives back its bought addresses. This many are bought, assigned and published.
 pub(crate) fn bought(count: i64, edit: impl FnOnce(&mut RawPoolSpec)) -> World {
     let mut world = buying(count);
     world.edit("pool", |spec| {
@@ -26,7 +26,7 @@ pub(crate) fn bought(count: i64, edit: impl FnOnce(&mut RawPoolSpec)) -> World {
     world
 }
 
-/// Lets an address go, as users are told to.
+/// Lets an address go, as the documents tell users to.
 pub(crate) fn release(world: &mut World, n: u8) {
     world.edit("pool", |spec| {
         spec.released_ips.push(ip(n).to_string());
@@ -123,7 +123,7 @@ fn an_address_that_no_answer_named_is_never_deleted() {
     release(&mut world, FIRST);
     world.edit("pool", |spec| spec.ips = vec![ip(90).to_string()]);
     world.run(300);
-    // Written by a user, and counted as created for want of a memory.
+    // Written by a user, and counted as created because the memory is missing.
     let mut other = World::with(2, 2);
     other.edit("pool", |spec| {
         (spec.desired_ips, spec.region) = (2, "nyc3".into());
@@ -153,11 +153,11 @@ fn the_last_record_goes_too_whatever_when_empty_says() {
     assert_eq!(world.published(WWW), [FIRST]);
     world.edit("pool", |spec| {
         spec.released_ips.push(ip(FIRST).to_string());
-        // Not in the account, so that no other address takes the place.
+        // An address that is not in the account, so that no other one takes the place.
         spec.ips = vec![ip(91).to_string()];
     });
     world.run(150);
-    assert!(world.published(WWW).is_empty(), "an address that will be a stranger's is in no record");
+    assert!(world.published(WWW).is_empty(), "an address that strangers will get is in no record");
     assert!(!world.cloud.contains_key(&ip(FIRST)));
 }
 
@@ -225,14 +225,14 @@ fn a_paused_pool_gives_back_nothing_until_the_pause_is_over() {
 
 #[test]
 fn purchases_and_deletions_take_turns() {
-    // A replacement is wanted at once, and its answer is lost.
+    // The pool wants a replacement at once, and the answer to its purchase is lost.
     let mut world = bought(2, |_| {});
     world.edit("pool", |spec| spec.released_ips.push(ip(FIRST).to_string()));
     world.tricks.push_back(Trick::Lost(true));
     world.run(200);
     assert!(!world.cloud.contains_key(&ip(FIRST)) && world.cloud.contains_key(&ip(203)));
     assert_eq!(world.created, 3, "one replacement, and it was found");
-    // The outcome of a deletion is not known: nothing is bought meanwhile.
+    // While the outcome of a deletion is unknown, nothing is bought.
     let mut world = bought(2, |_| {});
     // The unassignment, and the deletion after it.
     world.tricks.extend([Trick::Fine, Trick::Slow(20)]);

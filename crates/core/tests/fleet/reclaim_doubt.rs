@@ -1,4 +1,4 @@
-//! Addresses that are given back, in doubt: whatever is not known for certain deletes nothing, and is told.
+//! Addresses that are given back, in doubt. Without certainty nothing is deleted, and the status says why.
 
 use crate::faults::spec;
 use crate::reclaim::{FIRST, bought, message, release};
@@ -15,7 +15,7 @@ fn deletions(world: &World) -> usize {
     world.count(Moment::default(), "delete")
 }
 
-/// Until the first deletion is about to be sent.
+/// Runs until the first deletion is about to be sent.
 fn nearly(world: &mut World) {
     release(world, FIRST);
     world.run_while(5, |world| world.count(Moment::default(), "unassign") == 0);
@@ -73,7 +73,9 @@ fn an_address_on_a_droplet_that_left_the_cluster_waits() {
     release(&mut world, FIRST);
     world.run(300);
     assert_eq!((deletions(&world), world.cloud[&ip(FIRST)].machine.clone()), (0, Some(droplet(1))));
-    assert!(message(&world, "ReclaimBlocked").is_some_and(|told| told.contains("no node of this cluster")));
+    assert!(
+        message(&world, "ReclaimBlocked").is_some_and(|told| told.contains("not a node of this cluster"))
+    );
     world.cloud.get_mut(&ip(FIRST)).unwrap().machine = None;
     world.run(120);
     assert_eq!(deletions(&world), 1);
@@ -175,7 +177,7 @@ fn whatever_leader_takes_over_at_any_time_the_address_is_deleted_and_nothing_els
 fn a_list_of_the_past_deletes_nothing_that_serves() {
     let mut world = bought(2, |_| {});
     nearly(&mut world);
-    // Lists show it on no machine; in truth somebody has just put it on one.
+    // Lists show it on no machine, but somebody has just put it on one.
     world.faults.stale = Some(world.cloud.clone());
     let read = ReservedIp { machine: Some(droplet(3)), ..world.cloud[&ip(FIRST)].clone() };
     world.cloud.insert(ip(FIRST), read);
@@ -262,7 +264,7 @@ fn a_record_that_comes_back_while_the_ttl_is_waited_for_keeps_it() {
     world.run(30);
     assert_eq!(world.published("www.example.com"), [202]);
     world.dns.add(crate::world::PROVIDER, "example.com", "www.example.com", "A", "192.0.2.201");
-    // The check of each deletion says whether that was seen.
+    // The check of each deletion fails if that was missed.
     world.run(4_000);
     assert_eq!(deletions(&world), 1);
     assert_eq!(world.published("www.example.com"), [202]);

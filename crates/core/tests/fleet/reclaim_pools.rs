@@ -1,4 +1,4 @@
-//! Pools that are deleted and give back what was bought for them.
+//! Deleted pools that give back the addresses that were bought for them.
 
 use crate::faults::spec;
 use crate::reclaim::{FIRST, bought, message, release};
@@ -29,7 +29,7 @@ fn the_finalizer_stands_while_something_was_bought_and_the_policy_asks_for_it() 
     world.edit("pool", |spec| spec.reclaim_policy = "Delete".into());
     world.run(1);
     assert!(world.pools["pool"].guarded);
-    // Somebody removes it: it is put back.
+    // Somebody removes it, and FLIPOP puts it back.
     let mut pool = world.pools["pool"].clone();
     pool.guarded = false;
     world.put_pool(pool);
@@ -173,7 +173,7 @@ fn whatever_leader_takes_over_a_deleted_pool_goes() {
         world.begin_deletion("pool");
         world.run_until(world.now.plus_millis(ms));
         world.start();
-        // A new leader saw no TTL where nothing is left at the name.
+        // A new leader has seen no TTL, because no record is left at the name.
         world.run(3_900);
         assert!(!world.pools.contains_key("pool"), "{ms}: {:?}", message(&world, "Reclaiming"));
         assert_eq!(world.cloud.len(), 1, "{ms}");

@@ -1,4 +1,4 @@
-//! Zones that change under their names while what was found of them still answers.
+//! Zones that change under their names while the former zone still answers.
 
 use crate::dns::condition;
 use crate::world::World;
@@ -10,7 +10,7 @@ use flipop_core::model::spec::RawRecordSet;
 const WWW: &str = "www.example.com";
 const NEW_ID: &str = "0123456789abcdef0123456789abcdef";
 
-/// A set at Cloudflare, in a zone by its name, that is as it should be.
+/// A set at Cloudflare whose records are right, in a zone that is given by name.
 fn at_cloudflare(ttl: i64) -> World {
     let mut world = World::with_set(2);
     world.edit_set("set", |spec| {

@@ -1,4 +1,4 @@
-//! The small world's part in giving addresses back, and what must hold of every deletion.
+//! The small world's part in giving addresses back, and the rules for every deletion.
 
 use crate::faults::fault;
 use crate::world::{Trick, World};
@@ -14,7 +14,7 @@ use flipop_core::model::moment::Moment;
 use std::collections::BTreeSet;
 
 impl World {
-    /// What a pool's status says of an address that was bought for it.
+    /// The entry of a bought address in the status of its pool.
     pub(crate) fn bought(&self, pool: &str, ip: Address) -> Option<&Purchased> {
         self.status(pool).memory.as_ref()?.purchase_of(ip)
     }
@@ -33,7 +33,7 @@ impl World {
         records.filter(|(fqdn, _)| *fqdn == name.fqdn).any(|(_, record)| record.address() == Some(ip))
     }
 
-    /// What must hold of every deletion, whatever happened before.
+    /// Checks the rules for every deletion, whatever happened before.
     pub(crate) fn delete_checked(&mut self, epoch: Epoch, pool: ObjectRef, ip: Address) {
         self.check_pause(&pool);
         let name = &pool.name.name;
@@ -110,7 +110,7 @@ impl World {
         self.answer(Outcome::FinalizerWritten { pool: pool.uid.clone(), present, result });
     }
 
-    /// The objects as they are, whatever watches show.
+    /// Lists the objects as they are, whatever the watches show.
     pub(crate) fn list_objects(&mut self, asked: Moment) {
         self.call("list objects");
         let pools = self.pools.values().cloned().collect();
@@ -122,8 +122,8 @@ impl World {
         self.answer(Outcome::ObjectsListed { asked, result });
     }
 
-    /// A set may be deleted only where its spec says so, and while no node matches; or because all that it held is to be
-    /// deleted in the account.
+    /// Checks that a set is emptied only in two cases. Either its spec allows that and no node matches, or all its
+    /// addresses are about to be deleted in the account.
     pub(crate) fn check_emptied(&self, owner: &Owner, stood: &[Address]) {
         let given_back = |ip: &Address| self.pools.values().any(|pool| self.is_given_back(&pool.object, *ip));
         if stood.iter().all(given_back) {

@@ -1,4 +1,4 @@
-//! As many objects as Kubernetes admits: bounded work for what changes, none for what does not concern us.
+//! As many objects as Kubernetes admits. Changes cost bounded work, and objects that do not concern FLIPOP cost none.
 
 use crate::faults::{OF_BOTH, droplet_of, fault, fleet, pods_key, spec};
 use flipop_core::addresses::action as addresses;
@@ -93,7 +93,7 @@ struct Large {
     now: Moment,
     places: BTreeMap<Address, Option<MachineId>>,
     version: u64,
-    /// With the address that was to be assigned, if one was.
+    /// Each call, with the address that it assigns, if any.
     calls: Vec<(Moment, Option<Address>)>,
     /// Addresses whose actions all fail.
     broken: fn(Address) -> bool,
@@ -236,7 +236,7 @@ fn pods_that_come_and_go_by_the_thousand_cost_nothing_while_they_decide_nothing(
     let mut large = Large::new(|_| false);
     large.run_until(large.now.plus_millis(1_000));
     for number in 0..10_000_u64 {
-        // Second pods on nodes that have one; they start, and become ready.
+        // Second pods on nodes that already have one. They start and become ready.
         let on = number % NODES + 1;
         let pod = PodFacts { name: format!("other-{number}"), ..pod(on, number % 2 == 0) };
         large.observe(Input::Pods(pods_key(), Observed::Apply(pod)));

@@ -1,4 +1,4 @@
-//! The scope `droplet:read`, without which every address looks unassigned: lost and found at bad moments.
+//! The scope `droplet:read`, lost and regained at bad moments. Without it every address looks unassigned.
 
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::fleet::Input;
@@ -12,7 +12,7 @@ fn an_address_whose_droplet_is_only_not_shown_is_not_taken_off_it() {
     let mut world = World::with(1, 1);
     world.run(60);
     world.cloud.get_mut(&ip(1)).unwrap().locked = true;
-    // The next list sees the lock, so that the address is read by itself until the lock is gone.
+    // The next list sees the lock, so the address is read by itself until the lock is gone.
     world.run(45);
     world.faults.blind = true;
     world.cloud.get_mut(&ip(1)).unwrap().locked = false;
@@ -26,8 +26,8 @@ fn an_address_whose_droplet_is_only_not_shown_is_not_taken_off_it() {
 
 #[test]
 fn an_assignment_whose_answer_was_lost_has_not_failed_because_its_droplet_is_not_shown() {
-    // The scope is lost before the assignment, or between the first look at the locked address and the next; or it is
-    // lost, and no look succeeds before the address is unlocked.
+    // In the first case the scope is lost before the assignment, and in the second between two looks at the locked
+    // address. In the third no look succeeds before the address is unlocked.
     for (lost_after_ms, unread_for_s) in [(0, 0), (300, 0), (0, 3)] {
         let mut world = World::with(2, 1);
         world.run(20);
@@ -80,7 +80,7 @@ fn where_addresses_that_are_named_anew_stand_is_not_told_by_a_proof_of_the_past(
         world.run(120);
         assert_eq!(world.assigns, 1, "{:?}", world.calls);
     }
-    // While nothing of ours stands anywhere a list shows where others do.
+    // While no address of ours is on a droplet, a list shows the places of others.
     let mut world = World::with(1, 0);
     world.add_ip(9);
     world.move_by_hand(9, Some(1));
@@ -182,7 +182,7 @@ fn a_move_by_hand_that_was_first_looked_at_with_a_refused_token_is_put_right_as_
     world.move_by_hand(on_first.as_v4().unwrap().octets()[3], None);
     world.run_until(T(1_100_010));
     assert_eq!(world.count(T(0), "list"), lists + 1, "a list shows it");
-    // Before the second look is answered the token loses the scope, and a move is refused.
+    // The token loses the scope before the second look is answered, and a move is refused.
     world.tricks.push_back(Trick::Refused(FaultKind::Unauthorised));
     world.set_node(3, true);
     world.faults.blind = true;

@@ -1,4 +1,5 @@
-//! Label selectors as users write them: what is said of those that do not parse, and how the others are sent.
+//! Label selectors as users write them: the messages about those that do not parse, and the form in which the others
+//! are sent.
 
 use flipop_core::model::selector::{Selector, is_dns_label};
 

@@ -1,4 +1,4 @@
-//! What lists that leave addresses out, or that are older than what is known, make of purchases.
+//! Purchases, and lists that leave addresses out or are outdated.
 
 use crate::creation::{buying, world};
 use crate::faults::spec;
@@ -7,7 +7,7 @@ use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::fault::FaultKind;
 
-/// A pool that has just bought 201, and does not know it.
+/// A pool that has just bought address 201, and does not know that.
 fn answer_lost() -> World {
     let mut world = buying(1);
     world.tricks.push_back(Trick::Lost(true));
@@ -16,7 +16,7 @@ fn answer_lost() -> World {
     world
 }
 
-/// A pool of which nobody can tell whether it bought 201 or one of the others.
+/// A pool that bought either 201 or one of the others, and nobody knows which.
 pub(crate) fn in_question(others: &[u8]) -> World {
     let mut world = answer_lost();
     for other in others {
@@ -26,12 +26,12 @@ pub(crate) fn in_question(others: &[u8]) -> World {
     world
 }
 
-/// What `spec.ips` of a pool names.
+/// The addresses in `spec.ips` of a pool.
 fn named(world: &World, pool: &str) -> Vec<String> {
     world.pools[pool].spec.as_ref().unwrap().ips.clone()
 }
 
-/// One list leaves an address out.
+/// Makes one list leave an address out.
 fn omit_once(world: &mut World, n: u8) {
     world.faults.unlisted.insert(ip(n));
     run_to_the_next_list(world);
@@ -284,7 +284,7 @@ fn the_list_that_agrees_with_another_is_asked_for_in_time_and_no_sooner() {
     assert_eq!(world.count(from, "list"), 0);
     world.run(4);
     assert_eq!((world.count(from, "list"), is_uncertain(&world)), (1, false));
-    // What was bought is left out by the second list.
+    // The second list leaves the bought address out.
     let mut world = answer_lost();
     world.run(5);
     omit_once(&mut world, 201);

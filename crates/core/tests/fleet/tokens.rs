@@ -1,4 +1,4 @@
-//! Tokens that are refused, and others that take their place.
+//! Refused tokens, and their replacements.
 
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
@@ -30,7 +30,7 @@ fn an_assignment_that_was_refused_is_sent_at_once_with_another_token() {
     change_token(&mut world, PROVIDER);
     world.run(2);
     assert_eq!((world.assigns, world.holder(1)), (2, Some(ip(1))), "{:?}", world.calls);
-    // What the new token is refused waits a minute again.
+    // A request that the new token is refused waits a minute again.
     world.tricks.push_back(REFUSED);
     world.set_node(1, false);
     world.set_node(2, true);
@@ -47,7 +47,7 @@ fn an_unassignment_that_was_refused_is_sent_at_once_with_another_token() {
     assert_eq!(world.holder(1), Some(ip(1)));
     let from = world.now;
     world.tricks.push_back(REFUSED);
-    // The address that stands on the node is not used any more, and has to make room for the other one.
+    // The address on the node is no longer used, and has to make room for the other one.
     world.moved.insert(ip(1));
     world.edit("pool", |spec| {
         spec.ips.reverse();
@@ -224,7 +224,7 @@ fn a_read_with_the_former_token_says_nothing_of_the_new_one() {
             run_until_sent(&mut world, call);
             world.faults.reads = None;
             world.faults.proofs = None;
-            // The answer that is under way was decided when the call was sent.
+            // The provider decided the pending answer when the call was sent.
             let from = world.now;
             change_token(&mut world, PROVIDER);
             world.run(2);
@@ -277,7 +277,7 @@ fn a_poll_that_the_former_token_was_refused_late_holds_nothing_up() {
     world.faults.reads = Some(FaultKind::Unauthorised);
     world.faults.late_polls_ms = 2_000;
     world.run_while(5, |world| world.count(from, "poll") == 0);
-    // The poll that is under way was decided when it was sent, and is answered after the new token was proved.
+    // The pending poll was decided when it was sent, and is answered after the new token was proved.
     world.faults.reads = None;
     world.faults.late_polls_ms = 0;
     world.run_until(world.now.plus_millis(5));
@@ -299,7 +299,7 @@ fn however_many_addresses_wait_a_token_that_was_refused_is_tried_once_a_minute()
     let mut world = World::with(12, 12);
     world.tricks.extend(vec![REFUSED; 1_000]);
     world.run(600);
-    // What was sent before the first answer came, and then one a minute.
+    // All calls that were sent before the first answer, and then one a minute.
     let first =
         world.count(world.calls[0].0, "assign") - world.count(world.calls[0].0.plus_millis(2_000), "assign");
     assert!((10..=12 + 10).contains(&world.assigns) && first <= 12, "{first}: {:?}", world.calls);
@@ -310,7 +310,7 @@ fn however_many_addresses_wait_a_token_that_was_refused_is_tried_once_a_minute()
     assert!(waiting.len() == 12 && waiting.iter().all(|(_, told)| told == why), "{waiting:?}");
     world.tricks.clear();
     world.run(65);
-    assert_eq!(active(&world), 12, "the first that is accepted lets the others go");
+    assert_eq!(active(&world), 12, "the first accepted request releases the others");
     assert!(!is_refused(&world, "pool"));
 }
 

@@ -16,7 +16,7 @@ fn told<'a>(world: &'a World, kind: &str) -> (&'a str, &'a str, &'a str) {
     found.map_or(("", "", ""), |c| (c.status.as_str(), c.reason.as_str(), c.message.as_str()))
 }
 
-/// So many Events have this reason.
+/// How many Events have this reason.
 fn events(world: &World, reason: &str) -> usize {
     world.notices.iter().filter(|notice| **notice == reason).count()
 }
@@ -296,7 +296,7 @@ fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
     (1..=2).for_each(|n| world.add_ip(n));
     world.set_node(1, true);
     world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
-    // It names an address that stands on the node, and has no use for it.
+    // It names the address on the node, and has no use for it.
     let idle = RawPoolSpec { ips: vec![ip(2).to_string()], matching: never(), ..spec() };
     world.add_pool("idle", idle);
     world.move_by_hand(2, Some(1));
@@ -309,7 +309,6 @@ fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
     assert_eq!(world.holder(1), Some(ip(2)));
 }
 
-/// Matches no node.
 #[test]
 fn a_node_with_another_pools_surplus_address_is_blocked_though_that_pool_matches_it() {
     let mut world = World::new();
@@ -329,6 +328,7 @@ fn a_node_with_another_pools_surplus_address_is_blocked_though_that_pool_matches
     assert_eq!((world.holder(1), world.moved.len()), (Some(ip(2)), 0));
 }
 
+/// Criteria that match no node.
 fn never() -> RawMatch {
     RawMatch { pod_namespace: "elsewhere".into(), pod_label: "a=b".into(), ..RawMatch::default() }
 }

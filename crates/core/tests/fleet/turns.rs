@@ -1,4 +1,4 @@
-//! Whose turn it is after failures: what one node or one address meets keeps no other from being served.
+//! The order of turns after failures. The failure of one node or one address holds up no other.
 
 use crate::faults::{nodes_key, spec};
 use crate::world::{Trick, World, droplet, ip};
@@ -80,7 +80,7 @@ fn what_failed_once_is_held_against_an_address_or_a_node_for_minutes_and_not_for
         world.run(minutes * 60);
         world.set_node(1, false);
         world.run(10);
-        // Who began to match first is first, but for what failed lately.
+        // The node that began to match first comes first, except after a recent failure.
         assert_eq!(world.holder(first), Some(ip(1)), "after {minutes} min");
     }
 }
@@ -94,7 +94,7 @@ fn what_is_found_in_use_has_failed_at_nothing() {
     world.run(70);
     assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active");
     assert_eq!(world.assigns, 1, "somebody did it");
-    // Nothing of the refusal is left when it is to move.
+    // When the address has to move, the refusal no longer counts.
     world.set_node(2, true);
     world.set_node(3, true);
     world.faults.broken_droplets.insert(droplet(2), Trick::Refused(FaultKind::Permanent));
@@ -108,7 +108,7 @@ fn a_droplet_on_which_a_younger_pool_made_room_is_not_taken_by_an_older_one() {
     let mut world = World::new();
     (1..=3).for_each(|n| world.add_ip(n));
     world.set_node(1, true);
-    // The younger pool has its disabled address on the node, and another one to put there.
+    // The younger pool has its unused address on the node, and a used one to put there.
     world.move_by_hand(2, Some(1));
     world.moved.clear();
     world.add_pool("old", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
@@ -135,7 +135,7 @@ fn a_pool_whose_nodes_are_not_read_yet_is_not_said_to_match_none() {
     world.moved.clear();
     world.hold_watches = true;
     world.start_without_nodes();
-    // The pods of the older pool cannot be listed, nodes can.
+    // The nodes can be listed, but not the pods of the older pool.
     world.observe(Input::Nodes(nodes_key(), Observed::Reset(world.nodes.values().cloned().collect())));
     world.run(60);
     let status = world.status("young");
@@ -156,7 +156,7 @@ fn an_address_that_is_only_reserved_for_another_node_is_not_in_another_region() 
     world.set_node(1, false);
     world.start();
     world.run_while(5, |world| world.holder(2).is_some());
-    // The address that has made room is followed, and nothing more may be sent.
+    // FLIPOP still follows the address that has made room, and may send nothing more.
     world.observe(Input::Permit(false));
     world.set_node(1, true);
     world.run(10);

@@ -1,4 +1,4 @@
-//! The firewalls of the small world, with what must hold of every change of them.
+//! The firewalls of the small world, with the rules for every change of them.
 
 use crate::faults::fault;
 use crate::world::{World, droplet};
@@ -38,9 +38,9 @@ pub(crate) struct Walls {
     /// Every look fails like this.
     pub(crate) looks: Option<FaultKind>,
     pub(crate) slips: VecDeque<Slip>,
-    /// The firewalls that are nobody's, as they were.
+    /// The firewalls that belong to no pool, in their original state.
     foreign: Vec<Firewall>,
-    /// What lists show instead of what is.
+    /// The state that lists show instead of the present one.
     pub(crate) stale: Option<Vec<Firewall>>,
     serial: u64,
 }
@@ -88,7 +88,7 @@ impl Walls {
         ours.map(|machine| machine.id().parse::<u64>().unwrap() - 100).collect()
     }
 
-    /// Ports that our firewalls let in on a droplet, once they have arrived.
+    /// The ports that our firewalls open on a droplet, once their changes have arrived.
     pub(crate) fn open(&self, n: u8) -> BTreeSet<String> {
         let machine = droplet(n);
         let here =
@@ -102,7 +102,7 @@ impl Walls {
     }
 }
 
-/// A rule that lets a TCP port in.
+/// A rule that opens a TCP port.
 pub(crate) fn rule(port: &str, from: &str) -> Rule {
     Rule {
         direction: Direction::Inbound,
@@ -147,7 +147,7 @@ impl World {
             return Err(CallFailure::Fault(fault(kind, false)));
         }
         let all = walls.stale.as_ref().unwrap_or(&walls.all);
-        // The provider says nothing of what it leaves out.
+        // The provider leaves parts out silently.
         let blind = |scope| walls.missing.contains(scope);
         let shown = all.iter().filter(|wall| !walls.hidden.contains(&wall.name)).cloned().map(|mut wall| {
             if walls.memberless || blind("droplet:read") {
@@ -292,7 +292,7 @@ impl World {
         }
     }
 
-    /// A port that the pool of a holder asks for is not closed there while its address stands there.
+    /// Checks that a port that a pool asks for is not closed on a holder while the address is there.
     fn check_closing(&self, id: &str, change: &Change) {
         let Some(wall) = self.walls.all.iter().find(|wall| wall.id == id) else { return };
         let closes = match change {

@@ -1,5 +1,5 @@
-//! What a user reads of why nothing matches, why an address left its node, which addresses are idle, and for how long an
-//! object has been unready.
+//! The messages that tell users why nothing matches, why an address left its node, which addresses are idle, and how
+//! long an object has been unready.
 
 use crate::faults::spec;
 use crate::world::{NO_NODE, Trick, World, ip};
@@ -291,7 +291,7 @@ fn a_failover_is_measured_from_the_lost_match_to_the_record_and_counted_by_its_r
         else {
             panic!("{measured:?}");
         };
-        // Without what the grace has waited.
+        // The wait of the grace does not count.
         assert!(noticed <= requested && requested < 200 && requested < confirmed, "{measured:?}");
         assert!((50..10_000).contains(&confirmed) && confirmed <= published, "{measured:?}");
         let snapshot = world.fleet.snapshot();

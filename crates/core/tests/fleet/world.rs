@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const PROVIDER: &str = "digitalocean";
 
-/// A label that no node has; every other one selects them all.
+/// A label that no node has. Every other label selects all nodes.
 pub(crate) const NO_NODE: &str = "pool=egde";
 
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ pub(crate) struct World {
     pub(crate) tricks: VecDeque<Trick>,
     pub(crate) calls: Vec<(Moment, String)>,
     pub(crate) epoch: Epoch,
-    /// A creation that takes longer is given up, as by the clients; its effect stays.
+    /// A creation that takes longer is given up, as the clients do. Its effect stays.
     pub(crate) call_timeout_ms: u64,
     /// Reasons of Events.
     pub(crate) notices: Vec<&'static str>,
@@ -66,19 +66,19 @@ pub(crate) struct World {
     pub(crate) status_writes: usize,
     /// The installed CRDs drop our fields.
     pub(crate) go_crds: bool,
-    /// Addresses that somebody moved by hand lately, which may be put right.
+    /// Addresses that somebody has moved by hand lately. FLIPOP may move them back.
     pub(crate) moved: BTreeSet<Address>,
     /// Nodes whose annotation another field manager wrote.
     pub(crate) foreign: BTreeSet<String>,
     /// Pools whose status may not be written.
     pub(crate) denied: BTreeSet<String>,
-    /// What goes wrong beside mutating provider calls.
+    /// The faults besides those of provider calls that change something.
     pub(crate) faults: Faults,
     pub(crate) pending: BTreeMap<ActionId, Pending>,
     pub(crate) inputs: Vec<(Moment, Input)>,
     /// Nodes whose machine is dead, whatever their objects say.
     pub(crate) dead: BTreeSet<String>,
-    /// Of nodes, as a consistent read finds them.
+    /// The Leases of nodes, as a consistent read finds them.
     pub(crate) leases: BTreeMap<String, LeaseFacts>,
     running: BTreeSet<WatchKey>,
     /// No watch starts.
@@ -172,7 +172,7 @@ impl World {
         self.cloud.values().find(|read| read.machine == Some(droplet(n))).map(|read| read.ip)
     }
 
-    /// The process starts, or starts again after a crash: everything in flight is lost to it.
+    /// The process starts, or restarts after a crash. It loses everything in flight.
     pub(crate) fn start(&mut self) {
         self.start_without_nodes();
         self.follow();
@@ -188,7 +188,7 @@ impl World {
         self.follow();
     }
 
-    /// It starts and no list of nodes comes.
+    /// The process starts, and no list of nodes comes.
     pub(crate) fn start_without_nodes(&mut self) {
         self.fleet = fleet();
         self.inputs.clear();
@@ -199,7 +199,8 @@ impl World {
         self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
     }
 
-    /// As the shell does after each plan: only a watch that did not run begins with a list. True when one did.
+    /// Starts and ends watches, as the shell does after each plan. Only a new watch begins with a list. True if there
+    /// was one.
     pub(crate) fn follow(&mut self) -> bool {
         let mut fresh = false;
         if self.hold_watches {
@@ -228,7 +229,7 @@ impl World {
         fresh
     }
 
-    /// The same process leads on after a gap: everything is listed anew.
+    /// The same process leads again after a gap. Everything is listed anew.
     pub(crate) fn lead_again(&mut self) {
         self.observe(Input::Leading);
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
@@ -273,7 +274,7 @@ impl World {
             self.inputs = later;
             let due: Vec<(Moment, Input)> = due;
             for (_, input) in due {
-                // A watch tells its events in order: what it shows of a node now is the node as it is now.
+                // A watch shows its events in order, so its present event shows the present node.
                 if let Input::Nodes(key, Observed::Apply(old)) = &input {
                     if let Some(node) = self.nodes.get(&old.name).cloned() {
                         self.observe(Input::Nodes(key.clone(), Observed::Apply(node)));

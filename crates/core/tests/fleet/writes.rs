@@ -1,4 +1,4 @@
-//! Writes of the status and of the spec: refused, lost, overtaken.
+//! Writes of the status and the spec that are refused, lost or overtaken.
 
 use crate::creation::world as buying;
 use crate::faults::spec;
@@ -110,7 +110,7 @@ fn an_intent_that_cannot_be_written_holds_no_other_pool_up() {
     assert_eq!(world.created, 2);
 }
 
-/// Two pools that want an address each, the first of which cannot write down that it will buy one.
+/// Two pools that want an address each. The first one cannot announce its purchase.
 fn two_buyers(failure: WriteFailure) -> World {
     let mut world = buying(1);
     world.add_pool("other", RawPoolSpec { desired_ips: 1, ..spec() });
@@ -135,7 +135,7 @@ fn what_others_buy_before_an_intent_is_sent_is_never_taken_for_its_own() {
     let lost = || WriteFailure::Transient("the webhook does not answer".into());
     let mut world = two_buyers(lost());
     world.run_while(10, |world| world.created == 0);
-    // Nobody can write down whom this first address belongs to; the reply to the second purchase is lost.
+    // The owner of this first address cannot be recorded, and the reply to the second purchase is lost.
     world.faults.unwritten = Some(("other", lost()));
     world.tricks.push_back(Trick::Lost(true));
     world.run_while(10, |world| world.created == 1);
@@ -208,7 +208,7 @@ fn a_pool_that_cannot_be_read_at_the_start_keeps_its_memory() {
     world.start();
     world.run(60);
     assert_eq!(world.annotations.len(), 2, "what stands stays");
-    // The spec is mended; the server kept what was there, but for what was written meanwhile.
+    // The spec is repaired. The server kept the former status, unless it was written meanwhile.
     let mut mended = world.pools["pool"].clone();
     if mended.status == flipop_core::addresses::pool::status::PoolStatus::default() {
         mended.status = good.status;
@@ -314,7 +314,7 @@ fn an_address_is_written_into_the_spec_once_and_what_failed_is_tried_ever_less_o
     let mut world = buying(2);
     world.faults.ips_writes = Some(WriteFailure::Transient("down".into()));
     world.run_while(5, |world| world.count(Moment::default(), "name") == 0);
-    // Whatever is planned anew before the answer comes.
+    // This leads to another plan before the answer comes.
     world.set_node(4, true);
     world.run_until(world.now.plus_millis(20));
     assert_eq!(world.count(Moment::default(), "name"), 1);

@@ -1,4 +1,4 @@
-//! The small world's DNS: zones of both providers, with what may go wrong, and record sets as objects.
+//! The DNS of the small world: zones of both providers, their faults, and record sets as objects.
 
 use crate::catalogued;
 use crate::faults::{fault, providers};
@@ -30,15 +30,15 @@ pub(crate) const ZONE_ID: &str = "023e105f4ecef8ad9ca31a8372d0c353";
 pub(crate) enum DnsTrick {
     /// As it should.
     Fine,
-    /// As it should, but the answer takes so many milliseconds longer.
+    /// As it should, but the answer takes this many milliseconds longer.
     Slow(u64),
-    /// So many changes are carried out, and the next one is refused with this kind.
+    /// This many changes are carried out, and the next one is refused with this kind.
     Refused(usize, FaultKind),
-    /// So many changes are carried out, of which the answer says nothing.
+    /// This many changes are carried out, and the answer is lost.
     Lost(usize),
     /// Nothing is sent, for want of a permit.
     NotSent,
-    /// So many changes are carried out, and the rest is not sent.
+    /// This many changes are carried out, and the rest is not sent.
     Stopped(usize),
 }
 
@@ -52,14 +52,14 @@ type Records = BTreeMap<ZoneKey, Vec<(String, Record)>>;
 #[derive(Debug, Default)]
 pub(crate) struct Dns {
     zones: BTreeMap<ZoneKey, Zone>,
-    /// By zone: name and record.
+    /// The records of each zone, with their names.
     pub(crate) records: Records,
     pub(crate) tricks: VecDeque<DnsTrick>,
-    /// What reads are answered with, if not with records.
+    /// The failure of reads, if they fail.
     pub(crate) read_fault: Option<FaultKind>,
-    /// Reads take so much longer, and show the zone as it was when they were begun.
+    /// Reads take this much longer, and show the zone as it was when they began.
     pub(crate) slow_ms: u64,
-    /// Those of this zone, never.
+    /// Reads of this zone are never answered.
     pub(crate) hanging: Option<&'static str>,
     /// Reads show the zone as it was this many milliseconds ago.
     pub(crate) lag_ms: u64,
@@ -69,14 +69,14 @@ pub(crate) struct Dns {
     pub(crate) reads: usize,
     /// Reads that look for a mark of external-dns beside a name.
     pub(crate) mark_looks: usize,
-    /// What these are answered with, if not with records.
+    /// The failure of these reads, if they fail.
     pub(crate) mark_fault: Option<FaultKind>,
     pub(crate) lookups: usize,
-    /// So many lookups by name fail.
+    /// This many lookups by name fail.
     pub(crate) failing_lookups: usize,
-    /// Change sets.
+    /// When each change set was sent.
     pub(crate) applies: Vec<Moment>,
-    /// Single changes.
+    /// How many single changes there were.
     pub(crate) changes: usize,
     serial: usize,
     /// How much longer than other lookups one by name takes.
@@ -117,31 +117,31 @@ impl Dns {
         found
     }
 
-    /// The token does not see the zone at Cloudflare any more.
+    /// The token can no longer see the zone at Cloudflare.
     pub(crate) fn drop_zone(&mut self) {
         let key = (CLOUDFLARE.to_owned(), ZONE_ID.to_owned());
         self.zones.remove(&key);
         self.records.remove(&key);
     }
 
-    /// The zone at Cloudflare is made anew, or in another account: its records are gone, and its id is another one.
+    /// The zone at Cloudflare is made anew, or in another account. Its records are gone, and its id is new.
     pub(crate) fn renew_zone(&mut self, id: &str) {
         self.drop_zone();
         self.zone(CLOUDFLARE, id, Some("example.com"));
     }
 
-    /// The name of the zone at Cloudflare means nothing any more, but its id still answers.
+    /// The name of the zone at Cloudflare is unknown from now on, but its id still answers.
     pub(crate) fn hide_zone(&mut self) {
         self.zones.remove(&(CLOUDFLARE.to_owned(), ZONE_ID.to_owned()));
     }
 
-    /// The name of the zone at Cloudflare means another zone from now on, and the former one still answers.
+    /// The name of the zone at Cloudflare belongs to another zone from now on. The former zone still answers.
     pub(crate) fn move_zone(&mut self, id: &str) {
         self.hide_zone();
         self.zone(CLOUDFLARE, id, Some("example.com"));
     }
 
-    /// The zone at Cloudflare takes other TTLs, since its plan has changed.
+    /// The zone at Cloudflare has another plan, and so another lowest TTL.
     pub(crate) fn change_plan(&mut self, ttl_floor: u32) {
         self.zones.get_mut(&(CLOUDFLARE.to_owned(), ZONE_ID.to_owned())).unwrap().ttl_floor = ttl_floor;
     }
@@ -190,7 +190,7 @@ impl Dns {
         now: Moment,
     ) -> Result<Vec<Record>, Unfinished> {
         self.applies.push(now);
-        assert!(!changes.is_empty(), "nothing to do is not done");
+        assert!(!changes.is_empty(), "an empty change set is not sent");
         if !self.records.contains_key(&(provider.clone(), zone.clone())) {
             return Err(unfinished(0, CallFailure::Fault(unseen(provider))));
         }
@@ -278,7 +278,7 @@ impl Dns {
     }
 }
 
-/// What a zone answers that the token cannot see.
+/// The answer for a zone that the token cannot see.
 fn unseen(provider: &str) -> flipop_core::model::fault::Fault {
     let kind = if provider == CLOUDFLARE { FaultKind::Unauthorised } else { FaultKind::NotFound };
     fault(kind, false)
@@ -319,7 +319,7 @@ pub(crate) fn internal(n: u8) -> Address {
 }
 
 impl World {
-    /// A world with these ready nodes and a record set `www` of their addresses.
+    /// A world with this many ready nodes and a record set `www` of their addresses.
     pub(crate) fn with_set(nodes: u8) -> Self {
         let mut world = Self::new();
         (1..=nodes).for_each(|n| world.set_node(n, true));
@@ -418,7 +418,7 @@ impl World {
         }
     }
 
-    /// While a name is changed nobody else changes it.
+    /// Checks that a name is not changed twice at a time.
     fn check_alone(&self, provider: &str, zone: &str, fqdn: &str) {
         let at_work = self.inputs.iter().any(|(_, input)| {
             matches!(input, Input::Outcome(Outcome::Records(records::Outcome::RecordsApplied { epoch: e, zone: z, fqdn: f, .. }))
@@ -427,7 +427,7 @@ impl World {
         assert!(!at_work, "{fqdn} is changed twice at a time");
     }
 
-    /// Only addresses that some node or the account has may ever be written, and updates come before creates and
+    /// Checks a change set. It writes only addresses of nodes or of the account. Updates come before creates, and
     /// creates before deletes.
     fn check_changes(&self, changes: &[Change]) {
         let rank = |change: &Change| match change {

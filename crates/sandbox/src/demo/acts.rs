@@ -99,7 +99,7 @@ impl Levers {
                 story.stage.access.deny(verb, resource);
                 // An open watch is not authorized again.
                 story.stage.front.cut_watches();
-                let text = format!("DENY: the API server refuses the operator to {verb} {resource}");
+                let text = format!("DENY: the API server does not let the operator {verb} {resource}");
                 story.tell(Line::Sandbox, &text);
             }
             Command::Allow => {
@@ -270,10 +270,10 @@ fn shift(story: &mut Story, ip: Ipv4Addr, node: Option<&str>) {
     });
     let place = node.unwrap_or("no node");
     match story.stage.cloud.cloud().move_ip(ip, droplet) {
-        Ok(()) => story.tell(Line::Sandbox, &format!("MOVE: a hand puts {ip} on {place}")),
+        Ok(()) => story.tell(Line::Sandbox, &format!("MOVE: {ip} is put on {place} by hand")),
         Err(error) => {
             let text =
-                format!("{ip} is not put on {place}: {error} (a droplet holds one, of its own region)");
+                format!("{ip} is not put on {place}: {error} (a droplet has at most one, of its own region)");
             story.tell(Line::Wrong, &text);
         }
     }
@@ -316,7 +316,7 @@ fn take_lease(story: &mut Story) -> Result<(), ScenarioError> {
     let spec = json!({ "holderIdentity": "somebody-else", "leaseDurationSeconds": 15, "acquireTime": now,
                        "renewTime": now });
     api.patch_object(kind, &key, "", json!({ "spec": spec }), "sandbox")?;
-    let text = "LEASE: somebody else holds it, and falls silent; the operator ends, starts anew, and waits 15 s for it";
+    let text = "LEASE: somebody else holds it and never renews it; the operator ends, restarts, and waits 15 s for it";
     story.tell(Line::Sandbox, text);
     Ok(())
 }

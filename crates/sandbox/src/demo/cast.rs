@@ -99,7 +99,7 @@ pub(super) fn cast(documents: &[Document]) -> Cast {
     if pools.iter().any(|(_, spec)| spec.firewall != FirewallSpec::None) {
         let (name, tag) = USERS_FIREWALL;
         let note = format!(
-            "the user's own firewall {name} governs every droplet by the tag {tag}, and lets in SSH alone"
+            "the user's own firewall {name} governs every droplet by the tag {tag}, and lets in only SSH"
         );
         casting.cast.notes.push(note);
     }
@@ -232,9 +232,7 @@ pub(super) fn shorten(documents: &mut [Document]) -> Vec<String> {
         let mut created = spec.desired.unwrap_or_default().saturating_sub(spec.ips.len());
         if created > MAX_CREATED {
             let desired = spec.ips.len().saturating_add(MAX_CREATED);
-            notes.push(format!(
-                "{name}: desiredIPs is {desired} in this story instead of more, to keep it short"
-            ));
+            notes.push(format!("{name}: desiredIPs is lowered to {desired}, to keep this story short"));
             set(&mut document.value, "desiredIPs", json!(desired));
             created = MAX_CREATED;
         }
@@ -243,7 +241,7 @@ pub(super) fn shorten(documents: &mut [Document]) -> Vec<String> {
         let most_ms = u64::try_from(std::time::Duration::from_secs_f64(most).as_millis()).unwrap_or(u64::MAX);
         if spec.cool_off_ms > most_ms {
             notes.push(format!(
-                "{name}: assignmentCoolOffSeconds is {most} in this story instead of more, to keep it short"
+                "{name}: assignmentCoolOffSeconds is lowered to {most}, to keep this story short"
             ));
             set(&mut document.value, "assignmentCoolOffSeconds", json!(most));
         }
@@ -265,9 +263,7 @@ fn shorten_grace(document: &mut Document) -> Option<String> {
         }
     }
     let (name, fields) = (&document.key.name, lowered.join(", "));
-    let note = format!(
-        "{name}: of grace, {fields}: {MAX_GRACE_S} s in this story instead of more, to keep it short"
-    );
+    let note = format!("{name}: grace is lowered to {MAX_GRACE_S} s ({fields}), to keep this story short");
     Some(note).filter(|_| !lowered.is_empty())
 }
 

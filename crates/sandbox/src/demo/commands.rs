@@ -58,18 +58,18 @@ pub(super) const HELP: [(&str, &str); 19] = [
     ("quota N", "the account may have N reserved IPs"),
     (
         "token bad|good [digitalocean|cloudflare]",
-        "the provider refuses the operator's token, or takes it again",
+        "the provider refuses the operator's token, or accepts it again",
     ),
-    ("throttle SECONDS|off", "both providers answer 429 for so long"),
+    ("throttle SECONDS|off", "both providers answer 429 for this long"),
     ("dns down|up", "both providers answer 503 to calls about DNS"),
     ("providers down|up", "both providers answer 503 to every call"),
-    ("deny VERB RESOURCE", "the API server refuses it to the operator, as in `deny patch nodes`"),
+    ("deny VERB RESOURCE", "the API server does not let the operator do this, as in `deny patch nodes`"),
     ("allow", "the operator may do everything again"),
     ("move IP NODE|nowhere", "moves an address by hand, as in the provider's control panel"),
     ("pause NAME [REASON]", "the operator begins nothing for the pool or the record set of this name"),
-    ("resume NAME", "it acts for it again"),
+    ("resume NAME", "the operator acts for it again"),
     ("ask IP NODE", "asks the operator to move an address, with the annotation on its pool"),
-    ("lease", "another process takes the lease, and falls silent"),
+    ("lease", "another process takes the lease and never renews it"),
     ("quit", "ends the sandbox, as Ctrl-C does"),
 ];
 

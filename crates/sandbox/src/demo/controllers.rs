@@ -56,7 +56,7 @@ impl Controllers {
             return;
         }
         self.restart = Some(now + RESTART);
-        let text = format!("an operator has ended: {}; its container is started anew", ended.into_error());
+        let text = format!("an operator has ended: {}; its container restarts", ended.into_error());
         story.tell(Line::Sandbox, &text);
     }
 

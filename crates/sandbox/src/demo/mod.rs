@@ -1,10 +1,10 @@
 //! The demonstration: a small cluster that fits the given YAML, the real operator, and a story told line by line.
 //!
 //! Its parts: what is simulated for which YAML ([`cast`]), the servers ([`stage`]) and the operators ([`operators`]),
-//! what is told ([`story`]), what is done to the nodes and must follow from it ([`script`], and [`restart`] for a
-//! failure that passes), the final report ([`summary`]), the commands that can be typed while it serves ([`commands`]), and
-//! the web page that has buttons for some of them ([`web`]). The operator is linked in unchanged. The simulated API server and the simulated accounts are in
-//! other crates.
+//! what is told ([`story`]), what is done to the nodes and what must follow ([`script`], and [`restart`] for a failure
+//! that passes), the final report ([`summary`]), the commands that can be typed while it serves ([`commands`]), and the
+//! web page that has buttons for some of them ([`web`]). The operator is linked in unchanged. The simulated API server
+//! and the simulated accounts are in other crates.
 //!
 //! Invariants: nothing leaves this machine. Every wait ends. The acts of the operator are read from the simulated
 //! account and the API server, and never assumed.

@@ -47,7 +47,7 @@ async fn play(
     story.stage.operators.start().await?;
     story.tell(
         Line::Sandbox,
-        "the operator runs, as in a cluster: it knows a kubeconfig, and of each provider a token and a URL",
+        "the operator runs as in a cluster: it has a kubeconfig, and a token and a URL of each provider",
     );
     apply(story, documents)?;
     let order = names(documents);
@@ -343,9 +343,7 @@ fn cool_off_left(story: &Story, name: &ObjectName) -> Duration {
 async fn heal(story: &mut Story, cast: &Cast, victims: &[Victim]) -> Result<(), DemoError> {
     let nodes: Vec<&str> = victims.iter().map(|victim| victim.node.as_str()).collect();
     if nodes.is_empty() {
-        return Err(DemoError::Unmet(
-            "no address stands on any node, so there is nothing to show".to_owned(),
-        ));
+        return Err(DemoError::Unmet("no address is on any node, so there is nothing to show".to_owned()));
     }
     story.plain("");
     story.tell(Line::Sandbox, &format!("HEAL {}: ready, schedulable, with their pods", nodes.join(" and ")));

@@ -1,5 +1,5 @@
-//! Serves the simulated cluster until the user ends it. The story is told; the acts come from kubectl, from typed commands
-//! and from the buttons of the web page.
+//! Serves the simulated cluster until the user ends it. The acts come from kubectl, from typed commands and from the
+//! buttons of the web page. The story tells what follows.
 
 use super::DemoError;
 use super::acts::Levers;

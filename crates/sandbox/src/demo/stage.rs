@@ -214,8 +214,8 @@ impl Stage {
         node.pod.as_ref().map_or(Ok(()), |pod| self.add_pod(pod, &node.name))
     }
 
-    /// Adds a node like this one, with room for one more pod in its set. Returns its name; `None` if the sandbox did not
-    /// make the other one.
+    /// Adds a node like this one, with room for one more pod in its set. Returns its name, or `None` if the sandbox did
+    /// not make the other one.
     pub(super) fn add_node_like(&mut self, like: &str) -> Result<Option<String>, ScenarioError> {
         let Some(like) = self.planned.iter().find(|node| node.name == like).cloned() else {
             return Ok(None);

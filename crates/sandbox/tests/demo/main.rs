@@ -1,11 +1,11 @@
-//! The binary as a user runs it: the script of the repository's examples, a user's own YAML, what is wrong with it, and
+//! The binary as a user runs it: the script of the repository's examples, a user's own YAML, mistakes in it, and
 //! `serve` with the real kubectl.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that finds something else than it expects ends there"
+    reason = "a test ends at the first thing that it does not expect"
 )]
 
 mod page;

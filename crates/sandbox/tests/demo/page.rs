@@ -38,7 +38,7 @@ impl Page {
     }
 }
 
-/// What a server answers before it closes the connection. No answer may let other origins in.
+/// Sends a request, and returns everything that the server answers. No answer may let other origins in.
 fn exchange(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -85,7 +85,7 @@ fn only_the_printed_url_makes_the_buttons_work() {
     let preflight = "OPTIONS /sandbox HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n\
                      Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: x-flipop-sandbox\r\n\r\n";
     assert_eq!(status(&exchange(&page.address, preflight)), "405");
-    // What no button does, what is no command, and what is too long.
+    // A command without a button, two texts that are no commands, and one that is too long.
     for (command, code) in [("quit", "400"), ("", "400"), ("kil edge-1", "400"), (&"x".repeat(600), "413")] {
         assert_eq!(status(&page.press(command)), code, "{command}");
     }
@@ -93,7 +93,7 @@ fn only_the_printed_url_makes_the_buttons_work() {
     assert!(status(&unknown) == "409" && unknown.contains("no node is called nobody"), "{unknown}");
     assert!(
         page.get("/sandbox").contains(r#"{"cordoned":false,"name":"edge-1","ready":true}"#),
-        "nothing has happened"
+        "no command was carried out"
     );
     // The operator itself has none of this.
     let own = exchange(&operator, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -122,7 +122,7 @@ fn buttons_add_a_node_break_the_providers_and_lose_the_lease() {
     server.wait(&["pool", "default/game-servers Ready=False"]);
     assert_eq!(status(&page.press("providers up")), "200");
     server.wait(&["account", "is on games-4, "]);
-    // The page stays where it is, whatever becomes of the operators.
+    // The page keeps its address even if an operator ends.
     assert_eq!(status(&page.press("lease")), "200");
     server.wait(&["an operator has ended"]);
     let begun = Instant::now();

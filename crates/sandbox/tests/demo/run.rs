@@ -1,4 +1,4 @@
-//! `cargo sandbox` to its end: the examples, a user's own YAML, and what is wrong with it.
+//! `cargo sandbox` to its end: the examples, a user's own YAML, and mistakes in it.
 
 use crate::support::{OWN, file, run, run_command, run_file, sandbox};
 use std::process::{Command, Stdio};
@@ -151,7 +151,7 @@ fn a_pool_that_asks_for_no_pods_keeps_its_address_while_a_kubelet_restarts_and_i
          match: {nodeLabel: a=b}\n",
     );
     assert_eq!(run.code, Some(0), "{}\n{}", run.out, run.err);
-    run.assert_says(&["p: of grace, nodeSeconds: 5 s in this story instead of more"]);
+    run.assert_says(&["p: grace is lowered to 5 s (nodeSeconds)"]);
     run.assert_says(&["RESTART the kubelet of b-1, which holds 198.51.100.7"]);
     run.assert_says(&["event", "Normal FailoverAvoided default/p: b-1 matches again after"]);
     assert_eq!(run.failovers().len(), 2, "{}", run.out);
@@ -167,7 +167,7 @@ fn labels_go_before_the_address_moves_and_the_ports_of_a_pool_are_opened_before_
     );
     assert_eq!(run.code, Some(0), "{}\n{}", run.out, run.err);
     run.assert_says(&["the user's own firewall k8s-worker governs every droplet"]);
-    run.assert_says(&["firewall", "-1 takes in b-1, b-2"]);
+    run.assert_says(&["firewall", "-1 now covers b-1, b-2"]);
     let at = |parts: &[&str]| run.out.lines().position(|line| parts.iter().all(|part| line.contains(part)));
     let opened = at(&["firewall", "flipop-", "-1 opens tcp 443 for 0.0.0.0/0"]);
     assert!(
@@ -314,7 +314,7 @@ fn colours_are_for_terminals_and_never_where_no_color_is_set() {
         let output = command.output().unwrap();
         String::from_utf8(output.stdout).unwrap().contains("\u{1b}[")
     };
-    // As a terminal would have them.
+    // Colours as on a terminal.
     assert!(coloured(&[("CLICOLOR_FORCE", "1")]));
     assert!(!coloured(&[]), "a pipe is no terminal");
     assert!(!coloured(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));

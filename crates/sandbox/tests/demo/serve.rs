@@ -49,7 +49,7 @@ fn serve_answers_kubectl_and_ends_with_a_signal() {
     );
     server.wait(&[
         "record",
-        "nodes.example.net A 198.18.0.3 put in the place of",
+        "nodes.example.net A 198.18.0.3 put in place of",
         "at cloudflare: edge-3 has it",
     ]);
     let waits = [
@@ -71,7 +71,7 @@ fn serve_answers_kubectl_and_ends_with_a_signal() {
     assert!(!config.exists(), "the kubeconfig is gone with the cluster that it points to");
 }
 
-/// A server that takes what is typed.
+/// A server that reads typed lines.
 fn typed_to() -> Lines {
     let mut command = sandbox(&["serve"]);
     command.stdin(Stdio::piped());
@@ -221,7 +221,7 @@ fn an_operator_that_loses_its_lease_is_started_anew_and_leads_again() {
     server.wait(&["pool", "default/game-servers Ready=True"]);
     server.type_in("lease");
     server.wait(&["LEASE: somebody else holds it"]);
-    server.wait(&["an operator has ended", "started anew"]);
+    server.wait(&["an operator has ended", "its container restarts"]);
     server.wait(&["an operator starts"]);
     server.type_in("kill games-1");
     server.wait(&["account", "is on games-4, "]);

@@ -1,4 +1,4 @@
-//! The binary as a process: what it prints, line by line or to the end, and kubectl beside it.
+//! Runs the binary as a process, reads its output line by line or to the end, and runs kubectl beside it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How long a run may take. It needs ten seconds; the machines of a CI are slow and busy.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A pool of a user: other names, selectors and tolerations than the examples', and a cool-off that is short.
+/// A user's pool, with other names, selectors and tolerations than the examples, and a short cool-off.
 pub(crate) const OWN: &str = r"
 apiVersion: v1
 kind: Namespace
@@ -30,7 +30,7 @@ spec:
     podLabel: app
 ";
 
-/// The sandbox with these arguments, without anything of this process's environment that could matter to it.
+/// The sandbox with these arguments, and without the variables of this process that could affect it.
 pub(crate) fn sandbox(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -40,7 +40,7 @@ pub(crate) fn sandbox(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end; kills it when that does not come.
+/// Runs a command to its end, and kills it if it takes too long.
 pub(crate) fn finish(mut command: Command) -> Output {
     let child = command.spawn().unwrap();
     let process = child.id();
@@ -74,12 +74,12 @@ pub(crate) fn run_command(command: Command) -> Run {
     Run { code: output.status.code(), out: joined(&raw), err: text(output.stderr) }
 }
 
-/// Whether a line goes on with the one before.
+/// Whether a line continues the one before.
 pub(crate) fn goes_on(line: &str) -> bool {
     line.starts_with("    ")
 }
 
-/// The text with lines that were broken in one piece again.
+/// The text with its broken lines joined.
 pub(crate) fn joined(text: &str) -> String {
     let mut whole = String::new();
     for line in text.lines() {
@@ -119,7 +119,7 @@ impl Run {
             .collect()
     }
 
-    /// What follows `prefix` in the one line that begins with it.
+    /// The rest of the only line that begins with `prefix`.
     pub(crate) fn rest(&self, prefix: &str) -> &str {
         let mut rests = self.out.lines().filter_map(|line| line.strip_prefix(prefix));
         let rest = rests.next().unwrap_or_else(|| panic!("no line begins with {prefix:?}:\n{}", self.out));
@@ -127,7 +127,7 @@ impl Run {
         rest
     }
 
-    /// Every record of the tables was told as it came, and of those told as gone the last word is that they came back.
+    /// Checks that the story told of each record in the table, and last that it was created.
     pub(crate) fn assert_records(&self) {
         for (fqdn, row) in self.record_sets() {
             let provider = &row[1];
@@ -140,7 +140,7 @@ impl Run {
         }
     }
 
-    /// Address, old and new node of each failover of the summary.
+    /// The address, the old node and the new node of each failover in the summary.
     pub(crate) fn failovers(&self) -> Vec<[&str; 3]> {
         let lines = self.out.lines().filter_map(|line| line.strip_prefix("failover: "));
         lines
@@ -151,7 +151,7 @@ impl Run {
             .collect()
     }
 
-    /// Table, failovers, assignments and calls of the summary tell of the same events, and so does the story.
+    /// Checks that the table, failovers, assignments and calls of the summary agree with each other and with the story.
     pub(crate) fn assert_consistent(&self) {
         let (table, failovers) = (self.table(), self.failovers());
         let mut nodes: Vec<&str> = table.values().map(|row| row[2].as_str()).collect();
@@ -259,7 +259,7 @@ pub(crate) fn has_kubectl() -> bool {
 pub(crate) fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("kubectl");
     command.arg("--kubeconfig").arg(kubeconfig).args(arguments);
-    // Its cache of what the server has goes where the kubeconfig is: another run has another server.
+    // kubectl's discovery cache goes beside the kubeconfig, because another run has another server.
     command.env("HOME", kubeconfig.parent().unwrap()).env("NO_PROXY", "127.0.0.1");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

@@ -127,7 +127,7 @@ fn ttl(object: &Pool, provider: Provider) -> Option<u64> {
     let asked = object.spec.pointer("/dnsRecordSet/ttl").and_then(Value::as_u64).filter(|ttl| *ttl > 0)?;
     Some(match provider {
         Provider::DigitalOcean => asked.max(30),
-        // Automatic.
+        // 1 means automatic.
         Provider::Cloudflare if asked == 1 => 1,
         Provider::Cloudflare => asked.max(60),
     })

@@ -13,7 +13,7 @@ fn opens(port: &str) -> Value {
     json!({ "firewall": { "ports": [{ "protocol": "tcp", "port": port }], "sources": [ALL] } })
 }
 
-/// Both nodes' droplets are governed by a firewall of the user, and by one of the pool that opens port 443. The first one
+/// A firewall of the user and one of the pool, which opens port 443, govern the droplets of both nodes. The first node
 /// has the address.
 struct Walled {
     court: Court,

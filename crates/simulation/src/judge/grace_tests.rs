@@ -77,7 +77,7 @@ async fn it_does_not_leave_a_node_that_recovered_in_time() {
     let mut court = court(&json!({ "nodeSeconds": 30 }));
     fail(&mut court, 30_000, false);
     fail(&mut court, 38_000, true);
-    assert_eq!(moves(&mut court, 60_000), ["I13"], "what fails after that is another failure");
+    assert_eq!(moves(&mut court, 60_000), ["I13"], "a later failure counts anew");
     assert_eq!(moves(&mut court, 68_000), [""; 0]);
 }
 
@@ -114,7 +114,7 @@ async fn a_grace_that_is_edited_counts_from_the_same_start() {
     court.hear(16_000, false);
     court.patch(POOL, "pool", "", json!({ "spec": { "grace": { "nodeSeconds": 60 } } }), "user");
     court.hear(16_000, false);
-    assert_eq!(moves(&mut court, 30_000), [""; 0], "what was over stays so");
+    assert_eq!(moves(&mut court, 30_000), [""; 0], "a grace that is over stays over");
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,7 +146,7 @@ async fn a_failure_of_the_node_counts_until_it_matches_again_and_each_class_has_
         lead_until(&mut court, 14_000, at_ms);
         court.send(at_ms, A, &node_2);
         let found: Vec<_> = court.rules().into_iter().filter(|rule| *rule == "I13").collect();
-        assert_eq!(found, rules, "{at_ms}: the pods have what the node has");
+        assert_eq!(found, rules, "{at_ms}: the grace of the node covers its pods");
     }
 }
 

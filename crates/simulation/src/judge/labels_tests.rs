@@ -74,5 +74,5 @@ async fn a_move_waits_for_no_labels_of_a_node_that_fails_and_for_none_where_nobo
     late.lead(29_000, A, &[]);
     late.rules();
     late.send(30_000, A, &late.assign(1));
-    assert_eq!(late.rules(), [""; 0], "who has not seen the labels need not wait");
+    assert_eq!(late.rules(), [""; 0], "a process that has not seen the labels need not wait");
 }

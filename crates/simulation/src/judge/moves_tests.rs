@@ -72,7 +72,7 @@ async fn a_write_that_changes_nothing_or_is_refused_is_no_rest() {
         court.call((30_000, 30_001), A, &facts, Some(422));
         assert_eq!(court.judge.last_write_ms, 30_000, "{}", facts.what);
         court.call((31_000, 31_001), A, &cloud("addresses", Kind::ListIps), Some(200));
-        assert_eq!(court.judge.last_write_ms, 30_000, "a read is none");
+        assert_eq!(court.judge.last_write_ms, 30_000, "a read is no write");
     }
 }
 
@@ -110,5 +110,5 @@ async fn a_node_is_annotated_only_by_a_process_that_has_listed_nodes() {
     assert_eq!(court.rules(), [""; 0]);
     court.lead(60_000, A, &["nodes"]);
     court.send(61_000, A, &annotate);
-    assert_eq!(court.rules(), ["I7"], "what was listed in the term before does not count");
+    assert_eq!(court.rules(), ["I7"], "lists of the former term do not count");
 }

@@ -189,7 +189,7 @@ async fn nothing_is_changed_before_what_it_rests_on_is_read() {
     let mut court = Court::new(&json!({ "match": { "nodeLabel": "role=edge", "podLabel": "app=web" } }));
     court.lead(2_000, A, &[]);
     court.send(3_000, A, &record());
-    assert_eq!(court.rules(), ["I7"], "pods are asked for and not read");
+    assert_eq!(court.rules(), ["I7"], "the pool asks for pods, which were not read");
     let mut court = Court::new(&json!({}));
     court.lead(2_000, A, &["nodes"]);
     for (goes_on, rules) in [(false, vec!["I7"]), (true, vec![])] {
@@ -210,7 +210,7 @@ async fn an_address_goes_to_nodes_that_match_and_off_no_other() {
     court.send(22_000, A, &court.assign(1));
     assert_eq!(court.rules(), [""; 0]);
     court.send(28_000, A, &court.assign(0));
-    assert!(court.rules().contains(&"I1"), "node-1 matches no more");
+    assert!(court.rules().contains(&"I1"), "node-1 no longer matches");
     let stranger =
         cloud("assign", Kind::Assign { ip: Ipv4Addr::new(192, 0, 2, 9), droplet: court.droplets[1] });
     court.lead(30_000, A, &[]);
@@ -291,7 +291,7 @@ async fn of_an_object_only_what_is_ours_is_written() {
     ] {
         court.patch(POOL, "pool", "", json!({ "spec": { "ips": ips } }), manager);
         court.hear(3_000, false);
-        assert_eq!(court.rules(), rules, "what GitOps reverted is not fought");
+        assert_eq!(court.rules(), rules, "what GitOps reverts stays reverted");
     }
 }
 
@@ -310,14 +310,14 @@ fn all_has_to_be_right_in_time_and_to_stay_so_without_a_write() {
     let blamed = |next: Next| matches!(next, Next::Blame(_));
     assert!(!blamed(look(&[(129_999, &wrong, 0)])));
     assert!(blamed(look(&[(130_000, &wrong, 0)])));
-    assert!(!blamed(look(&[(100_000, &[], 0), (110_000, &wrong, 0)])), "what was not seen yet may come up");
+    assert!(!blamed(look(&[(100_000, &[], 0), (110_000, &wrong, 0)])), "unseen state may still come up");
     assert!(blamed(look(&[(100_000, &[], 0), (114_000, &wrong, 0)])), "it was right");
     assert!(!blamed(look(&[(112_000, &[], 0), (200_000, &[], 116_000)])), "the last words");
     assert!(blamed(look(&[(112_000, &[], 0), (200_000, &[], 118_000)])));
     let mut reasons = Settling::default();
     reasons.tells_reasons = true;
     reasons.look(112_000, limits, &[], 0);
-    assert!(!blamed(reasons.look(300_000, limits, &[], 176_000)), "why nodes do not match is told anew");
+    assert!(!blamed(reasons.look(300_000, limits, &[], 176_000)), "a new reason for a mismatch may follow");
     assert!(blamed(reasons.look(300_000, limits, &[], 178_000)));
     assert_eq!(look(&[(112_000, &[], 0), (711_999, &[], 0)]), Next::Look);
     assert_eq!(look(&[(112_000, &[], 0), (712_000, &[], 0)]), Next::Rest);

@@ -32,7 +32,7 @@ fn the_same_plan_gives_the_same_transcript() {
     assert_ne!(flipop_simulation::run(&another, true).unwrap().story, one.story, "the seed decides nothing");
 }
 
-/// Shows the first line that differs: the whole transcripts are long.
+/// Fails with the lines around the first difference, because whole transcripts are long.
 fn differ(one: &str, other: &str) {
     let line = one.lines().zip(other.lines()).position(|(one, other)| one != other);
     let line = line.unwrap_or(one.lines().count().min(other.lines().count()));

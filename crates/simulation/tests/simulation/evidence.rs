@@ -1,4 +1,4 @@
-//! `spec.nodeCheck` in numbers: how soon a dead machine is replaced, and what never is.
+//! `spec.nodeCheck` in numbers: how soon the address of a dead machine moves, and which troubles never move one.
 //!
 //! A plain run plays 6 min of each trouble, `SIMULATION_SWEEP=1` an hour, and `SIMULATION_CHECKED_DAYS=30` a month.
 
@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 const SECOND_MS: u64 = 1_000;
 const MINUTE_MS: u64 = 60 * SECOND_MS;
 
-/// When nodes and objects stand, and their addresses are assigned.
+/// By this time nodes and objects exist and the addresses are assigned.
 const QUIET_MS: u64 = 60 * SECOND_MS;
 
 /// Kubernetes calls a dead machine Unknown after this long.
@@ -70,7 +70,7 @@ fn moves(outcome: &Outcome) -> usize {
     outcome.tally.assigns.values().sum::<usize>() - first
 }
 
-/// When a move of an address began, from this moment on.
+/// How long after this moment the first move of an address began, in milliseconds.
 fn moved(news: &[News], from_ms: u64) -> Option<u64> {
     let began = |news: &&News| {
         news.at_ms >= from_ms && matches!(news.what, What::Account(ChangeKind::AssignStarted { .. }))
@@ -127,7 +127,7 @@ fn loss_on_another_link_does_not_hold_a_verdict_up() {
 
 #[test]
 fn where_the_machine_of_the_leader_dies_the_next_leader_takes_over_and_then_the_verdict_falls() {
-    // Whichever replica leads: one of them dies, with the node that it runs on.
+    // Either replica may lead. So each dies once, together with the node that it runs on.
     let mut all = Vec::new();
     for replica in [0, 1] {
         let crash = at(0, Act::Crash { replica, restart_ms: 10 * MINUTE_MS });
@@ -169,7 +169,7 @@ fn troubles(nodes: u64, minutes: u64) -> Vec<Plan> {
     let mut all = Vec::new();
     for percent in [1, 5, 20] {
         let lossy = plan("loss on all links", Vec::new(), vec![ail(QUIET_MS, ALWAYS, Ail::Loss { percent })]);
-        // The ways to the servers lose packets too.
+        // The paths to the servers lose packets too.
         let slow = Weather {
             from_ms: QUIET_MS,
             to_ms: end_ms,
@@ -216,7 +216,7 @@ fn troubles(nodes: u64, minutes: u64) -> Vec<Plan> {
     ];
     all.push(plan("kubelets without CPU", Vec::new(), starved));
     all.push(plan("faults of our own", Vec::new(), vec![ail(QUIET_MS, ALWAYS, Ail::OwnFault)]));
-    // Ten times as often as ten times a day.
+    // A hundred rollouts a day.
     let rolled = every(144 * MINUTE_MS / 10).flat_map(|from_ms| {
         let stop = move |replica: usize| {
             let later_ms = u64::try_from(replica).unwrap() * 20 * SECOND_MS;

@@ -1,5 +1,5 @@
-//! `spec.grace` in numbers: what a failure that passes costs, when one that lasts moves an address, and what a change of
-//! the leader does to that.
+//! `spec.grace` in numbers: the cost of a failure that passes, the time at which a lasting one moves an address, and
+//! the effect of a new leader on that time.
 
 use crate::support::{play, setting, with_all};
 use flipop_cloud::ChangeKind;
@@ -14,7 +14,7 @@ const MINUTE_MS: u64 = 60_000;
 
 const DAY_S: u64 = 86_400;
 
-/// When nodes and objects stand, and their addresses are assigned.
+/// By this time nodes and objects exist and the addresses are assigned.
 const QUIET_MS: u64 = 30_000;
 
 fn at(at_ms: u64, act: Act) -> Step {
@@ -41,7 +41,7 @@ fn criteria(pods: bool) -> Value {
     }
 }
 
-/// Nodes with a pod each, a pool of `ips` addresses with this grace and DNS, and what happens then.
+/// A plan with nodes that have a pod each, a pool of `ips` addresses with this grace and DNS, and these further steps.
 fn plan(nodes: u64, ips: u8, (grace, pods): (&Value, bool), then: Vec<Step>) -> Plan {
     let ips: Vec<Ipv4Addr> = (1..=ips).map(|last| Ipv4Addr::new(192, 0, 2, last)).collect();
     let mut steps: Vec<Step> = (1..=nodes).map(|number| at(0, Act::AddNode { node: node(number) })).collect();
@@ -77,20 +77,20 @@ fn watched(plan: &Plan) -> (Outcome, Vec<News>) {
     (outcome, news)
 }
 
-/// When a move of an address began, from this moment on.
+/// When moves of addresses began, from this moment on.
 fn moves(news: &[News], from_ms: u64) -> Vec<u64> {
     let of = |news: &News| matches!(news.what, What::Account(ChangeKind::AssignStarted { .. }));
     news.iter().filter(|news| news.at_ms >= from_ms && of(news)).map(|news| news.at_ms).collect()
 }
 
-/// A number below `limit`, one of a seed's.
+/// A number below `limit`, from a seed and a turn.
 fn number(seed: u64, turn: u64, limit: u64) -> u64 {
     let mut mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ turn.wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^= mixed >> 29;
     mixed.wrapping_mul(0x94d0_49bb_1331_11eb).rotate_left(31) % limit
 }
 
-/// Pods restart at any time, for less than their grace, and at times the leader dies.
+/// Pods restart at any time, always within their grace. With every third seed a replica crashes.
 fn restarts(seed: u64) -> Plan {
     let mut then = Vec::new();
     for pod in 1..=4 {
@@ -119,7 +119,7 @@ fn restarts(seed: u64) -> Plan {
 
 #[test]
 fn a_pod_that_restarts_within_its_grace_costs_no_move_and_no_change_of_records() {
-    // Each is a run of its own: a quarter of them is enough beside the drawn plans.
+    // A quarter of the seeds is enough, because drawn plans have graces too.
     let seeds: Vec<u64> = (0..u64::try_from(setting("SIMULATION_SEEDS", 32)).unwrap() / 4).collect();
     with_all(&seeds, |seed| {
         let plan = restarts(*seed);
@@ -147,12 +147,12 @@ fn at_the_end_of_its_grace_an_address_moves_at_once() {
         };
         let failed_ms = fails.at_ms;
         let mut plan = Plan { seed: *seed, ..plan(2, 1, (&grace, pods), vec![fails]) };
-        // node-1 has the address.
+        // node-2 joins later, so that node-1 has the address.
         plan.steps.retain(|step| !matches!(&step.act, Act::AddNode { node } if node == "node-2"));
         plan.steps.push(at(30_000, Act::AddNode { node: node(2) }));
         plan.steps.sort_by_key(|step| step.at_ms);
         let (_, news) = watched(&plan);
-        let [moved_ms] = moves(&news, failed_ms)[..] else { panic!("seed {seed} moves other than once") };
+        let [moved_ms] = moves(&news, failed_ms)[..] else { panic!("seed {seed}: not one move") };
         moved_ms.checked_sub(failed_ms + 20_000).unwrap()
     });
     late_ms.sort_unstable();
@@ -247,7 +247,7 @@ fn a_node_that_recovers_behind_a_silent_watch_keeps_its_address() {
         assert!(plans.len() >= 4, "{}", plans.len());
         with_all(&plans, |plan| {
             let (_, news) = watched(plan);
-            // What is hidden may be the begin, too.
+            // The hidden frame may be the beginning of the failure.
             assert_eq!(moves(&news, 40_000), [0; 0], "{:?}", plan.triggers);
         });
     }

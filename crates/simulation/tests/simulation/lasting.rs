@@ -1,5 +1,5 @@
-//! Faults that last: minutes and hours of virtual time, in which the judge of the simulation sees every call, and the
-//! counts and times that users would hold us to.
+//! Faults that last for minutes and hours of virtual time. The judge of the simulation sees every call. The tests check
+//! the counts and times that users would hold us to.
 
 use crate::support::play;
 use flipop_cloud::Provider;
@@ -12,13 +12,13 @@ const MINUTE_MS: u64 = 60_000;
 
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 
-/// When objects and nodes stand and their addresses are assigned.
+/// By this time nodes and objects exist and the addresses are assigned.
 const QUIET_MS: u64 = 60_000;
 
-/// How long nothing may be written before a run ends (`flipop_simulation::settled`).
+/// How long nothing may be written before a run ends (`REST_MS` of the judge).
 const REST_MS: u64 = 600_000;
 
-/// How often the end is looked for.
+/// How often the judge looks whether the run may end.
 const LOOK_MS: u64 = 2_000;
 
 fn ip(last: u8) -> Ipv4Addr {
@@ -45,7 +45,7 @@ fn record_set(provider: &str, zone: &str, name: &str) -> Value {
     json!({ "provider": provider, "zone": zone, "recordName": name })
 }
 
-/// A pool of given addresses, with a record set at `DigitalOcean` and what else is merged into its spec.
+/// Creates a pool of given addresses with a record set at `DigitalOcean`. The fields of `more` are added to its spec.
 fn pool(ips: u8, more: &Value) -> Step {
     let mut spec = json!({
         "provider": "digitalocean", "region": "nyc3",
@@ -58,7 +58,7 @@ fn pool(ips: u8, more: &Value) -> Step {
     create("FloatingIPPool", "pool", spec)
 }
 
-/// The nodes themselves, published at Cloudflare.
+/// Creates a record set at Cloudflare with the nodes' own addresses.
 fn node_set() -> Step {
     let spec = json!({
         "match": { "nodeLabel": "role=edge" },
@@ -98,14 +98,14 @@ fn text(text: &str) -> Which {
     Which { side: Some(Side::Cloud), text: Some(text.to_owned()), ..Which::default() }
 }
 
-/// Plays a plan; nothing may have been broken.
+/// Plays a plan. It must break no rule.
 fn good(plan: &Plan) -> Outcome {
     let outcome = play(plan);
     assert_eq!(outcome.violations, [], "{}", plan.name);
     outcome
 }
 
-/// Plays a plan and answers the calls that were sent too: when, and what.
+/// Plays a plan, and also returns the time and the description of each call.
 fn told(plan: &Plan) -> (Outcome, Vec<(u64, String)>) {
     let outcome = flipop_simulation::run(plan, true).unwrap();
     assert_eq!(outcome.violations, [], "{}", plan.name);
@@ -116,7 +116,7 @@ fn told(plan: &Plan) -> (Outcome, Vec<(u64, String)>) {
         Some((seconds.parse::<u64>().ok()? * 1_000 + millis.parse::<u64>().ok()?, what.to_owned()))
     };
     let calls: Vec<(u64, String)> = outcome.story.lines().filter_map(call).collect();
-    assert!(calls.len() > 20, "the story tells {} calls", calls.len());
+    assert!(calls.len() > 20, "the story has only {} calls", calls.len());
     (outcome, calls)
 }
 
@@ -125,7 +125,7 @@ fn count(calls: &[(u64, String)], text: &str, (from_ms, to_ms): (u64, u64)) -> u
     calls.iter().filter(|(at_ms, what)| (from_ms..to_ms).contains(at_ms) && what.contains(text)).count()
 }
 
-/// When the first call with this text was sent after a moment.
+/// When the first call with this text was sent, from a moment on.
 fn first(calls: &[(u64, String)], text: &str, from_ms: u64) -> u64 {
     calls.iter().find(|(at_ms, what)| *at_ms >= from_ms && what.contains(text)).unwrap().0
 }
@@ -146,7 +146,7 @@ fn after_ten_minutes_without_an_api_server_all_is_right_within_ten_seconds() {
         plan.weather.push(weather(away, which, fault.clone()));
         let (outcome, calls) = told(&plan);
         assert_eq!(assigns(&outcome), 3, "{fault:?}");
-        // The permit outlives the outage by what is left of the lease, and nothing more.
+        // In an outage the permit lasts only for the rest of the lease.
         let unlicensed = (away.0 + 15_000, away.1);
         assert_eq!(count(&calls, "assign", unlicensed), 0, "{fault:?}");
         let late = outcome.ended_ms - plan.end_ms;
@@ -263,10 +263,10 @@ fn actions_that_fail_for_ten_minutes_are_tried_by_the_schedule_on_other_nodes_fi
     assert_eq!(tries.len(), schedule_s.len() + 1, "{tries:?}");
     for (tries, wait_s) in tries.windows(2).zip(schedule_s) {
         let [(before_ms, failed), (after_ms, next)] = tries else { unreachable!() };
-        // Jitter, and the failed action itself.
+        // This includes jitter and the failed action itself.
         let wait_ms = wait_s * 1_000..=wait_s * 1_100 + 1_500;
         assert!(wait_ms.contains(&(after_ms - before_ms)), "{wait_s} s: {tries:?}");
-        assert_ne!(failed, next, "the node that failed last waits for the other");
+        assert_ne!(failed, next, "the next try goes to the other node");
     }
     assert!(outcome.story.contains("Event AssignmentFailed"), "{}", outcome.story);
 }
@@ -300,7 +300,7 @@ fn however_many_addresses_wait_a_token_that_lacks_a_scope_is_tried_once_a_minute
     then.extend((1..=4).map(|number| ready(from_ms, number, false)));
     let plan = plan("the token may assign no more", (8, 4), then, QUIET_MS + 20 * MINUTE_MS);
     let (outcome, calls) = told(&plan);
-    // All of them at once, and then one of them each minute.
+    // After the first tries, one address is tried each minute.
     let tried = count(&calls, "assign 192", (from_ms + 1, QUIET_MS + for_ms));
     assert!((7..=9).contains(&tried), "{tried} times in nine minutes");
     assert_eq!(assigns(&outcome), 8);
@@ -354,7 +354,7 @@ fn dns_that_is_down_for_an_hour_holds_up_no_address_and_catches_up_with_one_roun
             .collect();
         assert!(late.len() == moves && late.iter().all(|late| *late < 1_000), "{fault:?}: {late:?}");
         assert!(count(&calls, "Record", down) < 100, "{fault:?}: {} calls", count(&calls, "Record", down));
-        // What the name shows in the end is at most two addresses away from what it showed an hour before.
+        // In the end the name differs by at most two addresses from its state an hour before.
         let after = (down.1, plan.end_ms);
         let changes = ["CreateRecord", "PutRecord", "PatchRecord", "DeleteRecord"];
         let changes: usize = changes.iter().map(|kind| count(&calls, kind, after)).sum();
@@ -386,7 +386,8 @@ fn addresses_that_cannot_be_moved_for_an_hour_hold_up_no_names() {
 fn a_thousand_nodes_that_fail_at_once_and_come_back_cost_nothing() {
     const NODES: u64 = 1_000;
     let back_ms = QUIET_MS + 10 * MINUTE_MS;
-    // Those that hold addresses are the first by name: they fail last and come back first: what is seen in between needs no move either.
+    // The holders of addresses come first by name. They fail last and come back first, so no state in between needs a
+    // move.
     let down = (1..=NODES).rev().map(|number| ready(QUIET_MS, number, false));
     let up = (1..=NODES).map(|number| ready(back_ms, number, true));
     let quiet = |then: Vec<Step>| {
@@ -405,11 +406,11 @@ fn a_thousand_nodes_that_fail_at_once_and_come_back_cost_nothing() {
 #[test]
 fn a_hundred_nodes_that_flap_for_an_hour_bring_twenty_events_of_each_reason() {
     const NODES: u64 = 100;
-    // `MatchLost`, `Assigned`, `RecordsChanged`, and what `Ready` tells.
+    // `MatchLost`, `Assigned`, `RecordsChanged`, and the reason of `Ready`.
     const REASONS: usize = 4;
     let mut then = vec![pool(3, &json!({}))];
     for number in 1..=NODES {
-        // The addresses go to and fro between the first few, which come first by name, and are not chased by the others.
+        // The addresses move among the first few nodes, which come first by name. They flap faster than the others.
         let few = number <= 6;
         let pause_ms = if few { 2 * MINUTE_MS + 7_000 * number } else { 25 * MINUTE_MS - 7_000 * number };
         let (mut at_ms, mut up) = (QUIET_MS + 17 * number, true);
@@ -422,7 +423,7 @@ fn a_hundred_nodes_that_flap_for_an_hour_bring_twenty_events_of_each_reason() {
     let end_ms = QUIET_MS + HOUR_MS + 10 * MINUTE_MS;
     then.extend((1..=NODES).map(|number| ready(end_ms - 1_000, number, true)));
     let outcome = good(&plan("a hundred nodes flap for an hour", (NODES, 3), then, end_ms));
-    // Without a bound each move would be three: the loss of a node, the address that moves, and its record.
+    // Without a bound each move would bring three Events: the lost match, the assignment, and the changed record.
     assert!(assigns(&outcome) > 30, "{} moves", assigns(&outcome));
     assert!(outcome.tally.events <= REASONS * (20 + 20), "{} Events", outcome.tally.events);
 }

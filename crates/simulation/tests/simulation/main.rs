@@ -1,4 +1,4 @@
-//! The operator in the simulated world: seeds, sweeps and what they found once.
+//! The operator in the simulated world: seeds, sweeps, and plans that failed once.
 //!
 //! A plain run plays a few of each. `SIMULATION_SEEDS=600` plays that many seeds (`SIMULATION_FIRST` is the first of
 //! them). `SIMULATION_SWEEP=1` plays a share of each sweep, and `SIMULATION_SWEEP=2` plays every plan. `cargo test

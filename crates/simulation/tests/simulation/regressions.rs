@@ -1,4 +1,5 @@
-//! Plans that failed once: each was drawn, shrunk and then mended. And what no random plan does.
+//! Plans that failed once. Each was drawn and shrunk, and then the operator was repaired. Some plans do what no random
+//! plan does.
 
 use crate::support::{play, with_all};
 use flipop_simulation::Plan;

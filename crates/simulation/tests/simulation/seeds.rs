@@ -3,7 +3,7 @@
 use crate::support::{Failure, judge, play, setting, with_all};
 use flipop_simulation::generate;
 
-/// Every so many seeds are played twice: the same plan gives the same run.
+/// One seed in so many is played twice, because the same plan must give the same run.
 const TWICE: u64 = 50;
 
 #[test]
@@ -16,12 +16,12 @@ fn no_seed_breaks_an_invariant() {
         let outcome = play(&plan);
         let mut problems: Vec<String> = outcome.violations.iter().take(3).map(ToString::to_string).collect();
         if seed.is_multiple_of(TWICE) && play(&plan) != outcome {
-            problems.push("played again it is another run".to_owned());
+            problems.push("played again, the run differs".to_owned());
         }
         (!problems.is_empty()).then_some(Failure { plan, problems })
     });
     let failures: Vec<Failure> = failures.into_iter().flatten().collect();
-    // A smaller plan that breaks another rule is another plan.
+    // A smaller plan counts only if it breaks the same rule.
     judge(seeds.len(), &failures, |failure, plan| {
         let same =
             |rule: &str| failure.problems.iter().any(|problem| problem.contains(&format!(" {rule}: ")));

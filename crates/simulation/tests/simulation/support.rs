@@ -1,4 +1,4 @@
-//! What the tests share: settings, all processors, and the report of a failure.
+//! Shared parts of the tests: settings, work on all processors, and the report of failures.
 
 use flipop_simulation::{Outcome, Plan, shrink};
 use std::fmt::Write as _;
@@ -6,14 +6,14 @@ use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A number from the environment.
+/// A number from the environment, or this default.
 pub(crate) fn setting(name: &str, otherwise: usize) -> usize {
     #[expect(clippy::disallowed_methods, reason = "how much is tested is the caller's decision")]
     let value = std::env::var(name);
     value.ok().map_or(otherwise, |text| text.parse().unwrap())
 }
 
-/// Does `work` with every item, on all processors; the results in order.
+/// Does `work` with every item, on all processors. Returns the results in the order of the items.
 pub(crate) fn with_all<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
@@ -40,7 +40,7 @@ pub(crate) fn play(plan: &Plan) -> Outcome {
     flipop_simulation::run(plan, false).unwrap()
 }
 
-/// Failures that are made small: that takes hundreds of runs each.
+/// How many failures are shrunk. Each takes hundreds of runs.
 const MADE_SMALL: usize = 2;
 
 /// A plan that failed, and how.
@@ -49,14 +49,14 @@ pub(crate) struct Failure {
     pub(crate) problems: Vec<String>,
 }
 
-/// Fails if any plan did: says what went wrong, and where the smallest plans that still fail are kept.
+/// Fails if any plan failed. Says what went wrong, and where the smallest plans that still fail are.
 pub(crate) fn judge(played: usize, failures: &[Failure], fails: impl Fn(&Failure, &Plan) -> bool) {
     std::io::stderr().write_all(format!("{played} plans\n").as_bytes()).unwrap();
     let mut text = String::new();
     for Failure { plan, problems } in failures {
         writeln!(text, "{}:\n  {}", plan.name, problems.join("\n  ")).unwrap();
     }
-    // At once, because it takes minutes to make a plan small.
+    // Printed at once, because shrinking a plan takes minutes.
     std::io::stderr().write_all(text.as_bytes()).unwrap();
     for failure in failures.iter().take(MADE_SMALL) {
         let small = shrink(&failure.plan, |plan| fails(failure, plan));

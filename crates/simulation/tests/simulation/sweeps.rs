@@ -5,10 +5,10 @@ use flipop_simulation::sweep::Spare;
 use flipop_simulation::{Outcome, Plan, sweep, workloads};
 use std::io::Write as _;
 
-/// Of all plans a plain run plays every so many.
+/// A plain run plays one plan in so many.
 const SAMPLE: usize = 397;
 
-/// Of the plans of each sweep CI plays one in so many.
+/// CI plays one plan of each sweep in so many.
 const SHARE: usize = 2;
 
 fn undisturbed(plans: Vec<Plan>) -> Vec<(Plan, Outcome)> {
@@ -16,13 +16,13 @@ fn undisturbed(plans: Vec<Plan>) -> Vec<(Plan, Outcome)> {
     plans.into_iter().zip(outcomes).collect()
 }
 
-/// Plays the plans that come of each reference; all of them are at least `least`.
+/// Plays the plans that are made from each reference. There must be at least `least` of them.
 fn sweep(references: Vec<Plan>, plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>, spare: Spare, least: usize) {
     sweep_some(1, references, plans_of, spare, least);
 }
 
-/// The same for plans that differ little from their neighbours. CI (`SIMULATION_SWEEP=1`) plays one in `one_in` of those
-/// that it would play otherwise. `SIMULATION_SWEEP=2` plays all.
+/// The same for plans that hardly differ from their neighbours. CI (`SIMULATION_SWEEP=1`) plays one in `one_in` of
+/// those that it would play otherwise. `SIMULATION_SWEEP=2` plays all.
 fn sweep_some(
     one_in: usize,
     references: Vec<Plan>,
@@ -81,7 +81,7 @@ fn more(reference: &Outcome, outcome: &Outcome) -> [usize; 4] {
     more
 }
 
-/// The same, while a replica whose clock is a day off watches.
+/// The same plan with a second replica, and with clocks that are up to a day off.
 fn watched(plan: Plan) -> Plan {
     Plan { replicas: 2, skew_s: 86_400, ..plan }
 }
@@ -112,14 +112,14 @@ fn a_crash_at_any_call_loses_nothing_and_does_nothing_twice() {
 
 #[test]
 fn a_lost_answer_loses_nothing_and_does_nothing_twice() {
-    // A record goes and comes back where an address takes longer than the second look after a pause.
+    // A record goes and comes back if an assignment takes longer than the second look after a pause.
     let spare = Spare { assigns: 0, records: 2, writes: 8, annotations: 0, same_end: true };
     sweep_some(2, [workloads::all(), workloads::pauses()].concat(), sweep::lost_answers, spare, 1_500);
 }
 
 #[test]
 fn a_disturbed_watch_at_any_event_loses_nothing_and_does_nothing_twice() {
-    // What is seen in another order may be served in another order.
+    // Nodes that are seen in another order may get their addresses in another order.
     let spare = Spare { assigns: 1, records: 2, writes: 5, annotations: 0, same_end: true };
     sweep(workloads::all(), sweep::blindness, spare, 2_000);
 }
@@ -128,14 +128,14 @@ fn a_disturbed_watch_at_any_event_loses_nothing_and_does_nothing_twice() {
 fn a_move_by_hand_is_made_once_whatever_happens_at_any_step_of_it() {
     let plans_of = |plan: &Plan, undisturbed: &Outcome| {
         let moves = undisturbed.tally.assigns.values().max();
-        assert_eq!(moves, Some(&2), "{}: the address comes to its node, and is moved", plan.name);
+        assert_eq!(moves, Some(&2), "{}: the address is assigned, and then moved", plan.name);
         let handovers = if plan.replicas > 1 { sweep::handovers(plan, undisturbed) } else { Vec::new() };
         let rereads = sweep::rereads(plan);
         let stale = rereads.iter().flat_map(|plan| sweep::stale_lists(plan, undisturbed));
         let single = [sweep::crashes(plan, undisturbed), sweep::lost_answers(plan, undisturbed), handovers];
         single.into_iter().flatten().chain(stale).collect()
     };
-    // What is asked for may be dropped, which is told, and then the address stays where it is.
+    // The request may be dropped. Then the status says so, and the address stays where it is.
     let spare = Spare { assigns: 1, records: 0, writes: 12, annotations: 2, same_end: true };
     sweep(workloads::by_hand(), plans_of, spare, 500);
 }
@@ -194,8 +194,8 @@ fn a_list_that_shows_the_past_loses_nothing_and_does_nothing_twice() {
 
 #[test]
 fn an_address_that_somebody_moves_or_releases_at_any_moment_costs_one_assignment_at_most() {
-    // A node that was in use is tried again after a minute, which is told twice; and what is idle meanwhile is told
-    // when that has lasted and when it is over.
+    // A node that was in use is tried again after a minute, and two statuses tell of that. Two more tell of an idle
+    // address: once it has been idle for a while, and when it no longer is.
     let spare = Spare { assigns: 1, records: 2, writes: 15, annotations: 2, same_end: false };
     sweep(workloads::all(), sweep::by_hand, spare, 1_000);
 }
@@ -208,7 +208,7 @@ fn a_mistake_in_a_spec_at_any_moment_changes_nothing_and_its_end_counts_at_once(
 
 #[test]
 fn a_pause_at_any_moment_loses_nothing_and_does_nothing_twice() {
-    // While it lasts the status says why, and afterwards that no more.
+    // The status names the pause while it lasts, and no longer afterwards.
     let spare = Spare { assigns: 0, records: 2, writes: 8, annotations: 0, same_end: true };
     sweep(workloads::all(), sweep::pauses, spare, 300);
 }

@@ -1,5 +1,5 @@
-//! What plans can do to the world really happens: each act and each fault leaves its mark in the transcript, and the
-//! operator makes good what can be made good.
+//! Every act and fault of a plan really happens. Each leaves its mark in the transcript, and the operator repairs what
+//! it can.
 
 use flipop_cloud::Provider;
 use flipop_simulation::Outcome;
@@ -9,7 +9,7 @@ use flipop_simulation::plan::{
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
-/// When everything stands.
+/// By this time everything exists and the addresses are assigned.
 const QUIET_MS: u64 = 30_000;
 
 fn ip(last: u8) -> Ipv4Addr {
@@ -29,7 +29,7 @@ fn pool(more: &Value) -> Act {
     Act::Create { kind: "FloatingIPPool".to_owned(), name: "pool".to_owned(), spec }
 }
 
-/// Three nodes, two addresses, a pool of these, and what happens then.
+/// A plan with three nodes, two addresses, a pool of these, and further steps.
 fn plan(name: &str, then: Vec<Step>) -> Plan {
     with_pool(name, &json!({}), then)
 }
@@ -57,14 +57,14 @@ fn ready(at_ms: u64, node: &str, ready: bool) -> Step {
     at(at_ms, Act::SetReady { node: node.to_owned(), ready })
 }
 
-/// Plays a plan; nothing may be broken, and each of these texts must be told, in this order.
+/// Plays a plan. It must break no rule, and its story must contain these texts in this order.
 fn tells(plan: &Plan, texts: &[&str]) -> Outcome {
     let outcome = flipop_simulation::run(plan, true).unwrap();
     assert_eq!(outcome.violations, [], "{}:\n{}", plan.name, outcome.story);
     let mut rest = outcome.story.as_str();
     for text in texts {
         let found = rest.find(text);
-        assert!(found.is_some(), "{}: {text:?} is not told in\n{}", plan.name, outcome.story);
+        assert!(found.is_some(), "{}: no {text:?} in its place in\n{}", plan.name, outcome.story);
         rest = rest.split_at(found.unwrap() + text.len()).1;
     }
     outcome
@@ -83,7 +83,7 @@ fn an_object_that_is_paused_rests_until_its_time_is_over() {
     assert_eq!(outcome.tally.assigns.values().sum::<usize>(), 3);
 }
 
-/// Everything is listed again.
+/// Steps after which everything is listed again.
 fn relist(at_ms: u64) -> [Step; 2] {
     [at(at_ms, Act::Compact), at(at_ms + 1, Act::CutWatches { replica: 0 })]
 }
@@ -113,7 +113,7 @@ fn a_server_that_lags_shows_the_past_in_lists_too_and_nothing_is_moved_for_it() 
     let lag = |lists| {
         let mut then = vec![
             at(QUIET_MS, Act::Lag { replica: 0, for_ms: 40_000, lists }),
-            // Seen by nobody while the server lags.
+            // Nobody sees this while the server lags.
             ready(QUIET_MS + 5_000, "node-3", false),
         ];
         then.extend(relist(QUIET_MS + 10_000));
@@ -145,7 +145,7 @@ fn a_new_process_that_meets_the_past_buys_nothing_twice() {
     }
 }
 
-/// Calls whose description has this text are refused until then.
+/// Refuses calls whose description has this text, until `to_ms`.
 fn refused(text: &str, to_ms: u64) -> Weather {
     let which = Which { text: Some(text.to_owned()), ..Which::default() };
     let fault = Fault::Refuse { status: 503, retry_after_s: None };
@@ -233,7 +233,7 @@ fn a_watch_that_falls_silent_at_any_of_the_last_changes_is_noticed() {
         let story = tells(&plan, &["!! Stall"]).story;
         story.find("!! Stall") < story.find("nodeName: node-1 → node-3")
     });
-    assert!(late.count() > 0, "of {frames} frames none of the last shows the node");
+    assert!(late.count() > 0, "none of the last of {frames} frames shows the node");
 }
 
 #[test]
@@ -362,7 +362,7 @@ fn a_process_dies_at_a_renewal_of_the_lease_and_at_an_event() {
 
 #[test]
 fn what_people_do_to_firewalls_is_seen_and_put_right_and_isolates_nobody() {
-    // Two ports: the API lets nobody take the last rule of a firewall.
+    // Two ports, because the API refuses to remove the last rule of a firewall.
     let opens = json!({ "firewall": {
         "ports": [{ "protocol": "tcp", "port": "443" }, { "protocol": "tcp", "port": "80" }],
         "sources": ["0.0.0.0/0"],

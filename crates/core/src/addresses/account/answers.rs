@@ -1,5 +1,5 @@
-//! Takes answers to calls into an account: into its beliefs about addresses, its operations under way, and the proof of
-//! its scope.
+//! Takes in the answers to calls of an account. They change its beliefs about addresses, its operations under way, and
+//! the proof of its scope.
 
 use super::belief::{Learned, Place};
 use super::op::End;
@@ -11,7 +11,7 @@ use crate::model::ids::{ActionId, Address};
 use crate::model::moment::{Context, Moment};
 
 impl Account {
-    /// The answer to a list that began at `begun`.
+    /// Takes in the answer to a list that began at `begun`.
     pub fn on_list(
         &mut self,
         begun: Moment,
@@ -37,7 +37,7 @@ impl Account {
         }
     }
 
-    /// Believes a list, unless a missing scope may hide machines from it.
+    /// Believes a list, unless a missing scope may have hidden machines from it.
     fn weigh(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
         if list.ips.values().any(|read| read.machine.is_some()) {
             self.saw_scope(begun);
@@ -50,7 +50,7 @@ impl Account {
         }
         self.unproved = Some((begun, list));
         if self.machine_read == MachineRead::Unproved {
-            // No more often than lists come.
+            // Each list asks for at most one proof.
             self.reads.prove_now(now);
         }
         Changes::default()
@@ -82,7 +82,7 @@ impl Account {
         changes
     }
 
-    /// The answer to the question whether the token may read machines.
+    /// Takes in the answer to a proof that the token may read machines.
     pub fn on_proof(
         &mut self,
         result: Result<bool, CallFailure>,
@@ -103,7 +103,7 @@ impl Account {
                 let unproved = self.unproved.take();
                 let outdated = |begun: &Moment| now.millis_since(*begun) > LIST_INTERVAL_MS;
                 if unproved.as_ref().is_some_and(|(begun, _)| outdated(begun)) {
-                    // The proof came late; others may have moved addresses meanwhile.
+                    // The proof came late. Others may have moved addresses meanwhile.
                     self.forget_listed();
                     self.reads.list_at(now);
                 } else if let Some((begun, list)) = unproved {
@@ -126,7 +126,7 @@ impl Account {
         Changes::default()
     }
 
-    /// The answer to a read of one address, begun at `begun`.
+    /// Takes in the answer to a read of one address that began at `begun`.
     pub fn on_get(
         &mut self,
         ip: Address,
@@ -155,7 +155,7 @@ impl Account {
         if found.as_ref().is_some_and(|read| read.machine.is_some()) {
             self.saw_scope(begun);
             if self.unproved.take().is_some() {
-                // It waited for a proof; this one says that the list is out of date.
+                // The list waited for a proof, and this read shows that the list is out of date.
                 self.forget_listed();
                 self.reads.list_at(now);
             }
@@ -180,7 +180,7 @@ impl Account {
         changes
     }
 
-    /// The answer to an assignment or unassignment.
+    /// Takes in the answer to an assignment or unassignment.
     pub fn on_changed(
         &mut self,
         ip: Address,
@@ -205,7 +205,7 @@ impl Account {
         changes
     }
 
-    /// The answer to a poll of an action.
+    /// Takes in the answer to a poll of an action.
     pub fn on_poll(
         &mut self,
         ip: Address,
@@ -218,7 +218,7 @@ impl Account {
         if let Err(CallFailure::Fault(fault)) = &result {
             self.refused(fault, now);
         }
-        // What was begun before the operation asked for the action of another one.
+        // A poll that began before the operation was about an earlier action.
         if let Some(op) = self.ops.get_mut(&ip).filter(|op| begun > op.started) {
             let ended = op.polled(result, at);
             self.finish(ip, ended, now, &mut changes);

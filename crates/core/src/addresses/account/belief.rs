@@ -1,4 +1,4 @@
-//! What the core believes about one address, and how reads may change it.
+//! The core's belief about one address, and how reads may change it.
 //!
 //! Invariants: a read that began less than [`SETTLE_MS`] after the end of our own action cannot contradict that
 //! action's result. Any other contradiction counts only once a second read agrees with it. While the place is unknown,
@@ -40,7 +40,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// From the provider's answer.
+    /// Takes the place from the provider's answer.
     #[must_use]
     pub fn of(read: &ReservedIp) -> Self {
         Self::Present { machine: read.machine.clone(), region: read.region.clone(), locked: read.locked }
@@ -93,7 +93,7 @@ const NOWHERE: Place = Place::Present { machine: None, region: String::new(), lo
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Contradiction {
     claim: Place,
-    /// When the first read that said so began.
+    /// When the first read that showed it began.
     since: Moment,
     read: Retry,
 }
@@ -111,7 +111,7 @@ pub enum Learned {
     Doubted,
 }
 
-/// What the core believes about one address.
+/// The core's belief about one address.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Belief {
     place: Place,
@@ -153,7 +153,7 @@ impl Belief {
         self.place == Place::Absent && self.absent_twice && self.doubt.is_none()
     }
 
-    /// Nothing else is visible either, so the absence proves nothing. The time of absence starts again.
+    /// Restarts the time of absence. Nothing else is visible either, so the absence proves nothing.
     pub(super) fn excuse_absence(&mut self, now: Moment) {
         if self.absent_since.is_some() {
             self.absent_since = Some(now);
@@ -182,7 +182,7 @@ impl Belief {
         self.locked.filter(|_| self.doubt.is_none()).map(|look| look.due())
     }
 
-    /// A status says that the address was moved to this machine. A first list that disagrees may be older than the
+    /// Notes that a status places the address on this machine. A first list that disagrees may be older than the
     /// status, so it has to be confirmed.
     pub fn told(&mut self, machine: MachineId) {
         if self.place == Place::Unknown {
@@ -190,7 +190,7 @@ impl Belief {
         }
     }
 
-    /// Our own action ended with this result.
+    /// Notes the result of an ended action of ours.
     pub fn settle(&mut self, place: Place, now: Moment) {
         *self = Self { place, settled_at: Some(now), unlisted: self.unlisted, ..Self::default() };
     }
@@ -200,7 +200,7 @@ impl Belief {
         self.settled_at.is_some_and(|end| begun < end.plus_millis(SETTLE_MS))
     }
 
-    /// A complete list that began at `begun` has this entry for the address.
+    /// Takes in the address's entry in a complete list that began at `begun`.
     pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Learned {
         if entry.is_some() {
             self.unlisted = false;
@@ -228,7 +228,7 @@ impl Belief {
         self.doubt(claim, begun, now)
     }
 
-    /// A read of this address alone, begun at `begun`, found it, or got a 404 (`None`).
+    /// Takes in a read of this address alone that began at `begun`. `None` means a 404.
     pub fn read(&mut self, found: Option<&ReservedIp>, begun: Moment, now: Moment) -> Learned {
         let claim = found.map_or(Place::Absent, Place::of);
         if self.is_settled_against(begun) {
@@ -254,8 +254,8 @@ impl Belief {
         self.doubt(claim, begun, now.plus_millis(1_000))
     }
 
-    /// A read that began at `begun` shows the address on no machine. Returns since when reads have said so; `None` if
-    /// that is no news.
+    /// Given a read that began at `begun` and shows the address on no machine, returns when the first such read began.
+    /// `None` if that does not contradict the belief.
     pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
         if self.place == Place::Unknown {
             return self.doubt.as_ref().map(|doubt| doubt.since);
@@ -271,14 +271,14 @@ impl Belief {
         self.place == Place::Unknown || self.doubt.as_ref().is_some_and(|doubt| doubt.claim.agrees(&NOWHERE))
     }
 
-    /// A second read that failed and was postponed is due now.
+    /// Makes a second read due now that failed and was postponed.
     pub(super) fn confirm_at_once(&mut self, now: Moment) {
         if let Some(doubt) = self.doubt.as_mut().filter(|doubt| doubt.read.is_failing()) {
             doubt.read = Retry::at(now.min(doubt.read.due()));
         }
     }
 
-    /// A read of this address alone failed with something other than 404.
+    /// Notes that a read of this address alone failed with something other than 404.
     pub fn read_failed(&mut self, kind: FaultKind, at @ Context { now, .. }: Context) {
         let pace = Pace::by(Schedule::of(kind));
         if let Some(doubt) = &mut self.doubt {

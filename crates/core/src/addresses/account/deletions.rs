@@ -1,7 +1,7 @@
-//! What the deletion of an address means for its account.
+//! The effects of a deletion of an address on its account.
 //!
-//! Invariant: an address that is gone is not known any more, so that one that is bought later and is the same is told
-//! from it.
+//! Invariant: the account forgets a deleted address. If a later purchase gets the same address, it counts as a new
+//! one.
 
 use super::{Account, MachineRead};
 use crate::addresses::action::Action;
@@ -10,18 +10,19 @@ use crate::mechanism::effects::Effects;
 use crate::model::ids::{Address, ObjectRef};
 use crate::model::moment::Moment;
 
-/// What was sent, and may have been lost, takes effect within this time or never. It is longer than a call takes.
+/// A deletion that was sent takes effect within this time or never. It is longer than a call takes.
 pub(crate) const EFFECT_MS: u64 = 30_000;
 
 impl Account {
-    /// An address was deleted, and a read has confirmed it.
+    /// Forgets an address whose deletion a read has confirmed.
     pub(crate) fn deleted(&mut self, ip: Address, now: Moment) {
         self.deleted_at = Some(now);
         self.forget_address(ip);
         self.want_list(now.plus_millis(1));
     }
 
-    /// A deletion was answered for which no pool answers any more: it is gone, or what was sent may take effect for a while.
+    /// Takes in the answer to a deletion whose pool is gone. If the deletion was not accepted, it may still take
+    /// effect for a while.
     pub(crate) fn deletion_is_unowned(&mut self, ip: Address, accepted: bool, now: Moment) {
         if accepted {
             self.deleted(ip, now);
@@ -29,18 +30,18 @@ impl Account {
         self.unowned_deletion = Some(now.plus_millis(EFFECT_MS));
     }
 
-    /// Until when a deletion may take effect for which no pool answers any more.
+    /// Until when a deletion whose pool is gone may take effect.
     pub(crate) fn unowned_deletion_until(&self, now: Moment) -> Option<Moment> {
         self.unowned_deletion.filter(|until| *until > now)
     }
 
-    /// Whether the last list was begun after the last deletion was confirmed.
+    /// Whether the last list began after the last deletion was confirmed.
     #[must_use]
     pub(crate) fn is_listed_without_deleted(&self) -> bool {
         self.deleted_at.is_none_or(|at| self.last_list().is_some_and(|(begun, _)| begun > at))
     }
 
-    /// Whether the scope to read machines was proved by a read begun at `begun` or later; else asks for that.
+    /// Whether a read that began at `begun` or later has proved the scope to read machines. If not, asks for a proof.
     pub(crate) fn proves_since(&mut self, begun: Moment, now: Moment) -> bool {
         let proved = self.machine_read == MachineRead::Proved && self.scope_seen >= Some(begun);
         if !proved {
@@ -49,7 +50,8 @@ impl Account {
         proved
     }
 
-    /// Reads one address, unless that is under way or has to wait. Returns when to ask again, if only time is missing.
+    /// Reads one address, unless a read is under way or has to wait. Returns when to ask again, if only time is
+    /// missing.
     pub(crate) fn look_at(
         &mut self,
         ip: Address,

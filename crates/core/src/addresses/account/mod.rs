@@ -1,7 +1,7 @@
 //! The knowledge about one provider account, and the reads that keep it current.
 //!
-//! One list per account serves every pool. This module owns beliefs about addresses, operations under way, the budget of
-//! the token and the proof of its scope. It decides which reads are due. It does not decide who gets an address.
+//! One list per account serves every pool. This module owns beliefs about addresses, operations under way, the budget
+//! of the token and the proof of its scope. It decides which reads are due. It does not decide who gets an address.
 
 mod answers;
 pub mod belief;
@@ -89,9 +89,9 @@ pub struct Account {
     not_before: Moment,
     /// When the last deletion was confirmed.
     deleted_at: Option<Moment>,
-    /// Until when a deletion may take effect for which no pool answers any more.
+    /// Until when a deletion whose pool is gone may take effect.
     unowned_deletion: Option<Moment>,
-    /// The pools whose deletions were sent and are not answered, be they gone meanwhile or not.
+    /// The pools whose deletions were sent and are not answered. A pool may be gone by now.
     pub(crate) deleting: BTreeMap<Address, Uid>,
     /// The pool whose creation awaits its answer. The pool may be gone by now.
     pub(crate) creating: Option<Uid>,
@@ -100,7 +100,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// An account of which nothing is known.
+    /// An account about which nothing is known.
     #[must_use]
     pub fn new(id: AccountId, limits: Limits, machines: &'static MachineKind) -> Self {
         Self {
@@ -134,13 +134,13 @@ impl Account {
         self.machines
     }
 
-    /// True once a list was believed: until then nobody acts.
+    /// True once a list was believed. Until then no pool acts.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.is_listed() && self.machine_read == MachineRead::Proved
     }
 
-    /// Why the account cannot be read, if it cannot.
+    /// The reason why the account cannot be read, if it cannot.
     #[must_use]
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
@@ -203,7 +203,8 @@ impl Account {
         self.budget.observe(now, report);
     }
 
-    /// Another token: proofs of the old one no longer count, and its refused requests are retried at once.
+    /// Takes in a change of the token. Proofs of the old one no longer count, and its refused requests are retried at
+    /// once.
     pub fn token_changed(&mut self, now: Moment) {
         self.rights.forget();
         self.ops.values_mut().for_each(|op| op.look_at_once(now));
@@ -218,13 +219,14 @@ impl Account {
         &self.epoch
     }
 
-    /// There is another token, or leadership begins.
+    /// Begins a new epoch, because the token changed or leadership begins.
     pub fn begin_epoch(&mut self, now: Moment) {
         self.epoch.end();
         self.restart(now);
     }
 
-    /// Reading begins, or begins again after a pause in which others may have written. Nobody acts before a new list.
+    /// Begins to read the account, or begins again after a pause in which others may have written. No pool acts before
+    /// a new list.
     pub fn restart(&mut self, now: Moment) {
         self.not_before = now;
         self.forget_scope();
@@ -233,19 +235,19 @@ impl Account {
         self.reads.list_at(now);
     }
 
-    /// Nobody asks for this account now.
+    /// Forgets the lists, because no pool uses this account now.
     pub fn forget_lists(&mut self, now: Moment) {
         if self.is_listed() || self.unproved.is_some() || self.scope_seen.is_some() {
             self.restart(now);
         }
     }
 
-    /// A list is wanted no later than `at`.
+    /// Asks for a list no later than `at`.
     pub fn want_list(&mut self, at: Moment) {
         self.reads.want_list(at);
     }
 
-    /// An operation starts.
+    /// Notes the start of an operation.
     pub fn begin(&mut self, ip: Address, op: Op) {
         debug_assert!(self.op(ip).is_none(), "one operation for each address: {ip}");
         debug_assert!(
@@ -256,13 +258,13 @@ impl Account {
         self.ops.insert(ip, op);
     }
 
-    /// A new address of ours exists.
+    /// Notes a new address of ours.
     pub fn created(&mut self, ip: Address, region: &str, now: Moment) {
         let place = Place::Present { machine: None, region: region.to_owned(), locked: false };
         self.beliefs.entry(ip).or_default().settle(place, now);
     }
 
-    /// Whether calls other than one read a minute make sense.
+    /// Whether the token works. If not, one read a minute tests it.
     #[must_use]
     pub fn is_authorised(&self) -> bool {
         self.trouble.as_ref().is_none_or(|trouble| trouble.kind != FaultKind::Unauthorised)
@@ -273,7 +275,7 @@ impl Account {
         self.trouble = Some(Trouble { kind: fault.kind, message: fault.message });
     }
 
-    /// After a 401 or 403 the rights of the token have to be proved again.
+    /// Notes a 401 or 403, after which the rights of the token have to be proved again.
     pub fn refused(&mut self, fault: &Fault, now: Moment) {
         if fault.kind == FaultKind::Unauthorised && self.machine_read == MachineRead::Proved {
             self.machine_read = MachineRead::Unproved;

@@ -1,4 +1,4 @@
-//! The addresses that an account keeps beliefs about: those that pools name, as long as they do.
+//! The addresses that an account keeps beliefs about, which are those that pools name at present.
 
 use super::Account;
 use super::belief::{Belief, Place};
@@ -10,8 +10,8 @@ use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Account {
-    /// Sets the addresses that pools name, and those among them that are forgotten once they are gone. `told` is where
-    /// statuses place them.
+    /// Sets the addresses that pools name, and those among them that are forgotten once they are gone. `told` has
+    /// their places by the statuses.
     pub fn name(
         &mut self,
         named: &BTreeSet<Address>,
@@ -49,14 +49,14 @@ impl Account {
         }
     }
 
-    /// None of the addresses that pools name is visible, so their absence proves nothing. `going`: addresses that are
-    /// given back. An object that waits for them would wait for ever.
+    /// Restarts the time of absence of all addresses, because none of those that pools name is visible. `going` are
+    /// addresses that are given back: their absence counts, since an object would otherwise wait for them for ever.
     pub fn excuse_absences(&mut self, going: &BTreeSet<Address>, now: Moment) {
         let excused = self.beliefs.iter_mut().filter(|(ip, _)| !going.contains(*ip));
         excused.for_each(|(_, belief)| belief.excuse_absence(now));
     }
 
-    /// The address is gone for good.
+    /// Forgets an address that is gone for good.
     pub(super) fn forget_address(&mut self, ip: Address) {
         self.beliefs.remove(&ip);
         self.hidden.remove(&ip);
@@ -66,8 +66,8 @@ impl Account {
         }
     }
 
-    /// No pool names this address any more. Its place moves to the list content, where those of all other addresses
-    /// are.
+    /// Ends the belief about an address that no pool names any more. Its place moves to the content of the lists, like
+    /// the places of all other addresses.
     fn hand_down(&mut self, ip: Address) {
         let Some(belief) = self.beliefs.remove(&ip) else { return };
         let complete = self.listed.as_mut().map(|(_, list)| &mut list.ips);
@@ -133,7 +133,7 @@ impl Account {
         named.any(|belief| belief.place().machine().is_some()) || foreign.any(|read| read.machine.is_some())
     }
 
-    /// Which machine has which address, foreign ones included.
+    /// The address of each machine, including foreign addresses.
     #[must_use]
     pub fn holders(&self) -> BTreeMap<MachineId, Address> {
         let foreign = self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));

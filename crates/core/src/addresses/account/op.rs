@@ -1,7 +1,7 @@
 //! One assignment or unassignment under way, from the decision to its certain end.
 //!
-//! Invariants: at most one per address and one per machine; an unknown outcome is followed by reads until the
-//! address reads unlocked, never by a repeat.
+//! Invariants: there is at most one per address and one per machine. After an unknown outcome the address is read
+//! until it is unlocked. The request is never repeated.
 
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::facts::{ActionStatus, ReservedIp};
@@ -13,40 +13,40 @@ use crate::model::moment::{Context, Moment};
 /// Pending for this long, an action is reported as stalled.
 pub const STALLED_AFTER_MS: u64 = 300_000;
 
-/// The message about an action that failed at the provider. It leaves out the action's id, which differs at each try, so
-/// that repeated failures share one Event and one status.
+/// The message about an action that failed at the provider. It leaves out the action's id, which differs at each try.
+/// So repeated failures share one Event and one status.
 const ERRORED: &str = "the provider reports that the action failed (errored)";
 
-/// From acceptance to the first poll, and the shortest time between two polls. Many actions take less than a second, and
-/// one request takes about as long as this.
+/// From acceptance to the first poll, and the shortest time between two polls. Many actions take less than a second,
+/// and one request takes about as long as this.
 const SOONEST_POLL_MS: u64 = 250;
 
 /// The longest time between two polls of an action that is not stalled.
 const LATEST_POLL_MS: u64 = 5_000;
 
-/// The shortest time between two looks at an action, from its acceptance on, while many are pending: they share a list,
-/// or the requests of a minute.
+/// The shortest time between two looks at an action while many are pending. They share a list, or the requests of a
+/// minute.
 const SOONEST_OF_MANY_MS: u64 = 1_000;
 
 /// Between two looks at a stalled action.
 const STALLED_INTERVAL_MS: u64 = 60_000;
 
-/// For this long an accepted action may still take effect after the provider has lost track of it.
+/// An accepted action may still take effect for this long after the provider no longer knows it.
 const UNTOLD_MS: u64 = 60_000;
 
-/// What an operation does to its address.
+/// The effect of an operation on its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpKind {
     /// Put it on the machine.
     Assign,
     /// Take it off the machine.
     Unassign {
-        /// The address for which it makes room there; none where it is given back.
+        /// The address that gets the room. `None` if the address is given back.
         successor: Option<Address>,
     },
 }
 
-/// How far it has come.
+/// The stage of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
     /// The request is under way.
@@ -71,17 +71,17 @@ enum Stage {
         refused: bool,
         /// When the read began that first showed the address unlocked and on no machine.
         denied: Option<Moment>,
-        /// Which reads may show that nothing happened.
+        /// Which reads prove that nothing happened.
         untold: Untold,
     },
 }
 
-/// How a read is judged that shows the address unlocked where it was before the request.
+/// The meaning of a read that shows the address unlocked where it was before the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Untold {
     /// The request had no effect.
     No,
-    /// The provider accepted an action and no longer knows it: only reads from this moment on count.
+    /// The provider accepted an action and no longer knows it. Only reads that begin from this moment on count.
     Until(Moment),
     /// One such read has come; the next one decides.
     Once(Moment),
@@ -92,7 +92,7 @@ enum Untold {
 pub enum End {
     /// The provider confirmed it.
     Done,
-    /// It did not happen, and nothing was accepted.
+    /// It did not happen, and the provider accepted nothing.
     Refused(FaultKind, String),
     /// It was accepted, or may have been, but did not happen.
     Failed(FaultKind, String),
@@ -100,7 +100,7 @@ pub enum End {
     Errored(String),
     /// The address is gone.
     AddressGone,
-    /// It never left this process.
+    /// The request was not sent.
     NotSent,
 }
 
@@ -109,7 +109,7 @@ pub enum End {
 pub struct Op {
     /// The pool on whose behalf.
     pub pool: Uid,
-    /// What it does.
+    /// Its effect.
     pub kind: OpKind,
     /// The machine that gains or loses the address.
     pub machine: MachineId,
@@ -119,7 +119,7 @@ pub struct Op {
     pub from: Option<MachineId>,
     /// When it was decided.
     pub started: Moment,
-    /// When the change of nodes or pods came that it responds to, if known.
+    /// When the change of nodes or pods that caused it was seen, if known.
     pub caused: Moment,
     stage: Stage,
 }
@@ -153,7 +153,7 @@ impl Op {
         }
     }
 
-    /// True from five minutes after the start.
+    /// True once it has lasted for five minutes.
     #[must_use]
     pub fn is_stalled(&self, now: Moment) -> bool {
         self.stage != Stage::Sending && now.millis_since(self.started) >= STALLED_AFTER_MS
@@ -168,8 +168,8 @@ impl Op {
         }
     }
 
-    /// The action to poll, when, and whether only a poll can show its end. `many`: too many actions are pending to poll
-    /// one by one.
+    /// The action to poll, when, and whether only a poll can show its end. `many` says that too many actions are
+    /// pending for single polls.
     #[must_use]
     pub fn poll_due(&self, many: bool) -> Option<(ActionId, Moment, bool)> {
         match &self.stage {
@@ -191,7 +191,8 @@ impl Op {
         }
     }
 
-    /// A read that began at `begun` shows the address unlocked and on no machine. Returns since when reads have said so.
+    /// Given a read that began at `begun` and shows the address unlocked and on no machine, returns when the first
+    /// such read began.
     #[must_use]
     pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
         match &self.stage {
@@ -200,7 +201,7 @@ impl Op {
         }
     }
 
-    /// The answer to the request. `None` while it goes on.
+    /// Takes in the answer to the request. `None` while the operation continues.
     pub fn answered(
         &mut self,
         answer: Result<(ActionId, ActionStatus), CallFailure>,
@@ -225,7 +226,7 @@ impl Op {
         }
     }
 
-    /// The answer to a poll of the action. `None` while it goes on.
+    /// Takes in the answer to a poll of the action. `None` while the operation continues.
     pub fn polled(
         &mut self,
         answer: Result<ActionStatus, CallFailure>,
@@ -248,7 +249,7 @@ impl Op {
                 *seen = now;
                 *poll = Retry::at(now.plus_millis(poll_again_ms(now.millis_since(*accepted))));
             }
-            // What gives this answer for so long is not the provider, or will not tell.
+            // Polls will not show how the action ended: the provider no longer knows it, or has long refused to tell.
             Err(CallFailure::Fault(fault))
                 if fault.kind == FaultKind::NotFound || (stalled && fault.kind == FaultKind::Permanent) =>
             {
@@ -262,13 +263,13 @@ impl Op {
         None
     }
 
-    /// A complete list that began at `begun` shows the address like this while many actions are pending.
+    /// Takes in the address's entry in a complete list that began at `begun`, while many actions are pending.
     pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Option<End> {
         let target = self.target();
         let started = self.started;
         let Stage::Polling { looks, poll, directly, .. } = &mut self.stage else { return None };
         let Some(entry) = entry else {
-            // An address that is on no list has to be asked about singly.
+            // An address that is on no list has to be read by itself.
             *directly = true;
             return None;
         };
@@ -283,7 +284,7 @@ impl Op {
         None
     }
 
-    /// A read of the address by itself, begun at `begun`. `None` while the outcome stays unknown.
+    /// Takes in a read of the address by itself that began at `begun`. `None` while the outcome stays unknown.
     pub fn read(&mut self, found: Option<&ReservedIp>, begun: Moment, now: Moment) -> Option<End> {
         let target = self.target();
         let stalled = self.is_stalled(now);
@@ -292,7 +293,7 @@ impl Op {
             return None;
         };
         if begun < *since {
-            // It may show the time before the request.
+            // It may show the state from before the request.
             return None;
         }
         let waits = |read: &ReservedIp| !read.locked && read.machine != target && read.machine == *from;
@@ -314,14 +315,14 @@ impl Op {
         }
     }
 
-    /// A read of the address failed for another reason than 404.
+    /// Notes that a read of the address failed with something other than 404.
     pub fn read_failed(&mut self, fault: &Fault, at: Context) {
         if let Stage::Verifying { look, .. } = &mut self.stage {
             look.failed(Pace::of(fault), at);
         }
     }
 
-    /// A postponed read is due: there is another token, or the missing scope is there.
+    /// Makes a postponed read due now, because the token changed or the missing scope was granted.
     pub fn look_at_once(&mut self, now: Moment) {
         match &mut self.stage {
             Stage::Sending => {}
@@ -329,8 +330,8 @@ impl Op {
         }
     }
 
-    /// A read of the address proved nothing, because this token may not see its machine. `denies`: when the read began,
-    /// if it counts once the scope is proved.
+    /// Notes a read of the address that proved nothing, because this token may not see its machine. `denies` is when
+    /// the read began, if the read counts once the scope is proved.
     pub(super) fn read_hidden(&mut self, denies: Option<Moment>, now: Moment) {
         if let Stage::Verifying { since, look, denied, .. } = &mut self.stage {
             *denied = denied.or(denies.filter(|begun| *begun >= *since));
@@ -367,8 +368,8 @@ impl Untold {
     }
 }
 
-/// The wait after a poll, `passed_ms` after the action was accepted: a quarter of that time. So FLIPOP notices the end of
-/// an action late by at most a quarter of its duration, and a long action costs few requests.
+/// The wait after a poll, `passed_ms` after the action was accepted: a quarter of that time. So FLIPOP notices the end
+/// of an action late by at most a quarter of its duration, and a long action costs few requests.
 fn poll_again_ms(passed_ms: u64) -> u64 {
     (passed_ms / 4).clamp(SOONEST_POLL_MS, LATEST_POLL_MS)
 }

@@ -16,7 +16,7 @@ fn fault(kind: FaultKind, outcome_unknown: bool) -> CallFailure {
     CallFailure::Fault(Fault { kind, message: "broken".into(), outcome_unknown, retry_after_ms: None })
 }
 
-/// The moments, in milliseconds after the acceptance, at which an action is polled that goes on for this long.
+/// The polls of an action that lasts this long, in milliseconds after its acceptance.
 fn polls(of_ms: u64) -> Vec<u64> {
     let mut op = op();
     op.answered(Ok((ActionId(1), ActionStatus::InProgress)), T(0));

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// others keep locked.
 const MAX_POLLED: usize = 5;
 
-/// Addresses that are on no list are read one by one, this many in a round.
+/// The number of addresses in one round of single reads. Addresses that are on no list are read this way.
 const SINGLES_PER_ROUND: usize = 10;
 
 /// Once a list takes longer than this, single reads replace it. A list of a few pages takes less.
@@ -30,12 +30,12 @@ pub(super) struct Reads {
     list: Retry,
     /// When the list under way began.
     list_in_flight: Option<Moment>,
-    /// A newer list than the one under way is wanted at this moment.
+    /// When a newer list than the one under way is wanted.
     wanted: Option<Moment>,
     /// When a proof is wanted, if one is.
     prove: Option<Retry>,
     prove_in_flight: bool,
-    /// Somebody waits for a proof that is newer than the last one.
+    /// Something waits for a proof that is newer than the last one.
     proof_asked: bool,
     last_proof: Option<Moment>,
     gets: BTreeSet<Address>,
@@ -50,14 +50,14 @@ impl Reads {
         self.list = Retry::at(at);
     }
 
-    /// No later than `at`, unless lists fail: then they keep to the schedule of their retries.
+    /// Asks for a list by `at`. If lists fail, their retry schedule decides instead.
     pub(super) fn list_by(&mut self, at: Moment) {
         if !self.list.is_failing() {
             self.list.hasten(at);
         }
     }
 
-    /// A list that begins at `at` or later is wanted.
+    /// Asks for a list no later than `at`. A list under way that began before `at` does not count.
     pub(super) fn want_list(&mut self, at: Moment) {
         self.list_by(at);
         if self.list_in_flight.is_some_and(|begun| begun < at) {
@@ -65,7 +65,7 @@ impl Reads {
         }
     }
 
-    /// A list begins now and meets every wish so far.
+    /// Notes that a list begins now, which satisfies every earlier request for one.
     fn list_begun(&mut self, now: Moment) {
         self.list_in_flight = Some(now);
         self.wanted = self.wanted.filter(|wanted| *wanted > now);
@@ -80,11 +80,12 @@ impl Reads {
 
     pub(super) fn list_failed(&mut self, fault: &Fault, at: Context) {
         self.list_in_flight = None;
-        // A list is how everything else gets known: even a failure that someone has to mend is tried each minute.
+        // Everything else depends on a list, so it is tried each minute, even after a failure that somebody has to
+        // fix.
         self.list.failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
     }
 
-    /// Lists work: the last one succeeded, and none has been under way for long.
+    /// Whether lists work: the last one succeeded, and none has been under way for long.
     fn lists_answer(&self, now: Moment) -> bool {
         !self.list.is_failing() && self.list_slow_at().is_none_or(|slow| slow > now)
     }
@@ -94,13 +95,13 @@ impl Reads {
         self.list_in_flight.map(|begun| begun.plus_millis(LIST_SLOW_MS))
     }
 
-    /// A proof is wanted, but not more than one a minute.
+    /// Asks for a proof at `at`, but for no more than one a minute.
     pub(super) fn prove_at(&mut self, at: Moment) {
         let earliest = self.last_proof.map_or(at, |last| last.plus_millis(UNAUTHORISED_INTERVAL_MS));
         self.prove_wanted_at(at.max(earliest));
     }
 
-    /// A proof is wanted at once.
+    /// Asks for a proof at once.
     pub(super) fn prove_now(&mut self, at: Moment) {
         self.prove_wanted_at(at);
     }
@@ -109,14 +110,14 @@ impl Reads {
         self.prove.get_or_insert_default().put_off_to(at);
     }
 
-    /// A proof is wanted, unless one comes anyway.
+    /// Asks for a proof, unless one is due anyway.
     pub(super) fn prove_soon(&mut self, at: Moment) {
         if !self.prove_in_flight && self.prove.is_none() {
             self.prove_wanted_at(at);
         }
     }
 
-    /// Answers when the proof was begun.
+    /// Notes the end of the proof. Returns when it began.
     pub(super) fn prove_done(&mut self, answered: bool) -> Option<Moment> {
         self.prove_in_flight = false;
         if answered {
@@ -129,7 +130,7 @@ impl Reads {
         self.prove.get_or_insert_default().failed(Pace::of(fault).within(UNAUTHORISED_INTERVAL_MS), at);
     }
 
-    /// A proof is wanted that was begun at `since` or later.
+    /// Asks for a proof that begins at `since` or later.
     pub(super) fn prove_at_once_for(&mut self, since: Moment, now: Moment) {
         let comes = self.prove_in_flight && self.last_proof >= Some(since);
         if !comes {
@@ -154,13 +155,13 @@ impl Reads {
         self.polls.remove(&ip);
     }
 
-    /// An address that is on no list is to be read in its turn.
+    /// Queues an address that is on no list for a single read.
     pub(super) fn single(&mut self, ip: Address) {
         self.singles.insert(ip);
     }
 
-    /// The next addresses of the rotation, beginning behind the last one that was read.
-    /// Lists may come each second; these reads do not.
+    /// The next addresses of the rotation, starting after the last one that was read. Lists may come each second;
+    /// these reads do not.
     fn take_singles(&mut self, turn: &mut Turn<'_>) -> Vec<Address> {
         if self.singles.is_empty() {
             return Vec::new();
@@ -226,30 +227,30 @@ impl Account {
         }
     }
 
-    /// A list proves nothing without the scope, or while another list waits for the proof.
+    /// Whether a list proves nothing: without the scope, or while another list waits for the proof.
     fn lists_say_nothing(&self) -> bool {
         self.machine_read == MachineRead::Missing || self.unproved.is_some()
     }
 
-    /// A list will soon show where addresses are.
+    /// Whether a list will soon show where addresses are.
     fn lists_tell(&self, now: Moment) -> bool {
         let whole = !self.lists_contradict_themselves();
         whole && !self.lists_say_nothing() && self.reads.lists_answer(now)
     }
 
-    /// Many pending actions are looked up with one list.
+    /// Whether one list replaces the polls of many pending actions.
     fn leaves_polls_to_the_list(&self, now: Moment) -> bool {
-        // What is on no list has to be asked for singly.
+        // Addresses that are on no list have to be read by themselves.
         self.pending(false) > MAX_POLLED && self.lists_tell(now) && self.is_authorised()
     }
 
-    /// How many actions are pending, with or without those that only a poll can show.
+    /// The number of pending actions, with or without those whose end only a poll can show.
     fn pending(&self, with_direct: bool) -> usize {
         let polled = self.ops.values().filter_map(|op| op.poll_due(false));
         polled.filter(|(_, _, directly)| with_direct || !directly).count()
     }
 
-    /// Many addresses that actions of others keep locked: one list covers all of them.
+    /// The addresses that actions of others keep locked, if they are many. One list covers all of them.
     fn locked_by_others(&self) -> BTreeSet<Address> {
         let looked_at = |ip: &Address, belief: &Belief| {
             belief.look_due().is_some() && !belief.is_unlisted() && !self.ops.contains_key(ip)
@@ -273,7 +274,7 @@ impl Account {
     }
 
     fn plan_list(&mut self, turn: &mut Turn<'_>) {
-        // When lists say nothing, the proof is what is tried.
+        // While lists prove nothing, the proof is tried instead.
         if self.reads.list_in_flight.is_some() || self.lists_say_nothing() {
             return;
         }
@@ -289,7 +290,7 @@ impl Account {
     }
 
     fn plan_proof(&mut self, turn: &mut Turn<'_>) {
-        // A refused token is tried with one read a minute: with the list where that says something.
+        // One read a minute tries a refused token. The list is that read if it can prove something.
         let probes = self.is_authorised() || self.lists_say_nothing();
         let unproved =
             self.machine_read != MachineRead::Proved || !self.hidden.is_empty() || self.reads.proof_asked;
@@ -319,12 +320,12 @@ impl Account {
                 Some(op) => op.read_due(),
                 None => belief.read_due(self.remembered.contains(ip)),
             };
-            // Many that no list looks at come after what moves ours, and what records need.
+            // Many locked addresses without a list come after calls that move addresses or change records.
             let purpose = if locked.contains(ip) { Purpose::Poll } else { Purpose::Look };
             due.extend(at.map(|at| (*ip, at, purpose)));
         }
         due.extend(self.reads.take_singles(turn).into_iter().map(|ip| (ip, turn.now, Purpose::Poll)));
-        // Where there is not room for all, those that wait longest come first.
+        // If there is no room for all, those that have waited longest come first.
         due.sort_by_key(|(_, at, _)| *at);
         for (ip, at, purpose) in due {
             if self.reads.gets.contains(&ip) {

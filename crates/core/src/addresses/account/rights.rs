@@ -1,4 +1,4 @@
-//! The rights that the provider has refused to the token.
+//! The rights that the provider refuses to the token.
 //!
 //! Invariant: one request a minute for each token tests a refused right, whatever the number of waiting addresses. The
 //! first accepted request lets all others go at once.
@@ -33,7 +33,7 @@ impl Rights {
         self.0.contains_key(&right)
     }
 
-    /// When it may be retried, if not yet.
+    /// When it may be retried, if that is not yet.
     #[must_use]
     pub fn waits(&self, right: Right, now: Moment) -> Option<Moment> {
         self.0.get(&right).map(|(due, _)| *due).filter(|due| *due > now)
@@ -45,24 +45,24 @@ impl Rights {
         self.0.get(&right).map_or("", |(_, message)| message)
     }
 
-    /// The token was refused this, in these words.
+    /// Notes that the provider refused this to the token, in these words.
     pub fn refused(&mut self, right: Right, message: &str, now: Moment) {
         self.0.insert(right, (next_try(now), message.to_owned()));
     }
 
-    /// A request goes out. While the right is missing, this request tests it.
+    /// Notes that a request is sent. While the right is missing, this request tests it.
     pub fn sent(&mut self, right: Right, now: Moment) {
         if let Some((due, _)) = self.0.get_mut(&right) {
             *due = next_try(now);
         }
     }
 
-    /// A request was accepted.
+    /// Notes that a request was accepted.
     pub fn granted(&mut self, right: Right) {
         self.0.remove(&right);
     }
 
-    /// Another token: the rights that the former one lacked are tested at once.
+    /// Forgets all refusals after a change of the token. The new token's rights are tested at once.
     pub fn forget(&mut self) {
         self.0.clear();
     }

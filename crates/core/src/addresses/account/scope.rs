@@ -1,7 +1,7 @@
 //! Whether the token may read machines. Without that scope every address looks unassigned.
 //!
-//! Invariant: when an address believed to be on a machine is read on none, that counts only once the scope is proved.
-//! The proving read must not have begun before the first read that said so.
+//! Invariant: if a read shows an address on no machine that is believed to be on one, the read counts only once the
+//! scope is proved. The proof must not begin before the first such read.
 
 use super::Account;
 use crate::model::facts::ReservedIp;
@@ -22,7 +22,7 @@ pub enum MachineRead {
 }
 
 impl Account {
-    /// Drops the proof: it is from before a gap, or of another token.
+    /// Drops a proof that is from before a gap or of another token.
     pub(super) fn forget_scope(&mut self) {
         self.machine_read = MachineRead::Unproved;
         self.scope_seen = None;
@@ -33,13 +33,13 @@ impl Account {
         begun >= self.not_before
     }
 
-    /// A read that began at `begun` proves the scope, so reads that waited for the proof are repeated.
+    /// Notes that a read that began at `begun` proves the scope. Reads that waited for the proof are repeated.
     pub(super) fn saw_scope(&mut self, begun: Moment) {
         if !self.is_of_now(begun) {
             return;
         }
         if self.machine_read == MachineRead::Missing {
-            // Meanwhile moves by others were invisible.
+            // Moves by others were invisible until now.
             self.forget_listed();
             self.unproved = None;
             self.reads.list_at(begun);
@@ -58,7 +58,7 @@ impl Account {
     /// Whether an address read at `begun` without a machine may be on one that the token cannot see.
     pub(super) fn may_be_hidden(&self, ip: Address, read: &ReservedIp, begun: Moment) -> bool {
         let since = match (self.ops.get(&ip), self.beliefs.get(&ip)) {
-            // A locked address decides nothing.
+            // A read of a locked address decides nothing.
             (Some(op), _) => op.denied_since(begun).filter(|_| !read.locked),
             (None, belief) => belief.and_then(|belief| belief.denied_since(begun)),
         };

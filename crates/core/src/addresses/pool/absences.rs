@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The least time between two lists that together show that an address is new or has left its place.
 pub(super) const BETWEEN_LISTS_MS: u64 = 30_000;
 
-/// The first list from which each address was missing. It need not survive a restart: an address counts until it is
+/// The first list from which each address was missing. A restart may lose this, because an address counts until it is
 /// known to be gone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Absences(BTreeMap<Address, Moment>);

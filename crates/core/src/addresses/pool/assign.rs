@@ -1,7 +1,7 @@
-//! Who gets which address: the heart of the operator.
+//! Decides which node gets which address. This is the heart of the operator.
 //!
-//! Total and level-triggered: the same facts give the same plan. Planning twice starts nothing twice, because the account
-//! holds each started operation.
+//! Total and level-triggered: the same facts give the same plan. Planning twice starts nothing twice, because the
+//! account holds each started operation.
 
 use super::behind::Behind;
 use super::offer::{Free, Taker};
@@ -56,7 +56,7 @@ impl Pool {
         self.candidates = candidates;
     }
 
-    /// Forgets refusals of nodes in use by an address that was unknown, once it is known or has left.
+    /// Forgets a refusal because an unknown address was on the node, once that address is known.
     fn forget_refusals_that_are_explained(&mut self, holders: &BTreeMap<MachineId, Address>) {
         let failures = &mut self.node_failures;
         if failures.values().all(|failure| failure.kind != FaultKind::NodeInUse) {
@@ -81,13 +81,13 @@ impl Pool {
         }
     }
 
-    /// Notes which addresses are another pool's, where nothing else is planned.
+    /// Notes which addresses belong to another pool, if nothing else is planned.
     pub fn note_claimed(&mut self, owners: &BTreeMap<Address, ObjectRef>) {
         self.report.claimed = self.claimed_by_older(owners);
     }
 
-    /// Of a frozen pool: follows the addresses that stood on candidates, which others may have moved. One whose nodes are
-    /// only not read yet waits for them instead.
+    /// For a frozen pool: follows the addresses that were on candidates, since others may have moved them. A pool
+    /// whose nodes are not read yet waits for them instead.
     pub fn follow_standing(&mut self, account: &Account) {
         for (ip, _) in self.ips.iter().filter(|(_, record)| record.was_active) {
             let place = account.place(*ip);
@@ -95,7 +95,7 @@ impl Pool {
                 continue;
             }
             let standing = place.machine().and_then(|machine| self.candidate_on(machine));
-            // A new claim must not rest on a former term's knowledge of nodes.
+            // A new claim must not rest on facts about nodes from an earlier term.
             match standing.filter(|(node, _)| self.matched || self.report.active.get(ip) == Some(*node)) {
                 Some((node, _)) => self.report.active.insert(*ip, node.clone()),
                 None => self.report.active.remove(ip),
@@ -103,7 +103,7 @@ impl Pool {
         }
     }
 
-    /// Whether an address stood on a candidate when last planned, and others took it off since.
+    /// Whether an address was on a candidate at the last plan, and others have taken it off since.
     #[must_use]
     pub fn has_left(&self, ip: Address) -> bool {
         self.ips.get(&ip).is_some_and(|record| record.was_active) && !self.report.active.contains_key(&ip)
@@ -114,7 +114,8 @@ impl Pool {
         self.effective().into_iter().filter_map(|ip| Some((ip, older(&ip)?.name.clone()))).collect()
     }
 
-    /// Notes which addresses stand on candidates, and who lost or left one since the last plan.
+    /// Notes which addresses are on candidates, which addresses left one since the last plan, and which candidates
+    /// lost one.
     fn note_standing(&mut self, mine: &[Address], account: &Account, world: &World<'_>) -> Report {
         let mut report = Report { claimed: self.claimed_by_older(world.owners), ..Report::default() };
         let mut stands: BTreeMap<&MachineId, BTreeSet<Address>> = BTreeMap::new();
@@ -123,7 +124,7 @@ impl Pool {
                 stands.entry(machine).or_default().insert(*ip);
             }
         }
-        // By machine: two nodes of one machine (one of them about to go) have its address both.
+        // By machine, because two nodes of one machine both have its address. One of the two is about to go.
         let on = |candidate: &Candidate| stands.get(candidate.machine.as_ref()?);
         let mut holds = Vec::with_capacity(self.candidates.len());
         for (name, candidate) in &self.candidates {
@@ -157,7 +158,8 @@ impl Pool {
         report
     }
 
-    /// Addresses to give out: unassigned ones, then those whose node stopped matching longest ago, then failed ones.
+    /// The addresses to give out: first unassigned ones, then those whose node stopped matching longest ago, then
+    /// those that failed recently.
     fn free_addresses(
         &self,
         mine: &[Address],
@@ -198,7 +200,8 @@ impl Pool {
         free.into_iter().map(|(_, free)| free).collect()
     }
 
-    /// A created address is assigned only once the server remembers it: without a record a crash would lose it.
+    /// Whether the server remembers an address. A created address is assigned only then, because a crash would lose it
+    /// otherwise.
     pub(super) fn is_recorded(&self, ip: Address) -> bool {
         self.on_server.remembers(ip) || self.spec.ips.contains(&ip)
     }
@@ -230,7 +233,8 @@ impl Pool {
         takers
     }
 
-    /// Gives free addresses to takers. Returns why those takers wait that wait for more than a free address.
+    /// Gives free addresses to takers. Returns the takers that wait for more than a free address, each with its
+    /// reason.
     fn pair(
         &mut self,
         mut free: Vec<Free>,
@@ -240,7 +244,7 @@ impl Pool {
         out: &mut Effects<Action>,
     ) -> Vec<(String, Wait)> {
         let mut waits = Vec::new();
-        // Of this plan. Those of machines that were busy before are no takers.
+        // The operations of this plan. Machines that were busy before it are not among the takers.
         let mut begun: Vec<(&MachineId, Address)> = Vec::new();
         let awaited = |uid: &Uid, ip: &mut Address| {
             let taker = takers.iter().find(|taker| taker.candidate.uid == *uid);
@@ -249,7 +253,7 @@ impl Pool {
         };
         self.roomy.retain(awaited);
         for taker in takers {
-            // Another node of the same machine may have been first.
+            // Another node of the same machine may have come first.
             if let Some((_, ip)) = begun.iter().find(|(machine, _)| *machine == taker.machine) {
                 waits.push((taker.name.clone(), Wait::InFlight(*ip)));
                 continue;
@@ -294,8 +298,8 @@ impl Pool {
         waits
     }
 
-    /// Whether one more assignment may start now, and if not, when to look again. `has_room`: its node has made room
-    /// for it, and the pool's cool-off was left to it.
+    /// Whether one more assignment may start now, and if not, when to look again. `has_room` says that its node has
+    /// made room for it. In a pool with a cool-off, such assignments go before all others.
     pub(super) fn may_assign(
         &self,
         has_room: bool,
@@ -329,7 +333,7 @@ impl Pool {
         account.budget().admit(Purpose::Assign, world.now).map_err(|at| (Wait::Budget, Some(at)))
     }
 
-    /// What has to hold of each operation that begins.
+    /// Checks the invariants of each operation that begins.
     fn check_start(&self, ip: Address, account: &Account, world: &World<'_>) {
         debug_assert!(
             world.permit && self.may_begin() && self.matched && account.is_known(),

@@ -14,7 +14,7 @@ impl Behind {
     /// Longer than the longest retry wait, so an item that keeps failing stays behind.
     const LASTS_MS: u64 = 900_000;
 
-    /// For an item that failed at `now`, as the `count`th event.
+    /// The place of an item that failed at `now`, as the `count`th event.
     #[must_use]
     pub fn since(count: u64, now: Moment) -> Self {
         Self { count, until: now.plus_millis(Self::LASTS_MS) }

@@ -1,4 +1,4 @@
-//! Why a pool stays unready although nodes match, if the cause needs a user's action.
+//! The reason why a pool stays unready although nodes match, if a user has to act.
 
 use super::Pool;
 use super::placement::Standing;
@@ -15,7 +15,7 @@ impl Pool {
         self.unusable_addresses(account).or_else(|| self.claimed_nodes())
     }
 
-    /// Some addresses cannot be used, and there are no others, or no node can take those.
+    /// The reason if some addresses cannot be used, and there are no others or no node can take the others.
     fn unusable_addresses(&self, account: &Account) -> Option<(Ready, String)> {
         let under_way = account.ops().any(|(_, op)| op.pool == self.object.uid);
         let standing = |ip: &Address| self.report.placements.get(ip).map(|placement| &placement.standing);
@@ -46,7 +46,7 @@ impl Pool {
         Some((reason, parts.join("; ")))
     }
 
-    /// Every node that waits belongs to another pool.
+    /// The reason if every waiting node belongs to another pool.
     fn claimed_nodes(&self) -> Option<(Ready, String)> {
         let mut pools: BTreeSet<&ObjectName> = BTreeSet::new();
         for (_, wait) in self.waiting() {

@@ -1,8 +1,8 @@
-//! Moves by hand: whether a request can be met, when the move begins, and what users are told of it.
+//! Moves by hand: whether a request can be met, when the move begins, and the report to users.
 //!
 //! The request is an annotation. Its answer is `status.lastMove`, which is on the server as pending before anything is
-//! sent. Invariants: a request is carried out at most once; what was answered is answered for good. The planner goes
-//! first, and what was moved stays where it is like everything else.
+//! sent. Invariants: a request is carried out at most once. An answer is final. The planner decides first. A moved
+//! address then stays in its place like any other.
 
 use super::Pool;
 use super::last_move::{LastMove, MoveOutcome, Request};
@@ -23,26 +23,26 @@ use crate::model::machine::MachineId;
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
 
-/// A list may show the time before a move, but not for longer than this.
+/// A list may show the state from before a move, but not for longer than this.
 const LISTS_LAG_MS: u64 = 30_000;
 
-/// What to do about a move that is not repeated.
+/// The remedy for a move that is not repeated.
 const ANEW: &str = "to have the address moved, set the annotation again with another text after #";
 
-/// Why nothing moves where the answer would be lost.
+/// The reason why nothing moves if the answer would be lost.
 const PRUNED: &str =
     "the installed CRDs drop status.lastMove; apply the CRDs of this version (kubectl apply -f crds)";
 
-/// Why a move does not begin now.
+/// The reason why a move does not begin now.
 enum Unfit {
-    /// It never will.
+    /// It never begins.
     Refused(String),
-    /// Something else is under way; look again then, if time alone is missing.
+    /// Something else is under way. Holds when to look again, if only time is missing.
     Waits(Option<Moment>),
 }
 
 impl Pool {
-    /// Whether anything may be moved at a user's word, and if not, why.
+    /// Whether a user may have an address moved now, and if not, why.
     fn may_move_by_hand(&self) -> Result<(), String> {
         if self.spec.is_frozen() {
             return Err("the pool is frozen, because its spec is invalid".to_owned());
@@ -59,20 +59,20 @@ impl Pool {
         Some(request.node).filter(|node| !self.candidates.contains_key(node))
     }
 
-    /// Whether an address is about to serve elsewhere. It still serves in its old place until the provider answers a move
-    /// by hand, which it may refuse.
+    /// Whether an address is about to serve elsewhere. During a move by hand it serves in its old place until the
+    /// provider answers, because the provider may refuse the move.
     pub(crate) fn leaves(&self, ip: Address, account: &Account) -> bool {
         account.op(ip).is_some_and(|op| !(op.is_unanswered() && self.moving.is_sent(ip)))
     }
 
-    /// A former leader was asked by hand to move the address to this node, so that nobody else did.
+    /// Whether a user had asked a former leader to move the address to this node. Then nobody else moved it.
     pub(crate) fn was_to_move(&self, ip: Address, node: Option<&str>) -> bool {
         let recalled = matches!(self.moving.stage, Stage::Recalled(_));
         let asked = self.moving.last.as_ref().filter(|last| recalled && last.is_pending());
         asked.is_some_and(|last| last.ip == Some(ip) && Some(last.to.as_str()) == node)
     }
 
-    /// Answers what can be answered of a request without knowing the account.
+    /// Answers a request as far as that is possible without knowing the account.
     pub(crate) fn weigh_move<A>(&mut self, (epoch_ms, now): (u64, Moment), out: &mut Effects<A>) {
         if self.is_unread() || self.deleting {
             return;
@@ -103,7 +103,7 @@ impl Pool {
         }
     }
 
-    /// Whether a request can be met as far as the pool alone says.
+    /// Whether a request can be met, judged by the pool alone.
     fn weigh(&self, request: &str) -> Result<(), String> {
         Request::parse(request)?;
         self.may_move_by_hand()?;
@@ -115,7 +115,7 @@ impl Pool {
         }
     }
 
-    /// A pending request on the server that this process did not write belongs to another process, which may have sent it.
+    /// Gives up a request that is pending on the server and that another process wrote. That process may have sent it.
     fn yield_to_another(&mut self, now: Moment) {
         let told = self.on_server.last_move.as_ref();
         let writing = self.writes.status_ready(now) == Err(None);
@@ -129,7 +129,7 @@ impl Pool {
         }
     }
 
-    /// Decides on a move. After what the planner decides for itself: a failover goes first.
+    /// Decides on a move, after the planner's own decisions. So a failover goes first.
     pub(crate) fn plan_move(
         &mut self,
         account: &mut Account,
@@ -141,7 +141,7 @@ impl Pool {
             return self.settle_move(since, account, world.now, out);
         }
         let Some(wanted) = self.moving.wanted().cloned() else { return };
-        // What cannot be read was refused.
+        // A request that cannot be read was refused before.
         let Ok(request) = Request::parse(&wanted) else { return };
         let fit = self.fit(&request, account, world, why_not);
         let mut unlabelling = None;
@@ -188,7 +188,7 @@ impl Pool {
         }
     }
 
-    /// The address and the node, if the one can go to the other now.
+    /// The address and the node, if the address can go to the node now.
     fn fit<'a>(
         &'a self,
         Request { ip, node }: &Request,
@@ -208,7 +208,7 @@ impl Pool {
         let Some((name, candidate)) = self.candidates.get_key_value(node) else {
             return refused(match why_not {
                 None if self.suspects.is_recovering(node) => {
-                    format!("{node} has not matched again for as long as spec.grace.recoverySeconds asks")
+                    format!("{node} has matched again, but not yet for spec.grace.recoverySeconds")
                 }
                 None | Some(Mismatch::Gone) => format!("no node named {node} has the labels of spec.match"),
                 Some(why) => format!("{node} {why}"),
@@ -231,7 +231,7 @@ impl Pool {
         self.may_leave(*ip, machine.as_ref(), account, world.now)?;
         let free = Free { ip: *ip, region, from: machine };
         let busy = self.busy(account, world);
-        // Whichever pool has begun it.
+        // The operation may belong to any pool.
         if there.is_some_and(|on| busy.machines.contains_key(on)) {
             return Err(Unfit::Waits(None));
         }
@@ -249,7 +249,7 @@ impl Pool {
         }
     }
 
-    /// Whether nothing else is done with an address.
+    /// Whether nothing else is under way for an address.
     fn may_leave(
         &self,
         ip: Address,
@@ -269,7 +269,7 @@ impl Pool {
         due.map_or(Ok(()), |due| Err(Unfit::Waits(Some(due))))
     }
 
-    /// Finds out what became of a move that another process, or this one before a gap, left pending.
+    /// Finds out the outcome of a move that another process, or this one before a gap, left pending.
     fn settle_move(
         &mut self,
         since: Option<Moment>,
@@ -296,7 +296,7 @@ impl Pool {
             (None, Place::Present { .. }) => format!("is on no {}", self.spec.noun()),
             (None, Place::Unknown | Place::Absent) => "is not known in the account".to_owned(),
         };
-        // A list may show the time before the move.
+        // A list may show the state from before the move.
         let newest = account.last_list().map(|(begun, _)| begun);
         let due = since.plus_millis(LISTS_LAG_MS);
         if newest.is_none_or(|begun| begun < due) {
@@ -311,7 +311,7 @@ impl Pool {
         out.tell([self.close_move(MoveOutcome::Interrupted, &why, now)]);
     }
 
-    /// The operation on an address has ended.
+    /// Takes in the end of the operation on an address.
     pub(super) fn move_ended(
         &mut self,
         ip: Address,
@@ -358,7 +358,7 @@ impl Pool {
         self.close_move(MoveOutcome::Refused, why, now)
     }
 
-    /// Notes the answer to the request that is dealt with, and tells it.
+    /// Notes the answer to the present request, and reports it.
     fn close_move(&mut self, outcome: MoveOutcome, why: &str, now: Moment) -> Notice {
         self.moving.note(outcome, why, now);
         self.moving.stage = Stage::Idle;
@@ -380,7 +380,7 @@ impl Pool {
         self.notice(true, reason, subject, format!("{what} was {word}: {why}"))
     }
 
-    /// A machine in words: the candidate on it, or else its id; empty for none.
+    /// A machine in words: the candidate on it, or else its id. Empty for none.
     fn stands_on(&self, machine: Option<&MachineId>) -> String {
         let name =
             |on: &MachineId| self.candidate_on(on).map_or_else(|| on.to_string(), |(node, _)| node.clone());
@@ -388,7 +388,7 @@ impl Pool {
     }
 }
 
-/// Whether a refusal only means that it is too early.
+/// Whether a failure only means that it is too early.
 fn passes(kind: FaultKind) -> bool {
     match kind {
         FaultKind::InProgress | FaultKind::Throttled | FaultKind::Transient => true,

@@ -1,4 +1,4 @@
-//! One change of an address's place, for people who ask later what happened.
+//! One change of an address's place, kept for people who want to know later what happened.
 
 use crate::model::ids::{Address, ObjectName};
 use crate::model::moment::Moment;
@@ -12,9 +12,9 @@ pub struct Change {
     pub object: ObjectName,
     /// The address.
     pub ip: Address,
-    /// The node or machine that it left; empty if it was on none.
+    /// The node or machine that it was on. Empty if it was on none.
     pub from: String,
-    /// The node or machine that it went to; empty if it was taken off.
+    /// The node or machine that it is on now. Empty if it is on none.
     pub to: String,
     /// Why.
     pub reason: String,

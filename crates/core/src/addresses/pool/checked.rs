@@ -1,6 +1,6 @@
-//! Nodes of a pool that answer no check: whose match that ends, and who goes behind.
+//! The nodes of a pool that answer no check: which of them lose their match, and which go behind others.
 //!
-//! Invariant: a check never takes the last matching node: where every node is dead, checks count for nothing.
+//! Invariant: a check never takes the last matching node. While every node is dead, checks do not count.
 
 use super::{Candidate, Pool};
 use crate::model::facts::NodeFacts;

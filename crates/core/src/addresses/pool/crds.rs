@@ -1,4 +1,4 @@
-//! CRDs that are older than the operator: they drop what the status remembers.
+//! CRDs that are older than the operator. They drop the memory in the status.
 //!
 //! Invariant: while they do, nothing is bought, and nothing is given back.
 
@@ -9,8 +9,8 @@ use crate::model::fault::FaultKind;
 use crate::model::moment::{Context, Moment};
 
 impl Pool {
-    /// Whether only what the Go operator's CRDs keep is worth writing. When the wait is over the whole status is
-    /// written once more, to see whether the server has learned to keep it.
+    /// Whether to write only the fields that the Go operator's CRDs keep. Once the wait is over, the whole status is
+    /// written again, to find out whether the server keeps it now.
     pub fn writes_go_fields_only<A>(&self, now: Moment, out: &mut Effects<A>) -> bool {
         let waits = self.creation.crds_outdated && self.creation.retry.due() > now;
         if waits {
@@ -19,27 +19,28 @@ impl Pool {
         waits
     }
 
-    /// The server has kept our fields.
+    /// Notes that the server has kept our fields.
     pub fn crds_are_current(&mut self, now: Moment) {
-        // Not before it is due: CRDs that keep a part of an intent show it only by the next one.
+        // Only once it is due: CRDs that keep only a part of an intent show that with the next intent.
         if self.creation.crds_outdated && self.creation.retry.due() <= now {
             self.creation.crds_outdated = false;
         }
     }
 
-    /// The status on the server loses our fields.
+    /// Whether the server drops our fields of the status.
     pub(crate) fn has_outdated_crds(&self) -> bool {
         self.creation.crds_outdated
     }
 
-    /// What the server has of the memory is all of it, so that nothing will be written that could show it.
+    /// Notes that the CRDs are current if the server has the whole memory. No write would follow that could show it.
     pub fn recheck_crds(&mut self, now: Moment) {
         if self.memory.is_some() && self.memory == self.on_server.memory {
             self.crds_are_current(now);
         }
     }
 
-    /// The server's copy of the status has lost our fields: nothing may be bought that could not be remembered.
+    /// Notes that the server dropped our fields of the status. The pool buys nothing, because the server would not
+    /// remember it.
     pub fn crds_are_outdated(&mut self, at: Context) {
         if self.creation.stage == Progress::Announcing {
             self.forget_intent();

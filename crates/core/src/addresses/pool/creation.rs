@@ -1,9 +1,9 @@
 //! Buying missing addresses without ever losing one or buying one twice.
 //!
-//! The intent (region, addresses listed before) is in the object's status before the request is sent. After a crash
-//! or a lost reply the account is listed twice, 30 s apart or more: no new address means that nothing was bought;
-//! exactly one is ours; of several only the user can tell. Invariant: addresses created and possibly created are
-//! never more than `desiredIPs`.
+//! The intent (region, addresses listed before) is in the object's status before the request is sent. After a crash or
+//! a lost reply the account is listed twice, at least 30 s apart. Without a new address, nothing was bought. A single
+//! new address is ours. If there are several, only the user can tell. Invariant: addresses created and possibly
+//! created are never more than `desiredIPs`.
 
 use super::Pool;
 use super::absences::{Absences, BETWEEN_LISTS_MS};
@@ -23,7 +23,7 @@ use crate::model::moment::{Context, Moment};
 use crate::model::words::name_all;
 use std::collections::BTreeSet;
 
-/// How far the creation under way has come.
+/// The stage of the creation under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Progress {
     /// None is under way.
@@ -33,16 +33,16 @@ pub(super) enum Progress {
     Announcing,
     /// The request is under way.
     Sending,
-    /// It is not known whether an address was bought; lists begun after `since` will tell.
+    /// It is unknown whether an address was bought. Lists that begin after `since` will show it.
     Resolving { since: Moment, first: Option<Moment> },
 }
 
-/// How far a creation is, as far as it concerns other pools of the account.
+/// The stage of a creation, as other pools of the account have to know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purchase {
     /// Nothing was asked for.
     None,
-    /// An intent is written down; the request follows.
+    /// An intent is announced, and the request follows.
     Announced,
     /// The request is under way, or its effect unknown.
     Open,
@@ -57,29 +57,29 @@ pub struct Creation {
     pub(super) retry: Retry,
     /// Why the last creation failed.
     pub failure: Option<(FaultKind, String)>,
-    /// The status on the server loses our fields: the installed CRDs are older than the operator.
+    /// The installed CRDs are older than the operator, so the server drops our fields of the status.
     pub crds_outdated: bool,
-    /// Addresses of unknown origin that stand on candidates and stand in for new ones.
+    /// Addresses of unknown origin that are on candidates. For each of them one address fewer is bought.
     pub orphans: BTreeSet<Address>,
     pub(super) sightings: Sightings,
     search: Search,
 }
 
 impl Creation {
-    /// Whether an address was bought is being found out.
+    /// Whether FLIPOP is finding out whether an address was bought.
     pub(super) fn is_resolving(&self) -> bool {
         matches!(self.stage, Progress::Resolving { .. })
     }
 }
 
-/// The search for what a creation of unknown outcome brought.
+/// The search for the result of a creation of unknown outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Search {
     /// New addresses that lists have shown.
     found: BTreeSet<Address>,
-    /// A list has left out what another one showed: no more addresses are waited for than were found by then.
+    /// A list has left out an address that another one showed. From then on the search takes in no further addresses.
     doubted: bool,
-    /// Which of those that were found lists leave out.
+    /// The found addresses that lists leave out.
     away: Absences,
 }
 
@@ -101,14 +101,14 @@ impl Pool {
         asked.unwrap_or(&self.spec.account_id)
     }
 
-    /// How many addresses are missing.
+    /// The number of missing addresses.
     #[must_use]
     pub fn missing(&self) -> usize {
         self.spec.desired.map_or(0, |desired| desired.saturating_sub(self.effective().len()))
     }
 
-    /// How far this pool is with a creation, for the other pools of the account. An intent that the server refuses
-    /// delays no other pool: if others buy meanwhile, a new intent replaces it before the request.
+    /// The stage of this pool's creation, for the other pools of the account. An intent that the server refuses delays
+    /// no other pool: if others buy meanwhile, a new intent replaces it before the request.
     #[must_use]
     pub fn purchase(&self) -> Purchase {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
@@ -121,7 +121,7 @@ impl Pool {
         }
     }
 
-    /// How far the other pools of an account are with creations of theirs.
+    /// The furthest stage of the creations of the account's other pools.
     fn others_create(&self, account: &Account, world: &World<'_>) -> Purchase {
         if account.creating.as_ref().is_some_and(|creating| *creating != self.object.uid) {
             return Purchase::Open;
@@ -151,7 +151,7 @@ impl Pool {
         }
     }
 
-    /// Ends a creation that was asked of `account`, which the spec no longer names.
+    /// Ends a creation in `account`, which the spec no longer names.
     pub fn end_creation(
         &mut self,
         account: &mut Account,
@@ -221,7 +221,7 @@ impl Pool {
             return;
         }
         if world.deleting || !account.is_listed_without_deleted() {
-            // An address that is bought may be one that was deleted: what the account has is listed after that.
+            // A purchase may return an address that was deleted. So the account is listed after a deletion first.
             return;
         }
         if self.missing() <= self.creation.orphans.len() {
@@ -277,7 +277,7 @@ impl Pool {
             || !self.spec.may_create()
             || !self.matched
         {
-            // Nothing was sent yet: the intent is simply taken back, and another may take its place.
+            // Nothing was sent yet, so the intent is taken back, and another may take its place.
             self.forget_intent();
             return self.announce(account, world, named, out);
         }
@@ -293,7 +293,8 @@ impl Pool {
             return;
         }
         if !account.known_with(named).is_subset(&intent.known) {
-            // Pools or people have bought meanwhile: a new intent tells their addresses from the one of this request.
+            // Pools or people have bought addresses meanwhile. A new intent distinguishes them from the result of this
+            // request.
             self.forget_intent();
             self.announce(account, world, named, out);
             return;
@@ -398,21 +399,22 @@ impl Pool {
         self.creation.sightings = Sightings::default();
     }
 
-    /// Another region or another number makes it another request, due at once.
+    /// Makes the next creation due at once. With another region or number it is another request.
     pub(super) fn request_changed(&mut self) {
         if !self.creation.crds_outdated {
             self.creation.retry = Retry::default();
         }
     }
 
-    /// A creation that lacked rights is due at once: there is another token, or another creation was accepted.
+    /// Makes a creation due at once that lacked rights, because the token changed or another creation was accepted.
     pub(super) fn forgive_token_creating(&mut self) {
         if self.creation.failure.take_if(|(kind, _)| *kind == FaultKind::Unauthorised).is_some() {
             self.request_changed();
         }
     }
 
-    /// The status cannot be written. An intent that the server never had is withdrawn, so that it delays no other pool.
+    /// Notes that the status cannot be written. An intent that the server never had is withdrawn, so that it delays no
+    /// other pool.
     pub fn status_refused(&mut self, at: Context) {
         if self.creation.stage == Progress::Announcing {
             self.forget_intent();
@@ -420,7 +422,7 @@ impl Pool {
         }
     }
 
-    /// The answer to a creation.
+    /// Takes in the answer to a creation.
     pub fn on_created(
         &mut self,
         account: &mut Account,

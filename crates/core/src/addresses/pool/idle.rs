@@ -1,7 +1,7 @@
-//! The condition `AddressesIdle`: addresses that serve on no node, where each one is, and why.
+//! The condition `AddressesIdle`: the addresses that serve on no node, with the place and reason of each.
 //!
-//! Invariants: an address is told only after it was idle for [`TOLD_AFTER_MS`], and never during an operation on it.
-//! While the account or the nodes are unknown, the condition stays as it was.
+//! Invariants: an address is reported only after it was idle for [`TOLD_AFTER_MS`], and never during an operation on
+//! it. While the account or the nodes are unknown, the condition stays as it was.
 
 use super::Pool;
 use super::placement::Standing;
@@ -24,7 +24,7 @@ const REWRITTEN_AFTER_MS: u64 = 60_000;
 /// Why an address is idle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum How {
-    /// Used, on a machine that is no matching node.
+    /// Used, on a machine that is not a matching node.
     NoMatch(MachineId),
     /// Used, on no machine.
     Unassigned,
@@ -43,10 +43,10 @@ struct Facts {
     any_waits: bool,
 }
 
-/// The idle addresses, since when, and the last text.
+/// The idle addresses, when each became idle, and the last text.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
-    /// When each address is told.
+    /// When each address is reported.
     due: BTreeMap<Address, Moment>,
     told: Option<(Moment, Facts, String)>,
     /// Whether this process has looked yet.
@@ -74,7 +74,7 @@ impl Pool {
         let known = !self.idle.noted && self.on_server.conditions.iter().any(is_ours);
         self.idle.noted = true;
         let ips: BTreeSet<Address> = all.iter().map(|(ip, _)| *ip).collect();
-        // An address whose assignment keeps failing is told again as soon as a try is over.
+        // An address whose assignment keeps failing is reported again as soon as a try is over.
         self.idle.due.retain(|ip, _| ips.contains(ip) || account.op(*ip).is_some());
         for ip in &ips {
             let lasts = known && self.on_server.calls_idle(*ip);
@@ -115,7 +115,7 @@ impl Pool {
         [later, Some(told_at.plus_millis(REWRITTEN_AFTER_MS))].into_iter().flatten().min()
     }
 
-    /// The condition, if there is one. `known` says whether nodes and account are known.
+    /// The condition, if an address is idle. `known` says whether nodes and account are known.
     pub(super) fn idle_condition(&self, known: bool) -> Option<Condition> {
         if !known || self.spec.is_frozen() {
             return self.on_server.conditions.iter().find(|old| is_ours(old)).cloned();
@@ -131,8 +131,8 @@ impl Pool {
         let used: BTreeSet<Address> = self.used().into_iter().collect();
         let created: BTreeSet<Address> = self.created().collect();
         let how = |ip: Address| {
-            // An unanswered request may still be refused at once. Until it is answered, an address that was told stays
-            // told, and one that was not is not added.
+            // An unanswered request may still be refused at once. Until the answer, the condition keeps naming an
+            // address that it named, and does not add it otherwise.
             let moves = account.op(ip).is_some_and(|op| !op.is_unanswered() || !self.idle.tells(ip));
             if moves || self.report.claimed.contains_key(&ip) {
                 return None;
@@ -181,7 +181,7 @@ impl Pool {
             })
             .collect();
         let place = |machine: &MachineId| {
-            let unknown = || format!("{machine}, which is no node that spec.match.nodeLabel selects");
+            let unknown = || format!("{machine}, which is not a node that spec.match.nodeLabel selects");
             named.get(machine).cloned().unwrap_or_else(unknown)
         };
         let mut parts = Vec::new();

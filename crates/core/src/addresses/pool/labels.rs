@@ -1,6 +1,6 @@
-//! Labels of a node go before its address does: how long a move waits for that.
+//! How long a move waits until the labels of the address's node are removed. They go before the address does.
 //!
-//! Owns since when each move waits. The world says which nodes have which labels. The writer of labels removes them while
+//! Owns the start of each wait. The world says which nodes have which labels. The writer of labels removes them while
 //! [`Pool::is_unlabelling`] says so.
 
 use super::Pool;
@@ -11,42 +11,42 @@ use crate::model::label_mode::LabelMode;
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
-/// A move waits this long for the labels to go. A workload that follows them needs them gone first, and a failover must
-/// not wait for an API server that does not answer.
+/// The longest wait of a move for the removal of labels. A workload that follows the labels needs them gone first, but
+/// a failover must not wait for an API server that does not answer.
 const LONGEST_WAIT_MS: u64 = 500;
 
-/// Moves that wait for labels to go.
+/// The moves that wait for the removal of labels.
 #[derive(Debug, Default)]
 pub(super) struct Unlabelling {
-    /// Since when, and whether the plan that is being made still wants the move.
+    /// When each wait began, and whether the present plan still wants the move.
     since: BTreeMap<Address, (Moment, bool)>,
 }
 
 impl Unlabelling {
-    /// A plan begins.
+    /// Starts a plan.
     pub(super) fn begin(&mut self) {
         self.since.values_mut().for_each(|(_, wanted)| *wanted = false);
     }
 
-    /// A plan ends: moves that it no longer wants, or has begun, wait no more.
+    /// Ends a plan. Moves that it has begun or no longer wants stop waiting.
     pub(super) fn end(&mut self) {
         self.since.retain(|_, (_, wanted)| *wanted);
     }
 
-    /// A move that this plan wants waits.
+    /// Whether a move that this plan wants is waiting.
     pub(super) fn any(&self) -> bool {
         self.since.values().any(|(_, wanted)| *wanted)
     }
 
-    /// This move waits.
+    /// Notes that this move waits.
     pub(super) fn wait(&mut self, (ip, since): (Address, Moment)) {
         self.since.insert(ip, (since, true));
     }
 }
 
 impl Pool {
-    /// Since when a move of an address waits for labels to go, if it has to wait still. `to`: the node that gets it, whose
-    /// labels may stay.
+    /// When the move of an address began to wait for the removal of labels, if it still has to wait. `to` is the node
+    /// that gets it, whose labels may stay.
     pub(super) fn waits_for_labels<A>(
         &self,
         ip: Address,
@@ -66,7 +66,7 @@ impl Pool {
         })
     }
 
-    /// The labels that name this address have to go now, though it still stands there.
+    /// Whether the labels that name this address have to be removed now, although it is still on their node.
     #[must_use]
     pub(crate) fn is_unlabelling(&self, ip: Address) -> bool {
         self.unlabelling.since.contains_key(&ip)
@@ -77,12 +77,12 @@ impl Pool {
         self.unlabelling.since.keys().copied()
     }
 
-    /// A plan begins: which moves still wait is found out anew.
+    /// Starts a plan, which finds out again which moves wait.
     pub(crate) fn begin_plan(&mut self) {
         self.unlabelling.begin();
     }
 
-    /// A plan has been made.
+    /// Ends a plan.
     pub(crate) fn end_plan(&mut self) {
         self.unlabelling.end();
     }

@@ -30,7 +30,7 @@ crate::described! {
 }
 
 impl MoveOutcome {
-    /// From the word in the status.
+    /// Parses the word in the status.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|outcome| outcome.as_str() == word)
@@ -99,7 +99,7 @@ impl Request {
     }
 }
 
-/// The annotation as it is compared and remembered; `None` if it asks for nothing.
+/// The annotation in the form in which it is compared and remembered. `None` if it asks for nothing.
 #[must_use]
 pub fn request_of(annotation: Option<&str>) -> Option<String> {
     let text = annotation?.trim();

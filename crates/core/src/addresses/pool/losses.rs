@@ -1,4 +1,4 @@
-//! Holders that stopped matching since the last plan: why, and where their addresses go.
+//! Holders that stopped matching since the last plan: the reason, and where their addresses go.
 //!
 //! Owns the one message for each plan. Does not decide who gets an address.
 
@@ -16,10 +16,10 @@ use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Nodes that one message names.
+/// The most nodes that one message names.
 const MAX_NAMED: usize = 3;
 
-/// One message of several losses, each with its reason and what comes next; `None` without any.
+/// One message about several losses, each with its reason and what happens next. `None` without any.
 pub(crate) fn summary(told: &[(String, String)], many: &str) -> Option<String> {
     match told {
         [] => None,
@@ -41,7 +41,7 @@ pub struct Loss {
     pub node: String,
     /// Why it no longer matches.
     pub why: Mismatch,
-    /// Since when; at the end of its grace, if it had one.
+    /// When it lost its match, which is the end of its grace if it had one.
     pub at: Moment,
     /// When a plan found it.
     pub noticed: Moment,
@@ -56,7 +56,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// A node that holds an address no longer matches.
+    /// Notes that a node with an address no longer matches.
     pub(super) fn note(&mut self, ip: Address, node: &str, why: Mismatch, at: Moment) {
         let why = if self.edited { Mismatch::Edited } else { why };
         self.lost.insert(ip, Loss { node: node.to_owned(), why, at, noticed: at });
@@ -64,8 +64,8 @@ impl Losses {
 }
 
 impl Pool {
-    /// While the account is unknown what was confirmed stays so, but only on nodes that still match, and are the
-    /// machines that they were.
+    /// While the account is unknown, forgets confirmed places on nodes that no longer match or have become other
+    /// machines. All other places stay confirmed.
     pub fn forget_mismatched(&mut self, account: &Account) {
         if self.matched && self.is_live() {
             let candidates = &self.candidates;
@@ -77,7 +77,7 @@ impl Pool {
         }
     }
 
-    /// The node is no longer a candidate. Returns true if it was one.
+    /// Removes the node from the candidates. Returns true if it was one.
     pub(super) fn drop_candidate(&mut self, name: &str, why: Mismatch, now: Moment) -> bool {
         let Some(candidate) = self.candidates.remove(name) else { return false };
         if let Some(ip) = candidate.holds {
@@ -86,8 +86,8 @@ impl Pool {
         true
     }
 
-    /// The Event about holders that lost their match, after the plan that follows. A holder that matches again, or whose
-    /// address is no longer used, is no loss.
+    /// The Event about holders that lost their match, after the plan that follows. A holder that matches again, or
+    /// whose address is no longer used, is no loss.
     pub(crate) fn tell_losses(&mut self, account: &Account, now: Moment) -> Option<Notice> {
         if self.losses.lost.is_empty() {
             return None;
@@ -112,7 +112,7 @@ impl Pool {
         Some(self.notice(orphaned, EventReason::MatchLost, "match", message))
     }
 
-    /// Whether another node takes the address over, and what a user may read of that. Each of the `takers` takes one.
+    /// Whether another node takes over the address, and the text for users. Each of the `takers` takes one.
     fn what_becomes_of<'a>(
         &self,
         ip: Address,
@@ -203,7 +203,7 @@ impl Pool {
         }
     }
 
-    /// Why an address without a matching node goes to no other one now.
+    /// The reason why an address without a matching node goes to no other node now.
     pub(super) fn why_no_other(&self) -> String {
         if let Some((node, wait)) = self.waiting().find(|(_, wait)| wait.takes()) {
             return format!("{node} waits for an address ({})", self.text_of(wait));

@@ -1,4 +1,4 @@
-//! The memory of a pool across restarts, and how it stays true. The object's status holds it.
+//! The memory of a pool across restarts, and its upkeep. The object's status holds it.
 
 use super::Pool;
 use super::spec::ReclaimPolicy;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Created {
     /// The address.
     pub ip: Address,
-    /// It has stood in `spec.ips` once; if it is taken out there, it is not written again.
+    /// It has been in `spec.ips`. If somebody removes it there, it is not written again.
     pub written: bool,
 }
 
@@ -28,29 +28,30 @@ pub struct Name {
     pub fqdn: String,
 }
 
-/// An address that the answer to a creation of the pool named, and no other one: only such an address is ever deleted.
+/// An address that the answer to a creation of this pool named. Only such an address is ever deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Purchased {
     /// The address.
     pub ip: Address,
-    /// The account that was asked.
+    /// The account in which it was bought.
     pub account_id: AccountId,
-    /// The object for which it was bought: one that was made again by the same name has another.
+    /// The object for which it was bought. An object that was recreated under the same name has another uid.
     pub uid: Uid,
     /// The provider ID of the machine on which the pool last had it; empty for none.
     pub held_on: String,
     /// Where records have held it.
     pub names: BTreeSet<Name>,
-    /// Its deletion may be asked for, or was.
+    /// Its deletion may be requested, or was.
     pub deleting: bool,
 }
 
-/// A creation that may have happened: written down before the request is sent.
+/// A creation that may have happened. It is written into the status before the request is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intent {
-    /// No two intents of a pool have the same number, so that one on the server is never taken for its successor.
+    /// The number of the intent. No two intents of a pool share one, so an intent on the server is never mistaken for
+    /// its successor.
     pub number: u64,
-    /// The account that is asked; unknown where an older operator wrote the intent down.
+    /// The account of the request. Unknown if an older operator wrote the intent.
     pub account_id: AccountId,
     /// Region slug.
     pub region: String,
@@ -61,7 +62,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// True while nobody may create in this account but the one who resolves this.
+    /// True while the outcome is open. Then only the pool that resolves it may create in this account.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.uncertain.is_none()
@@ -73,13 +74,13 @@ impl Intent {
 pub struct Memory {
     /// Created addresses, in order of creation.
     pub created: Vec<Created>,
-    /// What was bought, in order. It may be deleted where the spec asks for that.
+    /// Bought addresses, in order of purchase. They may be deleted if the spec asks for that.
     pub purchased: Vec<Purchased>,
-    /// Addresses that the pool held and let go, as long as they may still stand on a machine.
+    /// Addresses that the pool held and gave up, as long as they may still be on a machine.
     pub former: BTreeSet<Address>,
-    /// Addresses of unknown origin that have stood on candidates, until the first creation.
+    /// Addresses of unknown origin that have been on candidates, until the first creation.
     pub unknown: BTreeSet<Address>,
-    /// Addresses of unknown origin that stood on candidates before the first creation; `None` before that.
+    /// Addresses of unknown origin that were on candidates before the first creation. `None` until that creation.
     pub orphans: Option<BTreeSet<Address>>,
     /// The creation under way, or the one that stayed uncertain.
     pub intent: Option<Intent>,
@@ -99,7 +100,7 @@ impl Memory {
         }
     }
 
-    /// What was bought under this address.
+    /// The purchase of this address.
     #[must_use]
     pub fn purchase_of(&self, ip: Address) -> Option<&Purchased> {
         self.purchased.iter().find(|purchased| purchased.ip == ip)
@@ -111,14 +112,15 @@ impl Memory {
         self.purchased.push(new);
     }
 
-    /// Notes on which machine the pool has an address.
+    /// Notes the machine on which the pool has an address.
     pub(super) fn stands(&mut self, ip: Address, on: Option<&MachineId>) {
         if let Some(purchased) = self.purchased.iter_mut().find(|purchased| purchased.ip == ip) {
             purchased.held_on = on.map(MachineId::provider_id).unwrap_or_default();
         }
     }
 
-    /// Remembers an address that a creation brought. After the first one no others of unknown origin are looked for.
+    /// Remembers an address that a creation returned. After the first creation, addresses of unknown origin are no
+    /// longer sought.
     pub fn bought(&mut self, ip: Address, written: bool) {
         self.remember(ip, written);
         let unknown = std::mem::take(&mut self.unknown);
@@ -127,7 +129,7 @@ impl Memory {
 }
 
 impl Pool {
-    /// Keeps the memory true for addresses that are given up, released or gone for good.
+    /// Updates the memory for addresses that are given up, released or gone for good.
     pub fn keep_memory(
         &mut self,
         account: &Account,
@@ -158,7 +160,7 @@ impl Pool {
             let gone = others_visible
                 && purchased.account_id == *here
                 && account.belief(purchased.ip).is_some_and(Belief::is_gone);
-            // What is let go without a wish to delete it is never deleted.
+            // An address that was given up while the policy was not `Delete` is never deleted.
             (kept || !released.contains(&purchased.ip)) && (purchased.deleting || !gone)
         });
         let named = memory.created.iter_mut().filter(|created| self.spec.ips.contains(&created.ip));
@@ -180,7 +182,7 @@ impl Pool {
                 let standing = match account.place(*ip) {
                     Place::Unknown => true,
                     Place::Absent => !(others_visible && gone),
-                    // An address on its way may arrive on a node of ours.
+                    // A pending action may bring the address to a node of ours.
                     Place::Present { machine, locked, .. } => machine.is_some() || *locked,
                 };
                 (standing || account.op(*ip).is_some()) && !effective.contains(ip) && !elsewhere(ip)
@@ -192,18 +194,18 @@ impl Pool {
         self.effective_before = effective.into_iter().filter(|ip| !elsewhere(ip)).collect();
     }
 
-    /// The pool's addresses that may still stand on a machine although they are not effective.
+    /// The pool's addresses that may still be on a machine although they are not effective.
     #[must_use]
     pub fn former(&self) -> BTreeSet<Address> {
         self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
     }
 
-    /// Whether something was bought for it in this account.
+    /// Whether an address was bought for the pool in this account.
     pub(crate) fn has_bought_in(&self, account_id: &AccountId) -> bool {
         self.purchased().any(|bought| bought.account_id == *account_id)
     }
 
-    /// What was bought for this pool and not let go for good.
+    /// The purchases for this pool that were not given up for good.
     pub fn purchased(&self) -> impl Iterator<Item = &Purchased> {
         self.memory.iter().flat_map(|memory| &memory.purchased)
     }

@@ -66,22 +66,23 @@ pub struct Candidate {
     pub uid: Uid,
     /// `spec.providerID` of the node.
     pub provider_id: String,
-    /// The machine that it names, if it is one of a provider that the software knows, be it the pool's or not.
+    /// The machine that it names, if the software knows that kind of machine. It may be of another provider than the
+    /// pool's.
     pub machine: Option<MachineId>,
-    /// Region of the node, where it is known.
+    /// Region of the node, if it is known.
     pub region: Option<String>,
     /// When it became a candidate, as a count.
     pub order: u64,
     /// When it lost the address that it had, as a count.
     pub lost: Option<u64>,
-    /// The address of this pool that it has.
+    /// The address of this pool that it has, if it has one.
     pub holds: Option<Address>,
-    /// Why it waits for one, by the last plan.
+    /// Why it waits for an address, by the last plan.
     pub wait: Option<Wait>,
 }
 
 impl Candidate {
-    /// It is this node, on the same machine.
+    /// Whether it is this node, on the same machine.
     fn is(&self, node: &NodeFacts) -> bool {
         self.uid == node.uid && self.provider_id == node.provider_id
     }
@@ -90,19 +91,19 @@ impl Candidate {
 /// The pool's knowledge about one of its addresses, beside the account's belief.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IpRecord {
-    /// When its node stopped matching, as a count; 0 for before we looked.
+    /// When its node stopped matching, as a count. 0 if that was before this process looked.
     pub released: u64,
-    /// It was on a candidate when last planned.
+    /// It was on a candidate at the last plan.
     pub was_active: bool,
-    /// Until when it is not offered, and why.
+    /// A failure after which it is not given out for a while.
     pub failure: Option<Failure<Option<MachineId>>>,
-    /// How its last action failed, for the status.
+    /// The failure of its last action, for the status.
     pub error: Option<(FaultKind, String)>,
-    /// It could not be assigned lately, so that others go first.
+    /// It could not be assigned recently, so others go first.
     pub behind: Option<Behind>,
-    /// Nodes that lately could not have it, for reasons that may be the address's.
+    /// Nodes that recently could not take it, if the address may be the cause.
     pub refused_by: BTreeSet<Uid>,
-    /// The matching node that had it last, and why that node no longer matches.
+    /// The node that had it last and no longer matches, and why.
     pub left: Option<losses::Loss>,
     /// Assignments that succeeded, since the process started.
     pub assignments: u64,
@@ -127,9 +128,9 @@ pub struct Pool {
     pub(crate) resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub(crate) deleting: bool,
-    /// The finalizer keeps it.
+    /// The object has our finalizer.
     pub(crate) guarded: bool,
-    /// Whether it may begin anything.
+    /// The pause: whether the pool may begin anything.
     pub(crate) pause: Pause,
     /// The spec.
     pub(crate) spec: PoolSpec,
@@ -145,20 +146,20 @@ pub struct Pool {
     pub(crate) candidates: BTreeMap<String, Candidate>,
     /// The nodes and pods of this pool are completely known.
     pub(crate) matched: bool,
-    /// Per address.
+    /// The records of its addresses.
     ips: BTreeMap<Address, IpRecord>,
-    /// Per node whose assignment failed.
+    /// The last failed assignment of each node.
     node_failures: BTreeMap<Uid, Failure<String>>,
-    /// Nodes that go behind the others.
+    /// Nodes that failed recently and go behind the others.
     behind: BTreeMap<Uid, Behind>,
     /// Nodes that made room for an address. They get it before all others.
     roomy: BTreeMap<Uid, Address>,
-    /// Moves that wait for labels of nodes to go.
+    /// Moves that wait for the removal of labels.
     unlabelling: labels::Unlabelling,
     /// State of the creation under way.
     creation: creation::Creation,
     moving: moving::Moving,
-    /// When the last assignment was started that was accepted or may have been.
+    /// When the last assignment started that was accepted or may have been.
     last_assigned: Option<Moment>,
     /// When the candidates last changed.
     changed_at: Moment,
@@ -170,21 +171,21 @@ pub struct Pool {
     losses: losses::Losses,
     /// Addresses taken from one node to another since the process started, by the reason.
     pub(crate) moves: BTreeMap<&'static str, u64>,
-    /// Nodes that fail and keep their match for a while, or come back.
+    /// Nodes that fail and keep their match for a while, or are recovering.
     pub(crate) suspects: Suspects,
-    /// What the checks say of nodes.
+    /// The findings of the checks.
     pub(crate) checked: CheckedNodes,
     /// Why no node matches.
     pub(crate) no_match: Explanation,
     /// Addresses that serve nowhere.
     idle: idle::Idle,
-    /// The conditions that hold by the last plan, written or not; `None` before anything could be said.
+    /// The conditions of the last plan, written or not. `None` before the first ones are known.
     conditions: Option<Vec<Condition>>,
     /// Addresses that are being given back.
     pub(crate) reclaim: reclaim::Reclaim,
     /// Writes of status and spec under way and their retries.
     writes: Writes<PoolStatus>,
-    /// Addresses that were effective when last planned: one that leaves is let go.
+    /// Addresses that were effective at the last plan. An address that is no longer effective was given up.
     effective_before: BTreeSet<Address>,
     /// The addresses in `spec.ips` when the memory was taken from the status.
     named_first: BTreeSet<Address>,
@@ -193,7 +194,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool as it was first seen.
+    /// A pool at its first sight.
     #[must_use]
     pub fn new(seen: PoolObject, providers: &Providers) -> Self {
         let mut pool = Self {
@@ -241,8 +242,8 @@ impl Pool {
         pool
     }
 
-    /// Whether a version of the object is older than the one that is known: watch events and answers to our own
-    /// writes come by different ways and overtake each other.
+    /// Whether a version of the object is older than the known one. Watch events and answers to our own writes arrive
+    /// by different ways, and may overtake each other.
     #[must_use]
     pub fn is_newer_than(&self, resource_version: &str) -> bool {
         let version = |text: &str| text.parse::<u64>().ok();
@@ -252,7 +253,7 @@ impl Pool {
         }
     }
 
-    /// Leadership begins: earlier knowledge no longer counts.
+    /// Drops earlier knowledge, because leadership begins.
     pub fn distrust(&mut self) {
         self.matched = false;
         self.conditions = None;
@@ -286,7 +287,7 @@ impl Pool {
             Err(message) => self.spec.unreadable(message),
         };
         if criteria != self.spec.criteria {
-            // An object that is new was not edited.
+            // The first valid criteria are not an edit.
             self.losses.edited |= criteria.is_some();
             self.no_match.forget();
         }
@@ -346,18 +347,18 @@ impl Pool {
         &self.effective_before
     }
 
-    /// The object that its Events and records are of.
+    /// The pool as the owner of its Events and records.
     pub(crate) fn owner(&self) -> Owner {
         Owner { kind: ObjectKind::Pool, object: self.object.clone() }
     }
 
-    /// Decides which of two pools is the older.
+    /// The order of age of pools.
     #[must_use]
     pub const fn seniority(&self) -> Seniority<'_> {
         Seniority::of(self.created_at_s, ObjectKind::Pool, &self.object)
     }
 
-    /// True while the pool may act at all.
+    /// Whether the pool may act at all.
     #[must_use]
     pub fn is_live(&self) -> bool {
         !self.deleting && !self.spec.is_frozen()
@@ -374,13 +375,13 @@ impl Pool {
         wait.text(self.spec.noun())
     }
 
-    /// A count that grows by one each time: the order of events inside a pool.
+    /// Counts one more event. The counts give the order of events inside a pool.
     fn tick(&mut self) -> u64 {
         self.counter += 1;
         self.counter
     }
 
-    /// Looks at some nodes again (`None`: at all of them). Returns true when a plan is due for it.
+    /// Looks at some nodes again, or at all of them (`None`). Returns true if a plan is due because of that.
     pub fn rematch(
         &mut self,
         touched: Option<&BTreeSet<String>>,
@@ -430,7 +431,7 @@ impl Pool {
         changed
     }
 
-    /// Forgets failures on nodes that are gone.
+    /// Forgets the failures of nodes that are gone.
     fn forget_failures_of_others(&mut self, nodes: &NodeStore, now: Moment) {
         if self.node_failures.is_empty() && self.behind.is_empty() && !self.suspects.remembers_nodes() {
             return;

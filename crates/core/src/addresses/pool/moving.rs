@@ -1,14 +1,15 @@
-//! The progress of a request to move an address by hand: whether it is new, and what came of it.
+//! The progress of a request to move an address by hand: whether it is new, and its outcome.
 //!
-//! A request counts as new only in a process that saw the object without it. The status is read when leadership begins,
-//! so no process repeats what another one began. This module does not decide whether a request can be met.
+//! A request counts as new only in a process that saw the object without it. The status is read when leadership
+//! begins, so no process repeats a move that another one began. This module does not decide whether a request can be
+//! met.
 
 use super::last_move::{LastMove, MoveOutcome, Request, request_of};
 use crate::mechanism::retry::Retry;
 use crate::model::ids::Address;
 use crate::model::moment::Moment;
 
-/// How this process came to see the text of the annotation.
+/// How this process first saw the text of the annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Sight {
     /// The object could not be read yet.
@@ -64,7 +65,7 @@ pub(super) struct Moving {
 }
 
 impl Moving {
-    /// The watch shows this annotation.
+    /// Takes in the annotation as the watch shows it.
     pub(super) fn observed(&mut self, annotation: Option<&str>) {
         let request = request_of(annotation);
         let first = self.sight == Sight::None;
@@ -81,13 +82,13 @@ impl Moving {
         self.request = request;
     }
 
-    /// Whether the last move is of this request.
+    /// Whether the last move answers this request.
     pub(super) fn asks_again(&self, request: Option<&str>) -> bool {
         request.is_some() && self.last.as_ref().map(|last| last.request.as_str()) == request
     }
 
-    /// Leadership begins, or continues after a gap. Takes the status as it is, unless this process knows better how the
-    /// present request ended.
+    /// Takes the last move from the status when leadership begins, or continues after a gap. If this process has newer
+    /// knowledge about the present request, that counts instead.
     pub(super) fn recall(&mut self, told: Option<&LastMove>) {
         let request_of = |last: &Option<LastMove>| last.as_ref().map(|last| last.request.clone());
         let told = told.cloned();
@@ -95,7 +96,7 @@ impl Moving {
         let answered = self.last.as_ref().is_some_and(|last| !last.is_pending());
         let under_way = matches!(self.stage, Stage::Sent(_));
         if self.sight == Sight::Again || (self.request.is_some() && request_of(&told) == self.request) {
-            // Somebody has taken up the request, whatever happens to the status.
+            // Some process has taken up the request, whatever happens to the status.
             self.sight = Sight::Old;
         }
         if same && (answered || under_way) && told.as_ref().is_none_or(LastMove::is_pending) {
@@ -111,7 +112,7 @@ impl Moving {
         self.last.clone().filter(|_| self.unkept != Some(Unkept::Pruned))
     }
 
-    /// The server stored a status write like this.
+    /// Takes in the status that the server stored after a write.
     pub(super) fn written(&mut self, sent: Option<&LastMove>, kept: Option<&LastMove>) {
         if sent.is_some() && sent != kept {
             self.unkept = Some(Unkept::Pruned);
@@ -120,7 +121,7 @@ impl Moving {
         }
     }
 
-    /// The server refuses the status write.
+    /// Notes that the server refuses the status write.
     pub(super) fn not_written(&mut self) {
         if self.stage == Stage::Announcing {
             self.unkept = Some(Unkept::Denied);
@@ -136,7 +137,7 @@ impl Moving {
         matches!(self.stage, Stage::Announcing | Stage::Announced)
     }
 
-    /// The request, as long as it is neither answered nor begun.
+    /// The request, while it is neither answered nor begun.
     pub(super) fn wanted(&self) -> Option<&String> {
         let request = self.request.as_ref()?;
         let new = self.sight == Sight::New;
@@ -153,7 +154,7 @@ impl Moving {
         }
     }
 
-    /// From now on the last move is of this request.
+    /// Makes this request the last move.
     pub(super) fn begin(&mut self, request: &str, from: String) {
         let (ip, to) = match Request::parse(request) {
             Ok(Request { ip, node }) => (Some(ip), node),

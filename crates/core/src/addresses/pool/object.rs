@@ -4,15 +4,15 @@ use super::spec::RawPoolSpec;
 use super::status::PoolStatus;
 use crate::model::ids::ObjectRef;
 
-/// Keeps a pool until what it gives back is gone.
+/// The finalizer that keeps a pool until the addresses that it gives back are gone.
 pub const FINALIZER: &str = "flipop.digitalocean.com/reclaim";
 
 /// A pool as the watch shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolObject {
-    /// Which pool.
+    /// The pool's name and uid.
     pub object: ObjectRef,
-    /// `metadata.creationTimestamp`, in seconds since the Unix epoch: decides which object is older.
+    /// `metadata.creationTimestamp`, in seconds since the Unix epoch. It decides which object is older.
     pub created_at_s: i64,
     /// `metadata.generation`.
     pub generation: i64,
@@ -20,7 +20,7 @@ pub struct PoolObject {
     pub resource_version: String,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// [`FINALIZER`] keeps it.
+    /// The object has [`FINALIZER`].
     pub guarded: bool,
     /// The text of the pause annotation, if it is present.
     pub paused: Option<String>,

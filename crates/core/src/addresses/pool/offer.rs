@@ -18,17 +18,17 @@ pub(super) struct Taker<'a> {
     pub(super) name: &'a String,
     pub(super) candidate: &'a Candidate,
     pub(super) machine: &'a MachineId,
-    /// An address of this pool, disabled or let go, that has to leave first.
+    /// An address that the pool disabled or gave up, and that has to be taken off first.
     pub(super) evict: Option<Address>,
 }
 
 impl Taker<'_> {
-    /// The address that leaves where it is when this taker gets that one, and the node that gets the leaving one.
+    /// The address that leaves its place when this taker gets `free`, and the node that it moves to, if it moves.
     pub(super) fn leaves(&self, free: &Free) -> (Address, Option<&Uid>) {
         self.evict.map_or((free.ip, Some(&self.candidate.uid)), |holder| (holder, None))
     }
 
-    /// An address goes only to a node of its own region, as far as both are known.
+    /// Whether the node is in the region of the address, as far as both regions are known.
     pub(super) fn suits(&self, free: &Free) -> bool {
         let region = self.candidate.region.as_deref();
         region.is_none_or(|region| region == free.region || free.region.is_empty())

@@ -1,8 +1,8 @@
-//! Addresses of unknown origin that may have been bought for this pool before it remembered anything, and addresses
-//! that may be left over when a pool is gone.
+//! Addresses of unknown origin that may have been bought for this pool before its memory began, and addresses that a
+//! deleted pool may leave behind.
 //!
-//! Invariant: an orphan that once counted against `desiredIPs` counts until a pool names it or it leaves its machine,
-//! whatever happens to the node meanwhile.
+//! Invariant: an orphan that once counted against `desiredIPs` counts until a pool names it or it leaves its machine.
+//! Changes of the node do not matter.
 
 use super::Pool;
 use super::absences::Absences;
@@ -19,8 +19,8 @@ use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Where addresses of unknown origin were seen. It need not survive a restart: an address counts until it is known to
-/// be gone.
+/// Where addresses of unknown origin were seen. A restart may lose this, because an address counts until it is known
+/// to be gone.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Sightings {
     /// Where each was first seen.
@@ -29,7 +29,8 @@ pub(super) struct Sightings {
 }
 
 impl Sightings {
-    /// Whether an address is still where it was first seen. A pending action leaves that open, so it counts as there.
+    /// Whether an address is still where it was first seen. While an action is pending this is open, and the address
+    /// counts as there.
     fn is_in_place(&mut self, read: &ReservedIp) -> bool {
         let there =
             |machine: &MachineId| self.places.entry(read.ip).or_insert_with(|| machine.clone()) == machine;
@@ -38,7 +39,7 @@ impl Sightings {
 }
 
 impl Pool {
-    /// Looks for orphans: any before the first creation, and later only whether known ones are still there.
+    /// Looks for orphans. After the first creation, it only checks whether known ones are still there.
     pub(super) fn look_for_orphans(
         &mut self,
         account: &mut Account,
@@ -46,7 +47,7 @@ impl Pool {
         named: &BTreeSet<Address>,
     ) {
         let Some((begun, _)) = account.last_list() else { return };
-        // A list that contradicts itself does not prove that one has left.
+        // A list that contradicts itself does not prove that an orphan has left.
         if !account.lists_contradict_themselves() {
             self.forget_left(begun, world.seen, named);
         }
@@ -83,8 +84,8 @@ impl Pool {
         sightings.away.keep(known);
     }
 
-    /// Addresses in our region that no pool names and that are on our candidates. New ones are sought before the first
-    /// creation. Those are then watched until they leave their machines or a pool names them.
+    /// Addresses in our region that no pool names and that are on our candidates. New ones are sought only before the
+    /// first creation. Known ones are watched until they leave their machines or a pool names them.
     fn orphans(&self, world: &World<'_>, named: &BTreeSet<Address>) -> BTreeSet<Address> {
         let Some(Memory { unknown, orphans, former, .. }) = &self.memory else { return BTreeSet::new() };
         let mut found = orphans.clone().unwrap_or_else(|| {
@@ -102,14 +103,14 @@ impl Pool {
         found
     }
 
-    /// The Event for a pool that goes while a purchase for it may have made an address.
+    /// The Event for a pool that is deleted while a purchase for it may have succeeded.
     #[must_use]
     pub fn unresolved_purchase(self) -> Option<Notice> {
         self.creation.is_resolving().then(|| maybe_created(self.object))
     }
 }
 
-/// The Event for a pool that is gone when its creation is answered. An address without an owner costs money.
+/// The Event for a pool that is gone when the answer to its creation arrives. An address without an owner costs money.
 #[must_use]
 pub fn ownerless(object: ObjectRef, result: &Result<Address, CallFailure>) -> Option<Notice> {
     match result {

@@ -1,4 +1,5 @@
-//! The effect of an ended operation on the pool that started it: counts, cool-off, and who has to wait.
+//! The effect of an ended operation on the pool that started it: counts, the cool-off, and which nodes and addresses
+//! have to wait.
 
 use super::Pool;
 use super::behind::Behind;
@@ -13,10 +14,10 @@ use crate::model::ids::{Address, Uid};
 use crate::model::moment::Context;
 use std::fmt;
 
-/// After this many nodes in a row could not take an address, the address itself counts as the cause.
+/// The number of nodes in a row that could not take an address before the address itself counts as the cause.
 const REFUSALS_THAT_BLAME_THE_ADDRESS: usize = 2;
 
-/// After this many failures in a row a node lets others go first, whatever the cause.
+/// The number of failures in a row after which a node goes behind others, whatever the cause.
 const FAILURES_THAT_SET_A_NODE_BACK: u32 = 2;
 
 /// Whether the address may be the cause, so that its node should get another one.
@@ -43,7 +44,7 @@ impl Pool {
         let Finished { ip, op, end } = finished;
         let assigns = op.kind == OpKind::Assign;
         if assigns && !matches!(end, End::Refused(..) | End::NotSent) && !op.was_refused() {
-            // An accepted or unknown outcome starts the cool-off; a refusal does not.
+            // An accepted or unknown outcome starts the cool-off, and a refusal does not.
             self.last_assigned = self.last_assigned.max(Some(op.started));
         }
         let node = &op.node.1;
@@ -133,7 +134,7 @@ impl Pool {
             FaultKind::NodeInUse => (false, true, true),
             FaultKind::Permanent | FaultKind::Invalid => (blamed, true, true),
         };
-        // A failure that only needs patience is no error. An occupied machine is no error of the address.
+        // A failure that only takes time is not an error. An occupied machine is not an error of the address.
         let of_the_address = !matches!(kind, FaultKind::InProgress | FaultKind::NodeInUse);
         record.error = of_the_address.then(|| (kind, message.to_owned()));
         let unassigns = op.kind != OpKind::Assign;
@@ -160,7 +161,7 @@ impl Pool {
             let behind = Behind::since(self.tick(), at.now);
             self.ips.entry(ip).or_default().behind = Some(behind);
         }
-        // The provider being busy with an earlier request is no error.
+        // It is not an error if the provider is busy with an earlier request.
         if kind != FaultKind::InProgress {
             if !unassigns {
                 self.ips.entry(ip).or_default().errors += 1;
@@ -175,7 +176,7 @@ impl Pool {
         }
     }
 
-    /// Assignments of an address that succeeded, and that failed, since the process started.
+    /// The successful and the failed assignments of an address since the process started.
     pub(crate) fn tally(&self, ip: Address) -> (u64, u64) {
         self.ips.get(&ip).map_or((0, 0), |record| (record.assignments, record.errors))
     }

@@ -1,4 +1,4 @@
-//! Failing holders that keep their address for now: which nodes they are, what users read, and when they lose it.
+//! Failing holders that keep their address for now: which nodes they are, the text for users, and when they lose it.
 
 use super::Pool;
 use crate::addresses::account::Account;
@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 impl Pool {
     /// Drops the match of failing nodes that hold nothing, and of holders whose grace is over.
     ///
-    /// A node is a holder if a used address is on it or on its way there. For an address that is not read yet, the last
-    /// confirmed node counts.
+    /// A node is a holder if a used address is on it or is being moved to it. For an address that is not read yet, the
+    /// last confirmed node counts.
     pub(crate) fn settle_suspects(&mut self, account: &Account, now: Moment) {
         if self.suspects.iter().next().is_none() {
             return;
@@ -48,8 +48,8 @@ impl Pool {
         }
     }
 
-    /// Nodes that have recovered for long enough to count again, and when the next one will have. A node that still has
-    /// an address of the pool counts at once. So does every node while none matches.
+    /// The nodes that have recovered for long enough to count again, and when the next one is due. A node that still
+    /// has an address of the pool counts at once. So does every node while none matches.
     pub(crate) fn recovered(
         &mut self,
         account: &Account,
@@ -65,12 +65,12 @@ impl Pool {
         self.suspects.recovered(|node| none_matches || has_address(node), &self.spec.grace, now)
     }
 
-    /// The suspicion of a node with an active address, once it is told.
+    /// The suspicion of a node with an active address, once it is reported.
     pub(super) fn suspicion(&self, node: &str) -> Option<&Suspicion> {
         self.suspects.of(node).filter(|suspicion| suspicion.is_told())
     }
 
-    /// The addresses that wait for a node to recover, and until when.
+    /// The condition about holders that fail and keep their address for now.
     pub(super) fn suspect_condition(&self) -> Option<Condition> {
         let told: Vec<(&String, &Suspicion)> = self.suspects.told().collect();
         let (_, first) = told.first()?;
@@ -85,7 +85,7 @@ impl Pool {
         suspicion.text(node, &format!("{address} moves"), &self.spec.grace)
     }
 
-    /// The Events of suspicions that are now due to be told, and when the next one is.
+    /// The Events of suspicions that are due to be reported now, and when the next one is.
     pub(crate) fn tell_suspicions(&mut self, now: Moment) -> (Vec<Notice>, Option<Moment>) {
         let (told, later) = self.suspects.tell(now);
         let told = told.iter().map(|(node, suspicion)| {
@@ -94,7 +94,7 @@ impl Pool {
         (told.collect(), later)
     }
 
-    /// The Event of a suspicion that ended, if it was told and the node keeps its address.
+    /// The Event of a suspicion that ended, if it was reported and the node keeps its address.
     pub(crate) fn tell_avoided(&self, ended: &Ended) -> Option<Notice> {
         let message = ended.avoided("keeps its address")?;
         Some(self.notice(false, EventReason::FailoverAvoided, &ended.node, message))

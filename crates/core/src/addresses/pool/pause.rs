@@ -1,4 +1,5 @@
-//! A pool that begins nothing: while the pause annotation is present, and then until the account is read again.
+//! The pause of a pool, which begins nothing while the annotation is present, and then until the account is read
+//! again.
 //!
 //! Operations sent before the pause are finished. Their addresses stay in `finishing` until annotation and record match
 //! the result. Everything else on nodes and in DNS stays as it is. This module does not decide what is due without a
@@ -75,7 +76,7 @@ impl Pause {
         self.finishing.get(&ip).is_some_and(|on| on.as_ref() == Some(node))
     }
 
-    /// What candidates wait for while nothing may begin.
+    /// The reason for which candidates wait while nothing may begin.
     pub(super) fn wait(&self) -> Option<Wait> {
         match (&self.by, self.lifted) {
             (Some(reason), _) => Some(Wait::Paused(reason.text())),
@@ -142,7 +143,7 @@ impl Pool {
         self.pause.finishing.retain(|ip, on| on.as_ref().is_none_or(|on| !is_done(*ip, on)));
     }
 
-    /// Addresses whose annotations stay where they are. `known` says whether the account is known.
+    /// The addresses whose annotations stay where they are. `known` says whether the account is known.
     #[must_use]
     pub fn kept_still(&self, known: bool) -> BTreeSet<Address> {
         let mut still: BTreeSet<Address> = self.effective().into_iter().chain(self.former()).collect();

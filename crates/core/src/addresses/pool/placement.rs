@@ -1,7 +1,8 @@
-//! Where the addresses of a pool are, as far as known. Each plan works it out once, for everything that reports it.
+//! Where the addresses of a pool are, as far as known. Each plan works this out once, for status, records and
+//! annotations.
 //!
-//! Invariant: for an unknown place, the last confirmed node is kept. Status, records and annotations each decide for
-//! themselves what to do with it.
+//! Invariant: for an unknown place, the last confirmed node is kept. Status, records and annotations each decide how
+//! they use it.
 
 use super::Pool;
 use crate::addresses::account::Account;
@@ -20,7 +21,7 @@ pub enum Standing {
         /// Its machine, as last read.
         machine: Option<MachineId>,
     },
-    /// On a machine that is no matching node, or on none.
+    /// On a machine that is not a matching node, or on none.
     Elsewhere {
         /// The machine.
         machine: Option<MachineId>,
@@ -67,7 +68,7 @@ impl Placement {
         Self { standing, moves }
     }
 
-    /// The matching node on which it is or was last confirmed, unless it is about to move.
+    /// The matching node on which it is, or was last confirmed. `None` if it is about to move.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
         match &self.standing {

@@ -12,13 +12,13 @@ use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 
 impl Pool {
-    /// True while the pool's memory is unknown, so that a status write would wipe it out.
+    /// True while the pool's memory is unknown. A status write would then delete it.
     #[must_use]
     pub fn is_unread(&self) -> bool {
         self.unread
     }
 
-    /// Where the status on the server says that addresses serve.
+    /// The places where addresses serve, by the status on the server.
     pub fn told(&self) -> impl Iterator<Item = (Address, MachineId)> {
         self.spec.machines.into_iter().flat_map(|machines| self.on_server.serving(machines))
     }
@@ -44,7 +44,7 @@ impl Pool {
             }
         }
         if let Some(memory) = &mut memory {
-            // A copy of the status on another object speaks of addresses that are not this one's.
+            // The status may be a copy from another object, whose purchases are not this pool's.
             memory.purchased.retain(|purchased| purchased.uid == self.object.uid);
             self.reclaim.recall(&memory.purchased);
         }
@@ -56,7 +56,7 @@ impl Pool {
         self.pause.recall(status);
     }
 
-    /// Whether this process knew an intent as the server has it, and knows how it ended since.
+    /// Whether this process knew the intent that the server has, and knows how it ended.
     fn has_settled(&self, intent: &Intent) -> bool {
         let of = |memory: &Option<Memory>| memory.as_ref().and_then(|memory| memory.intent.clone());
         let ours = of(&self.memory);
@@ -64,7 +64,7 @@ impl Pool {
             && ours.is_none_or(|ours| ours.number != intent.number)
     }
 
-    /// Bought addresses that are in neither the status nor the spec of the server.
+    /// Bought addresses that neither the status nor the spec on the server has.
     fn unrecorded(&self) -> Vec<Address> {
         let created = self.memory.iter().flat_map(|memory| &memory.created);
         let unrecorded = created.filter(|created| !created.written && !self.on_server.remembers(created.ip));
@@ -73,7 +73,7 @@ impl Pool {
 }
 
 impl Creation {
-    /// After a restart, or a pause in the leadership, an open intent has to be resolved.
+    /// The state of creations after a restart, or after a gap in the leadership. An open intent has to be resolved.
     fn recalled(&self, memory: Option<&Memory>) -> Self {
         let intent = memory.and_then(|memory| memory.intent.as_ref());
         let noted = memory.map(|memory| memory.orphans.as_ref().unwrap_or(&memory.unknown));

@@ -1,4 +1,4 @@
-//! The user's view of a pool: status and conditions, derived from the same facts as the plan.
+//! The user's view of a pool: its status and conditions, from the same facts as the plan.
 
 use super::Pool;
 use super::placement::Standing;
@@ -22,12 +22,13 @@ use crate::model::pause::Reason;
 use crate::model::spec::Scope;
 use crate::model::words::{enumerate, name_all};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The remedy for CRDs that drop our fields.
 const CRDS_OUTDATED: &str = "the installed CRDs drop status fields that a creation must not lose; apply the CRDs of this version first \
                              (kubectl apply -f crds)";
 
-/// Why nodes cannot be written to, if they cannot.
+/// The reasons why nodes cannot be changed, if they cannot.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Denied<'a> {
     /// Annotations.
@@ -37,8 +38,8 @@ pub struct Denied<'a> {
 }
 
 impl Pool {
-    /// The status that the facts demand, with what the plan has rendered. `denied` says why nodes cannot be annotated or
-    /// labelled, if so.
+    /// The wanted status, with the parts that the plan has rendered. `denied` says why nodes cannot be annotated or
+    /// labelled, if they cannot.
     #[must_use]
     pub fn render(&self, account: Option<&Account>, denied: Denied<'_>, now: Moment) -> PoolStatus {
         let mut status = PoolStatus {
@@ -68,7 +69,7 @@ impl Pool {
             status.ips.extend(entry.map(|entry| (ip.to_string(), entry)));
         }
         if self.spec.is_frozen() {
-            // What it held before stays where it is, and is let go only once the spec can be followed again.
+            // Its earlier addresses stay in their places. They are given up only once the spec is valid again.
             for ip in self.effective_before() {
                 let followed = account.filter(|_| self.ips.get(ip).is_some_and(|record| record.was_active));
                 let entry = followed.and_then(|account| self.entry(*ip, true, account));
@@ -80,11 +81,14 @@ impl Pool {
         }
         let known = account.is_some_and(Account::is_known) && self.matched && self.is_live();
         if known {
-            for (name, wait) in self.waiting() {
-                let list =
-                    if wait.is_error() { &mut status.node_errors } else { &mut status.assignable_nodes };
-                list.push(name.clone());
-            }
+            let (wrong, assignable): (Vec<_>, Vec<_>) = self.waiting().partition(|(_, wait)| wait.is_error());
+            status.node_errors = wrong.into_iter().map(|(name, _)| name.clone()).collect();
+            let shown = &self.shown.assignable_nodes;
+            status.assignable_nodes = if shown.iter().eq(assignable.iter().map(|(name, _)| *name)) {
+                Arc::clone(shown)
+            } else {
+                assignable.into_iter().map(|(name, _)| name.clone()).collect()
+            };
         } else {
             status.assignable_nodes.clone_from(&self.on_server.assignable_nodes);
             status.node_errors.clone_from(&self.on_server.node_errors);
@@ -92,8 +96,8 @@ impl Pool {
         status
     }
 
-    /// Also remembers addresses that the spec gave up since the account could last be read. Otherwise a restart would
-    /// take them for foreign ones.
+    /// Also remembers addresses that the spec gave up since the account was last read. After a restart they would
+    /// otherwise look foreign.
     fn remember_let_go(&self, status: &mut PoolStatus) {
         let effective: BTreeSet<Address> = self.effective().into_iter().collect();
         let let_go = self.effective_before().difference(&effective).filter(|_| !self.spec.is_frozen());
@@ -107,7 +111,7 @@ impl Pool {
         }
     }
 
-    /// `status.error`: what is wrong with the spec, else why the last creation failed.
+    /// `status.error`: the mistakes in the spec, or else why the last creation failed.
     fn error(&self) -> String {
         let problems: Vec<String> = self.spec.problems.iter().map(ToString::to_string).collect();
         if !problems.is_empty() {
@@ -122,7 +126,7 @@ impl Pool {
         }
     }
 
-    /// One address. `None` while nothing is known of it that is newer than the last status.
+    /// The entry of one address. `None` while nothing newer than the last status is known.
     fn entry(&self, ip: Address, used: bool, account: &Account) -> Option<IpEntry> {
         if let Some(owner) = self.report.claimed.get(&ip) {
             return Some(error_entry(&format!(
@@ -225,8 +229,8 @@ impl Pool {
         Some(Condition::new(ProviderReady::from(kind), message.clone()))
     }
 
-    /// A refusal that the server's copy of the status does not have yet. The status has to report it before the token is
-    /// proved again, which may take a minute. Once reported, it does not change until then.
+    /// A refusal that the server's copy of the status does not have yet. The status has to report it before the token
+    /// is proved again, which may take a minute. Once reported, it does not change until then.
     #[must_use]
     pub fn has_untold_refusal(&self) -> bool {
         let told = |new: &Condition| {
@@ -235,7 +239,7 @@ impl Pool {
         self.refusal().is_some_and(|refusal| !told(&refusal))
     }
 
-    /// An Event for each problem that is in this status and was not in the last one, so that its beginning is visible.
+    /// An Event for each problem that is in this status and was not in the last one.
     #[must_use]
     pub fn news(&self, status: &PoolStatus) -> Vec<Notice> {
         let told = |new: &Condition| {
@@ -302,8 +306,8 @@ impl Pool {
         }
     }
 
-    /// Applies `spec.minActive` to `Ready`. It replaces only the reasons of True. While `Ready` is Unknown, so is the number
-    /// of active addresses.
+    /// Applies `spec.minActive` to `Ready`. It replaces only the reasons of True. While `Ready` is Unknown, so is the
+    /// number of active addresses.
     fn with_minimum(&self, ready: Condition) -> Condition {
         let Some(minimum) = self.spec.min_active.filter(|minimum| self.report.active.len() < *minimum) else {
             return ready;
@@ -418,7 +422,7 @@ fn provider_condition(account: &Account) -> Option<Condition> {
     Some(Condition::new(ProviderReady::from(trouble.kind), trouble.message.clone()))
 }
 
-/// The reason of the Event that tells of a condition, if it is trouble that no other Event tells of.
+/// The reason of the Event about a condition, if the condition is a problem without another Event.
 fn trouble_of(condition: &Condition) -> Option<EventReason> {
     let (trouble, event) = match ConditionType::parse(&condition.kind)? {
         ConditionType::SpecValid => (Status::False, EventReason::InvalidSpec),

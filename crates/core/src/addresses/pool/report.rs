@@ -1,4 +1,4 @@
-//! Explanations: for each address and each candidate without one, the reason for its wait.
+//! The findings of a plan about addresses and candidates, and the reasons for which candidates wait.
 
 use super::placement::Placement;
 use crate::model::catalog::pool::NodesBlocked;
@@ -15,21 +15,21 @@ pub enum Wait {
     CoolOff,
     /// An operation on its machine.
     InFlight(Address),
-    /// Its last assignment failed; it is tried again.
+    /// Its last assignment failed, and is retried at this moment.
     RetryAt(Moment, String),
-    /// Its last assignment has to wait for the provider; no error.
+    /// Its last assignment has to wait for the provider. This is not an error.
     Pending(Moment, String),
-    /// Another pool claims it, which also serves it.
+    /// Another pool claims it, and serves it.
     Claimed(ObjectName),
-    /// It has an address of another pool. It is not a candidate of that pool, or the address is surplus there.
+    /// It has an address of another pool. It is not a candidate there, or the address is surplus there.
     ClaimedBy(ObjectName, Address),
     /// It has an address of no pool.
     Foreign(Address),
-    /// The free addresses are in another region than the node.
+    /// The free addresses are in a different region from the node.
     OtherRegion(String),
     /// Its `spec.providerID` names no machine.
     NotAMachine(String),
-    /// Nothing may begin for the pool, in these words.
+    /// Nothing may begin for the pool. Holds the reason in words.
     Paused(String),
     /// The pool was paused, and its account is read again first.
     Rereading,
@@ -37,7 +37,7 @@ pub enum Wait {
     Budget,
     /// The bound on operations under way.
     Full,
-    /// The ports of the pool are being opened on it, for which it is waited until then at most.
+    /// The ports of the pool are being opened on it. Its assignment waits until this moment at most.
     Firewall(Moment),
     /// FLIPOP may not write now: it may have lost the lease, or the token is refused.
     Unsure,
@@ -150,9 +150,9 @@ impl Wait {
 /// The findings of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
-    /// Addresses that an older pool names too.
+    /// Addresses that an older pool also names.
     pub claimed: BTreeMap<Address, ObjectName>,
-    /// Addresses on candidates: the node's name.
+    /// Addresses on candidates, each with the node's name.
     pub active: BTreeMap<Address, String>,
     /// Where each address is, including unknown places.
     pub placements: BTreeMap<Address, Placement>,

@@ -24,7 +24,7 @@ pub struct RawPoolSpec {
     pub provider: String,
     /// Region in which missing addresses are created.
     pub region: String,
-    /// How many addresses are used; the rest is created or disabled.
+    /// How many addresses are used. Missing ones are created, and others are disabled.
     pub desired_ips: i64,
     /// With fewer active addresses the pool is not ready.
     pub min_active: i64,
@@ -36,9 +36,9 @@ pub struct RawPoolSpec {
     pub node_labels: RawNodeLabels,
     /// Addresses in order of preference.
     pub ips: Vec<String>,
-    /// Created addresses to let go.
+    /// Created addresses to give up.
     pub released_ips: Vec<String>,
-    /// What happens to bought addresses that are let go.
+    /// The treatment of bought addresses that the spec gives up.
     pub reclaim_policy: String,
     /// Least time between the starts of two assignments, in seconds.
     pub cool_off_seconds: f64,
@@ -53,15 +53,15 @@ pub struct RawPoolSpec {
 /// The planner's input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolSpec {
-    /// The account of addresses, whose provider may be unknown.
+    /// The account of the addresses. Its provider may be unknown.
     pub account_id: AccountId,
-    /// The kind of machine that has that provider's addresses, if it has any.
+    /// The kind of machine to which that provider's addresses are assigned, if it has addresses.
     pub machines: Option<&'static MachineKind>,
     /// Region in which missing addresses are created.
     pub region: Option<String>,
     /// How many addresses are used; `None` for all of `ips`.
     pub desired: Option<usize>,
-    /// With fewer active addresses the pool is not ready; `None` where that does not matter.
+    /// With fewer active addresses the pool is not ready. `None` if there is no minimum.
     pub min_active: Option<usize>,
     /// How long a node that fails keeps its address.
     pub grace: Grace,
@@ -69,13 +69,13 @@ pub struct PoolSpec {
     pub check: Option<NodeCheck>,
     /// Labels of nodes.
     pub labels: LabelMode,
-    /// The good entries of `spec.ips`, in order, each once.
+    /// The valid entries of `spec.ips`, in order, each once.
     pub ips: Vec<Address>,
-    /// The bad entries of `spec.ips` with what is wrong with them.
+    /// The invalid entries of `spec.ips`, each with its mistake.
     pub bad_ips: BTreeMap<String, String>,
-    /// Created addresses to let go.
+    /// Created addresses to give up.
     pub released: BTreeSet<Address>,
-    /// What happens to bought addresses that are let go.
+    /// The treatment of bought addresses that the spec gives up.
     pub reclaim: ReclaimPolicy,
     /// Least time between the starts of two assignments.
     pub cool_off_ms: u64,
@@ -85,11 +85,11 @@ pub struct PoolSpec {
     pub record_set: Option<SetSpec>,
     /// Ports to open.
     pub firewall: FirewallSpec,
-    /// Everything that is wrong, in the order of the fields.
+    /// All mistakes, in the order of the fields.
     pub problems: Vec<SpecProblem>,
 }
 
-/// What happens to bought addresses that are let go.
+/// The treatment of bought addresses that the spec gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReclaimPolicy {
     /// They stay in the account.
@@ -99,10 +99,10 @@ pub enum ReclaimPolicy {
     Delete,
 }
 
-/// `desiredIPs` beyond this is surely a mistake; it bounds what is created and the size of a status.
+/// A larger `desiredIPs` is surely a mistake. This bounds the purchases and the size of a status.
 pub const MAX_DESIRED: i64 = 1_000;
 
-/// More seconds of cool-off than this (a year) mean the same as this.
+/// A longer cool-off than this (a year) counts as this.
 const MAX_COOL_OFF_SECONDS: f64 = 31_536_000.0;
 
 impl PoolSpec {
@@ -120,7 +120,7 @@ impl PoolSpec {
         spec.read_addresses(raw);
         spec.criteria = raw.matching.criteria(Scope::Pool, &mut spec.problems);
         spec.cool_off_ms = cool_off_ms(raw.cool_off_seconds);
-        // The Go operator's client writes an absent record set as one of empty fields.
+        // The Go operator's client writes an absent record set as one with empty fields.
         let wanted = raw.record_set.as_ref().filter(|raw| **raw != RawRecordSet::default());
         spec.record_set = wanted.map(|record_set| {
             let problems = &mut spec.problems;
@@ -137,7 +137,7 @@ impl PoolSpec {
         spec
     }
 
-    /// This spec with everything in it frozen, because a newer one cannot be read.
+    /// This spec, frozen as a whole because a newer one cannot be read.
     #[must_use]
     pub fn unreadable(&self, message: &str) -> Self {
         let mut spec = Self { problems: Vec::new(), ..self.clone() };
@@ -181,7 +181,8 @@ impl PoolSpec {
         self.problem(Scope::Pool, "spec.provider", message);
     }
 
-    /// CRDs refuse what is out of bounds; a value that they let through switches off this feature alone.
+    /// Parses `minActive`. The CRDs refuse a value out of bounds. If one appears anyway, only this feature is switched
+    /// off.
     fn read_minimum(&mut self, raw: i64) {
         if (0..=MAX_DESIRED).contains(&raw) {
             self.min_active = usize::try_from(raw).ok().filter(|minimum| *minimum > 0);
@@ -256,7 +257,7 @@ impl PoolSpec {
     }
 }
 
-/// A finite, non-negative number of seconds as milliseconds; anything else is no cool-off.
+/// A finite, non-negative number of seconds as milliseconds. Any other number means no cool-off.
 fn cool_off_ms(seconds: f64) -> u64 {
     if seconds.is_finite() && seconds > 0.0 {
         let duration = std::time::Duration::from_secs_f64(seconds.min(MAX_COOL_OFF_SECONDS));
@@ -320,7 +321,7 @@ mod tests {
         }
         let creation = vec![(Scope::Creation, "spec.region".to_owned())];
         assert_eq!(problems(&RawPoolSpec { desired_ips: 2, ..raw() }), creation);
-        // Without anything to create no region is needed.
+        // No region is needed if nothing is to be created.
         let listed = ["192.0.2.1", "192.0.2.2"].map(str::to_owned).to_vec();
         assert_eq!(problems(&RawPoolSpec { desired_ips: 2, ips: listed, ..raw() }), []);
         let ips =

@@ -9,6 +9,7 @@ use crate::model::ids::{Address, ObjectKind};
 use crate::model::machine::{MachineId, MachineKind};
 use crate::records::status::{PublishedSet, SetReport, Told, warning};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The types of all conditions about a pool's record set begin with this prefix.
 const POOL_PREFIX: &str = "RecordSet";
@@ -43,9 +44,9 @@ pub struct IpEntry {
     pub node_name: String,
     /// The provider ID of the machine that it is on.
     pub provider_id: String,
-    /// What is wrong.
+    /// The mistake or failure.
     pub error: String,
-    /// Since when its node has failed, in seconds since 1970, while grace lasts.
+    /// When its node began to fail, in seconds since 1970, while grace lasts.
     pub suspect_since_s: Option<i64>,
     /// Why its node fails, while grace lasts.
     pub suspect_reason: String,
@@ -61,19 +62,20 @@ impl IpEntry {
 /// The status of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolStatus {
-    /// By address; entries of `spec.ips` that are no address appear as written.
+    /// The entries by address. An entry of `spec.ips` that is not an address appears as written.
     pub ips: BTreeMap<String, IpEntry>,
-    /// How many addresses the pool uses, those included that are still to be created; `None` before anybody counted.
+    /// How many addresses the pool uses, including those that are still to be created. `None` before the first count.
     pub used_ips: Option<i64>,
-    /// Candidates that wait for an address, sorted.
-    pub assignable_nodes: Vec<String>,
+    /// Candidates that wait for an address, sorted. The list is shared, because it can have thousands of names and
+    /// seldom changes.
+    pub assignable_nodes: Arc<[String]>,
     /// Candidates whose assignment failed or is blocked, sorted.
     pub node_errors: Vec<String>,
     /// Spec error or last creation error.
     pub error: String,
     /// Conditions, sorted by type.
     pub conditions: Vec<Condition>,
-    /// The generation that this describes.
+    /// The generation that this status describes.
     pub observed_generation: i64,
     /// The memory that has to survive a restart.
     pub memory: Option<Memory>,
@@ -81,12 +83,12 @@ pub struct PoolStatus {
     pub last_move: Option<LastMove>,
     /// The record set as last published.
     pub record_set: Option<PublishedSet>,
-    /// The firewalls that the pool owns, those included that may not have been made.
+    /// The firewalls that the pool owns, including those that may not have been made.
     pub firewalls: Vec<Entry>,
 }
 
 impl PoolStatus {
-    /// Its part about the pool's record set, if the pool has this generation.
+    /// The part about the pool's record set. It is current if the status is about this generation.
     #[must_use]
     pub fn told_of_records(&self, generation: i64) -> Told {
         let summary = self.conditions.iter().find(|condition| condition.is(ConditionType::RecordSetReady));
@@ -100,7 +102,7 @@ impl PoolStatus {
         }
     }
 
-    /// Whether an address serves on a machine or moves there: with the begin of the suspicion, if there is one.
+    /// Whether an address serves on a machine or moves there. `Some` has the start of the suspicion, if there is one.
     #[must_use]
     pub fn suspicion_of(&self, provider_id: &str) -> Option<Option<i64>> {
         self.ips.values().find(|entry| entry.serves(provider_id)).map(|entry| entry.suspect_since_s)
@@ -112,7 +114,7 @@ impl PoolStatus {
         self.ips.get(&ip.to_string()).is_some_and(|entry| entry.serves(provider_id))
     }
 
-    /// Whether it says that an address serves nowhere.
+    /// Whether the status calls an address idle.
     #[must_use]
     pub fn calls_idle(&self, ip: Address) -> bool {
         let idle = [IpState::NoMatch, IpState::Unassigned, IpState::Error, IpState::Disabled];
@@ -120,19 +122,19 @@ impl PoolStatus {
         state.is_some_and(|state| idle.iter().any(|idle| idle.as_str() == state))
     }
 
-    /// Whether it lists an address as created, so that this survives a restart.
+    /// Whether the status lists an address as created, so that a restart keeps this.
     #[must_use]
     pub fn remembers(&self, ip: Address) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.has_created(ip))
     }
 
-    /// Addresses that, by this status, are active, and their machines.
+    /// The addresses that are active by this status, and their machines.
     pub fn serving(&self, machines: &'static MachineKind) -> impl Iterator<Item = (Address, MachineId)> {
         let active = self.ips.iter().filter(|(_, entry)| entry.state == IpState::Active.as_str());
         active.filter_map(|(ip, entry)| Some((Address::v4(ip)?, machines.named(&entry.provider_id)?)))
     }
 
-    /// The addresses that were effective by this status: those that it lists, except entries that hold only an error.
+    /// The addresses that were effective by this status: those that it lists, except entries with only an error.
     #[must_use]
     pub fn effective(&self) -> BTreeSet<Address> {
         let counts =
@@ -142,7 +144,8 @@ impl PoolStatus {
 }
 
 impl PoolStatus {
-    /// Whether a write would change anything. With `outdated_crds` only what the Go operator's CRDs keep is compared.
+    /// Whether a write would change nothing. With `outdated_crds`, only the fields that the Go operator's CRDs keep
+    /// are compared.
     #[must_use]
     pub fn same_as(&self, on_server: &Self, outdated_crds: bool) -> bool {
         if !outdated_crds {
@@ -155,8 +158,8 @@ impl PoolStatus {
             && *error == on_server.error
     }
 
-    /// Whether the server kept this without the fields that a creation must not lose, because the installed CRDs lack
-    /// them. For a pool without a memory yet its conditions show it, since there are always some.
+    /// Whether the server dropped fields that a creation must not lose, because the installed CRDs lack them. For a
+    /// pool without a memory the conditions show it, since there are always some.
     #[must_use]
     pub fn is_pruned_to(&self, kept: &Self) -> bool {
         let memory = self.memory.is_some() && self.memory != kept.memory;
@@ -170,7 +173,7 @@ pub fn complete(status: &mut PoolStatus, report: Option<&SetReport>, on_server: 
     let Some(report) = report else {
         status.record_set.clone_from(&on_server.record_set);
         let ours = on_server.conditions.iter().filter(|condition| condition.kind.starts_with(POOL_PREFIX));
-        // It is about another generation, which a reader could not tell.
+        // It is about another generation, and a reader could not see that.
         let current = status.observed_generation == on_server.observed_generation;
         let ours: Vec<_> = ours
             .filter(|condition| current || !condition.is(ConditionType::RecordSetReady))

@@ -1,6 +1,6 @@
-//! Why a candidate without an address waits for one.
+//! The reasons for which candidates without an address wait.
 //!
-//! Owns the reason that each candidate carries until the next plan. Does not decide who gets an address.
+//! Owns the reason that each candidate carries until the next plan. Does not decide which node gets an address.
 
 use super::offer::Taker;
 use super::report::Wait;
@@ -19,12 +19,12 @@ use std::collections::BTreeMap;
 pub(super) struct Busy<'a> {
     /// The machines of operations under way, with the address and the pool of each.
     pub(super) machines: BTreeMap<&'a MachineId, (Address, &'a Uid)>,
-    /// Nodes on which another pool has made room, and which it fills next.
+    /// Nodes on which another pool has made room for its own address.
     roomy: BTreeMap<&'a Uid, &'a Pool>,
 }
 
 impl Pool {
-    /// The machines and nodes that others are busy with.
+    /// Finds the machines and nodes that are busy.
     pub(super) fn busy<'a>(&self, account: &'a Account, world: &World<'a>) -> Busy<'a> {
         let machines = account.ops().map(|(ip, op)| (&op.machine, (ip, &op.pool))).collect();
         let mut roomy = BTreeMap::new();
@@ -43,7 +43,7 @@ impl Pool {
         self.candidates.iter().filter_map(|(name, candidate)| Some((name, candidate.wait.as_ref()?)))
     }
 
-    /// Notes why each candidate without an address waits. One that can take an address waits for a free one.
+    /// Notes why each candidate without an address waits. A candidate that can take an address waits for a free one.
     pub(super) fn note_waits(
         &self,
         candidates: &mut BTreeMap<String, Candidate>,
@@ -82,7 +82,7 @@ impl Pool {
             return Err(Wait::NotAMachine(format!("spec.providerID {found:?} is not of the form {form}")));
         };
         let holder = world.holders.get(machine);
-        // Where no address is, no used one is either.
+        // Without any address on the machine there is no used one either.
         let standing = holder.and_then(|_| world.standing.get(machine));
         if let Some((claimer, ip)) = standing.filter(|(claimer, _)| claimer.uid != self.object.uid) {
             return Err(claim(world, claimer, *ip, machine));
@@ -111,7 +111,7 @@ impl Pool {
         Ok(Taker { name, candidate, machine, evict })
     }
 
-    /// An address that stands on a candidate of ours without being used here: may it be taken off?
+    /// Whether an unused address on a candidate of ours may be taken off. Returns the address, or the reason to wait.
     fn evictable(
         &self,
         (holder, machine): (Address, MachineId),
@@ -125,7 +125,7 @@ impl Pool {
         match owner {
             _ if ours => {}
             Some(owner) => {
-                // A surplus address serves nobody, though its pool may match the node: somebody has to take it off.
+                // A surplus address serves nobody, even if its pool matches the node. Somebody has to take it off.
                 let pool = world.others.get(&owner.uid);
                 let surplus = pool.is_some_and(|pool| pool.matched && !pool.used().contains(&holder));
                 let blocked = Wait::ClaimedBy(owner.name.clone(), holder);
@@ -149,10 +149,10 @@ impl Pool {
     }
 }
 
-/// How a machine that another pool claims looks from here.
+/// The wait for a machine that another pool claims.
 fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Address, machine: &MachineId) -> Wait {
     let name: ObjectName = claimer.name.clone();
-    // Of a pool whose nodes are not read yet nobody knows that it does not.
+    // A pool whose nodes are not read yet may serve the machine.
     let serves = |pool: &Pool| !pool.matched || pool.candidate_on(machine).is_some();
     let serves = world.others.get(&claimer.uid).is_some_and(serves);
     if serves { Wait::Claimed(name) } else { Wait::ClaimedBy(name, ip) }

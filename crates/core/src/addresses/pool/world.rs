@@ -1,4 +1,4 @@
-//! A pool's view of the rest of the world, while it is planned.
+//! A pool's view of everything else, during its plan.
 
 use super::Pool;
 use crate::model::facts::ReservedIp;
@@ -7,12 +7,12 @@ use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
-/// A pool's view of the rest of the world.
+/// A pool's view of everything else.
 #[derive(Debug)]
 pub struct World<'a> {
     /// Now.
     pub now: Moment,
-    /// Mutating calls may start.
+    /// Calls that change something may start.
     pub permit: bool,
     /// The oldest pool that names an address.
     pub owners: &'a BTreeMap<Address, ObjectRef>,
@@ -24,11 +24,11 @@ pub struct World<'a> {
     pub strays: &'a BTreeMap<&'a MachineId, Vec<Address>>,
     /// Every address that is on a machine.
     pub holders: &'a BTreeMap<MachineId, Address>,
-    /// Machines whose ports are being opened for this pool, and until when that is waited for.
+    /// Machines on which this pool's ports are being opened, and when assignments stop waiting for that.
     pub gates: &'a BTreeMap<MachineId, Moment>,
-    /// The addresses that labels name, with the nodes on which these stand. Only of nodes that are well.
+    /// The addresses that labels name, each with the node that has the labels. Only healthy nodes are included.
     pub labelled: &'a BTreeMap<Address, Uid>,
-    /// A deletion in this account may take effect, or has and is not confirmed.
+    /// An unconfirmed deletion in this account has taken effect or may do so.
     pub deleting: bool,
     /// The other pools.
     pub others: &'a BTreeMap<Uid, Pool>,

@@ -1,4 +1,4 @@
-//! Writes of a pool's status and of its `spec.ips`: which are due, and the effect of their answers.
+//! Writes of a pool's status and of its `spec.ips`: which ones are due, and the effect of their answers.
 
 use super::Pool;
 use super::status::PoolStatus;
@@ -29,12 +29,12 @@ impl Pool {
         Ok(Some(status))
     }
 
-    /// The conditions that hold by the last plan, and else those that the status tells.
+    /// The conditions of the last plan, or else those in the status.
     pub(crate) fn shown_conditions(&self) -> &[Condition] {
         self.conditions.as_deref().unwrap_or(&self.on_server.conditions)
     }
 
-    /// The answer to a write of the status.
+    /// Takes in the answer to a write of the status.
     pub(crate) fn status_written(
         &mut self,
         result: Result<Box<WrittenStatus<PoolStatus>>, WriteFailure>,
@@ -69,9 +69,9 @@ impl Pool {
         }
     }
 
-    /// What is to be added to `spec.ips` and what is to be removed there, which counts as sent; empty for nothing. A
-    /// created address is written there once, after the status remembers it; at once where the server's statuses remember
-    /// nothing, since it stands nowhere else then.
+    /// The addresses to add to `spec.ips` and to remove there. They count as sent if there are any. A created address
+    /// is written there once, after the status remembers it. If the server drops the memory, the address is written at
+    /// once, since it is recorded nowhere else.
     ///
     /// # Errors
     /// Not yet: the moment when it may be written, or `None` while another write is under way.
@@ -92,7 +92,7 @@ impl Pool {
         Ok((add, remove))
     }
 
-    /// The answer to a write of `spec.ips`.
+    /// Takes in the answer to a write of `spec.ips`.
     pub(crate) fn ips_written(
         &mut self,
         (add, remove): (&[Address], &BTreeSet<Address>),

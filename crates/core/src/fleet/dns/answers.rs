@@ -1,4 +1,4 @@
-//! What answers to calls about records mean for the name, its zone, the token and the budget.
+//! Takes in the answers to calls about records: for the name, its zone, the token and the budget.
 
 use super::{Dns, budget};
 use crate::addresses::account::Account;
@@ -16,7 +16,7 @@ use crate::records::site::{Applied, Site, SiteKey};
 use std::collections::BTreeMap;
 
 impl Dns {
-    /// A lookup was answered.
+    /// Takes in the answer to a lookup.
     pub(in crate::fleet) fn zone_found(
         &mut self,
         account_id: &AccountId,
@@ -29,7 +29,7 @@ impl Dns {
         account.looked_up(zone, result, at);
     }
 
-    /// A read was answered.
+    /// Takes in the answer to a read.
     pub(in crate::fleet) fn records_read(
         &mut self,
         key: &SiteKey,
@@ -50,7 +50,7 @@ impl Dns {
         }
     }
 
-    /// A change set was answered.
+    /// Takes in the answer to a change set.
     pub(in crate::fleet) fn records_applied(
         &mut self,
         key: &SiteKey,

@@ -1,6 +1,7 @@
-//! Records of addresses that are about to be deleted: where they stand, and those at names that nobody asks for any more.
+//! Records of addresses that are about to be deleted: their names, and the removal at names that no object asks for
+//! any more.
 //!
-//! Invariant: at a name without an owner nothing but these addresses is taken out.
+//! Invariant: at a name without an owner, only these addresses are removed.
 
 use super::{Accounts, Dns, Drive};
 use crate::addresses::pool::memory::{Name, Purchased};
@@ -17,30 +18,30 @@ use crate::records::site::{Site, SiteKey};
 use crate::records::status::described;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For so long clients may remember a record whose TTL the provider chooses.
+/// Clients may remember a record for this long if the provider chooses its TTL.
 const AUTOMATIC_MS: u64 = 300_000;
 
-/// For so long they may where nobody saw the TTL.
+/// Clients may remember a record for this long if its TTL was not seen.
 const UNSEEN_MS: u64 = 3_600_000;
 
-/// Addresses that a name shall not hold any more.
+/// Addresses that have to leave a name.
 #[derive(Debug)]
 pub(in crate::fleet) struct Leaving {
-    /// For whom.
+    /// The object that gives them back.
     pub(in crate::fleet) owner: Owner,
-    /// These.
+    /// The addresses.
     pub(in crate::fleet) ips: BTreeSet<Address>,
-    /// The name is to be read at this moment or later.
+    /// Reads of the name count only from this moment on.
     pub(in crate::fleet) since: Option<Moment>,
 }
 
-/// Where a name is.
+/// The site of a name.
 pub(in crate::fleet) fn site_of(name: &Name) -> SiteKey {
     SiteKey { account_id: name.account_id.clone(), zone: name.zone.clone(), fqdn: name.fqdn.clone() }
 }
 
 impl Dns {
-    /// Where records hold these addresses, as far as known. Notes for how long clients may remember them.
+    /// The names at which records hold these addresses, as far as known. Notes for how long clients may remember them.
     pub(in crate::fleet) fn names_of(
         &mut self,
         ips: &BTreeSet<Address>,
@@ -62,7 +63,7 @@ impl Dns {
         held
     }
 
-    /// Names that somebody waits for are read again in time.
+    /// Asks for reads of the names that an address waits for.
     pub(super) fn read_anew(&mut self, leaving: &BTreeMap<SiteKey, Leaving>) {
         for (key, Leaving { since, .. }) in leaving {
             if let (Some(site), Some(since)) = (self.sites.get_mut(key), since) {
@@ -96,7 +97,7 @@ impl Dns {
         }
     }
 
-    /// Which records hold an address, of all names that ever did.
+    /// The records that hold an address, at all names that ever held it.
     pub(in crate::fleet) fn records_of(&self, bought: &Purchased) -> Records {
         let mut all = Records::None { ttl_ms: 0, read: None };
         for name in &bought.names {
@@ -137,14 +138,14 @@ impl Dns {
             return Records::Unread(failed);
         }
         let seen = self.remembered_ms.get(&(ip, key)).copied();
-        // After a write its result counts for the time that clients need, but what is deleted is read first.
+        // The result of a write starts the wait for clients, but the address is deleted only after a read.
         let read = site.read_at().filter(|_| site.is_confirmed()).unwrap_or_default();
         Records::None { ttl_ms: seen.unwrap_or_else(|| unseen_ms(site)), read: Some(read) }
     }
 }
 
-/// For how long clients may remember a record that was gone when this process first looked: as long as the others that
-/// stand there, if any do.
+/// The time for which clients may remember a record that was gone at this process's first look. It is that of the
+/// other records there, if there are any.
 fn unseen_ms(site: &Site) -> u64 {
     let others = site.ttls().map(|(_, ttl)| ttl.map_or(AUTOMATIC_MS, |ttl| u64::from(ttl) * 1_000));
     others.max().unwrap_or(UNSEEN_MS)

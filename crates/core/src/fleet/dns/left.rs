@@ -11,7 +11,7 @@ use crate::records::status::Told;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Dns {
-    /// For objects whose spec asks for no records. Their earlier records stay, and one Event says so.
+    /// Handles objects whose spec asks for no records. Their earlier records stay, and one Event says so.
     pub(super) fn leave(
         &mut self,
         bare: &[(Owner, Told)],
@@ -34,7 +34,7 @@ impl Dns {
     }
 }
 
-/// The Event about a place that was left, if nobody looks after its records now.
+/// The Event about a former place, if no object owns its name now.
 pub(super) fn left(owner: &Owner, home: &Home, owners: &BTreeMap<SiteKey, Owner>) -> Option<Notice> {
     let looked_after = owners.keys().any(|key| home.is_at(key));
     (home.has_records() && !looked_after)

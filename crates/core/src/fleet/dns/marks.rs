@@ -15,8 +15,8 @@ use crate::records::view::View;
 use std::collections::BTreeMap;
 
 impl Dns {
-    /// Where an external-dns mark that concerns these records exists, as far as known. A new process goes by the status
-    /// until it has looked.
+    /// The name of the external-dns mark for these records, as far as known. A new process relies on the status until
+    /// it has looked.
     pub(super) fn marked_at(&self, view: &View, located: &Located) -> Option<String> {
         let Located::At(key, zone) = located else { return None };
         if self.sites.get(key).is_some_and(Site::is_marked_by_external_dns) {
@@ -26,8 +26,8 @@ impl Dns {
         name_of_mark(&key.fqdn, zone).filter(|name| seen.unwrap_or_else(|| view.told.warning.contains(name)))
     }
 
-    /// Looks for the marks that are due, for names whose records are known and at rest. These reads go out only after
-    /// all others, and never where the token is refused.
+    /// Looks for the marks that are due, for names whose records are known and at rest. These reads are sent only
+    /// after all others, and never to a zone that refuses the token.
     pub(super) fn look_for_marks(
         &mut self,
         (views, located): (&[View], &[Located]),
@@ -74,7 +74,7 @@ impl Dns {
         }
     }
 
-    /// A look for a mark was answered.
+    /// Takes in the answer to a look for a mark.
     pub(in crate::fleet) fn mark_read(
         &mut self,
         key: &SiteKey,

@@ -1,15 +1,15 @@
 //! The Leases that kubelets renew: which of them missed a renewal, and whether that means anything.
 //!
-//! Only this process's own clock measures time. A renewal time in a Lease is compared, but never read as a time.
-//! Invariant: a missed renewal counts only if the other Leases bear it out, and not soon after a list.
+//! Only this process's own clock measures time. A renewal time in a Lease is compared for equality, and never read as
+//! a time. Invariant: a missed renewal counts only if the other Leases bear it out, and not soon after a list.
 
 use crate::model::facts::Observed;
 use crate::model::moment::Moment;
 use crate::model::node_check::LeaseFacts;
 use std::collections::BTreeMap;
 
-/// A kubelet renews its Lease every quarter of the Lease's duration. A renewal is missed after this share of the duration,
-/// in hundredths: 12 s of 40 s.
+/// A kubelet renews its Lease every quarter of the Lease's duration. A renewal is missed after this share of the
+/// duration, in hundredths: 12 s of 40 s.
 const MISSED_PERCENT: u64 = 30;
 
 /// No renewal counts as missed for this long after a list, since changes before the list went unseen.
@@ -74,7 +74,7 @@ impl Leases {
         }
     }
 
-    /// Forgets everything, because the watch begins anew.
+    /// Forgets everything, because the watch begins again.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }

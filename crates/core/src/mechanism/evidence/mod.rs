@@ -105,7 +105,7 @@ impl Evidence {
         *self = Self { touched: true, ..Self::default() };
     }
 
-    /// The watch of the Leases has ended.
+    /// Forgets the Leases, because their watch has ended.
     pub fn forget_leases(&mut self) {
         self.leases.forget();
     }
@@ -136,7 +136,7 @@ impl Evidence {
         }
     }
 
-    /// The kubelet of a node has shown life: it renewed its Lease, or reported that the node is Ready.
+    /// Notes that the kubelet of a node lives: it renewed its Lease, or reported that the node is Ready.
     pub fn reported(&mut self, node: &str, now: Moment) {
         for key in self.by_name.get(node).into_iter().flatten() {
             if let Some(record) = self.records.get_mut(key) {

@@ -18,7 +18,7 @@ fn at(seconds: u64) -> Moment {
     Moment::from_millis(1_000_000 + seconds * SECOND_MS)
 }
 
-/// Two nodes that are checked from the start on; their Leases last this long.
+/// Two nodes that are checked from the start. Their Leases last this long.
 fn evidence(duration_s: u64) -> Evidence {
     let mut evidence = Evidence::default();
     let target = |n: u8| CheckTarget {
@@ -32,7 +32,7 @@ fn evidence(duration_s: u64) -> Evidence {
     evidence
 }
 
-/// The other node goes on, and the first one answers as `outcome` says at each second.
+/// The other node stays alive, and the first one answers as `outcome` says at each second.
 fn play(
     evidence: &mut Evidence,
     seconds: std::ops::Range<u64>,

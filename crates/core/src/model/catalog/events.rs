@@ -6,7 +6,7 @@ use crate::model::ids::ObjectKind;
 const POOL: &[ObjectKind] = &[ObjectKind::Pool];
 const BOTH: &[ObjectKind] = &[ObjectKind::Pool, ObjectKind::RecordSet];
 
-/// The type of the Events that have a reason.
+/// The type of the Events with one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// `Normal`.
@@ -17,7 +17,7 @@ pub enum Severity {
     Either,
 }
 
-/// What there is to know of the Events that have a reason.
+/// The documentation of the Events with one reason.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     /// The reason.
@@ -26,7 +26,7 @@ pub struct Entry {
     pub objects: &'static [ObjectKind],
     /// Their type.
     pub severity: Severity,
-    /// What they mean.
+    /// Their meaning.
     pub meaning: &'static str,
 }
 
@@ -62,17 +62,17 @@ events! {
     Assigned => Normal on POOL,
         "The provider confirmed that the address is on the node's droplet.";
     Unassigned => Normal on POOL,
-        "The provider confirmed that the address has left the node's droplet. FLIPOP unassigns an address only to make \
-         room for a used one, or to delete it.";
+        "The provider confirmed that the address is no longer on the node's droplet. FLIPOP unassigns an address only \
+         to make room for a used one, or to delete it.";
     AssignmentFailed => Warning on POOL,
         "An assignment or unassignment failed. FLIPOP tries again.";
     MatchLost => Either on BOTH,
-        "Nodes that have an address, or whose addresses are published, no longer match. The message says how many they \
-         are, names up to three with the reason, and says what happens next. A Warning means that no other node takes \
-         over.";
+        "Nodes that have an address, or whose addresses are published, no longer match. The message gives their \
+         number, names up to three with the reason, and says what happens next. A Warning means that no other node \
+         takes over.";
     FailoverDelayed => Warning on BOTH,
-        "A node that serves has failed for 2 s, and goes on matching for the time of `spec.grace`. The message says why \
-         it fails, and when its grace ends: see [`Suspect`](conditions.md#suspect).";
+        "A node that serves has failed for 2 s, and keeps its match while its grace (`spec.grace`) lasts. The message \
+         says why it fails, and when its grace ends: see [`Suspect`](conditions.md#suspect).";
     FailoverAvoided => Normal on BOTH,
         "A node that `FailoverDelayed` named matches again within its grace. Nothing moved. The message says how long \
          the failure lasted.";
@@ -97,7 +97,7 @@ events! {
         "A move by hand was not finished: the leader changed, the provider gave it up, or the annotation was changed before \
          it began. The message says why. Set the annotation again with another text after `#`.";
     AddressesIdle => Warning on POOL,
-        "The condition [`AddressesIdle`](conditions.md#addressesidle) began to hold.";
+        "The condition [`AddressesIdle`](conditions.md#addressesidle) became True.";
     NotReady => Warning on BOTH,
         "`Ready` has been False or Unknown for 5 s. The text has its reason and message.";
     RecordSetNotReady => Warning on POOL,
@@ -118,17 +118,17 @@ events! {
         "FLIPOP found addresses that may be the pool's: see \
          [`CreationUncertain`](conditions.md#creationuncertain).";
     InvalidSpec => Warning on BOTH,
-        "The spec has a mistake. On a pool: [`SpecValid`](conditions.md#specvalid) became False. Of DNS records: \
+        "The spec has a mistake. For a pool, [`SpecValid`](conditions.md#specvalid) became False. For DNS records, \
          [`Ready` or `RecordSetReady`](conditions.md#ready-and-recordsetready) has this reason.";
     ProviderNotReady => Warning on POOL,
         "[`ProviderReady`](conditions.md#providerready) became False.";
     Conflict => Warning on POOL,
-        "The condition [`Conflict`](conditions.md#conflict) began to hold.";
+        "The condition [`Conflict`](conditions.md#conflict) became True.";
     NodesBlocked => Warning on POOL,
-        "The condition [`NodesBlocked`](conditions.md#nodesblocked) began to hold, with another reason than \
+        "The condition [`NodesBlocked`](conditions.md#nodesblocked) became True, with a reason other than \
          `AssignmentFailed`, which has an Event of its own.";
     Stalled => Warning on POOL,
-        "The condition [`Stalled`](conditions.md#stalled) began to hold.";
+        "The condition [`Stalled`](conditions.md#stalled) became True.";
     FirewallNotReady => Warning on POOL,
         "[`FirewallReady`](conditions.md#firewallready) became False.";
     FirewallWouldIsolate => Warning on POOL,
@@ -140,20 +140,20 @@ events! {
     Reclaimed => Normal on POOL,
         "FLIPOP deleted an address that it had bought for the pool (`reclaimPolicy: Delete`), and a read has confirmed it.";
     ReclaimBlocked => Warning on POOL,
-        "The condition [`ReclaimBlocked`](conditions.md#reclaimblocked) began to hold.";
+        "The condition [`ReclaimBlocked`](conditions.md#reclaimblocked) became True.";
     ReclaimKept => Warning on POOL,
-        "An address was to be deleted and stays in the account, since somebody uses it: see \
+        "FLIPOP was to delete an address, but keeps it in the account because it is in use: see \
          [`ReclaimKept`](conditions.md#reclaimkept).";
     CRDsOutdated => Warning on POOL,
-        "The condition [`CRDsOutdated`](conditions.md#crdsoutdated) began to hold.";
+        "The condition [`CRDsOutdated`](conditions.md#crdsoutdated) became True.";
     AnnotationsDenied => Warning on POOL,
-        "The condition [`AnnotationsDenied`](conditions.md#annotationsdenied) began to hold.";
+        "The condition [`AnnotationsDenied`](conditions.md#annotationsdenied) became True.";
     LabelsDenied => Warning on POOL,
-        "The condition [`LabelsDenied`](conditions.md#labelsdenied) began to hold.";
+        "The condition [`LabelsDenied`](conditions.md#labelsdenied) became True.";
     WriteDenied => Warning on POOL,
-        "The condition [`WriteDenied`](conditions.md#writedenied) began to hold.";
+        "The condition [`WriteDenied`](conditions.md#writedenied) became True.";
     WatchFailing => Warning on POOL,
-        "The condition [`WatchFailing`](conditions.md#watchfailing) began to hold.";
+        "The condition [`WatchFailing`](conditions.md#watchfailing) became True.";
     RecordsChanged => Normal on BOTH,
         "The records of the name are now as the message says.";
     RecordsRemoved => Warning on BOTH,
@@ -186,7 +186,7 @@ impl From<Obstacle> for EventReason {
     }
 }
 
-/// Whether the operator can write such an Event about such an object. All names are those of manifests.
+/// Whether the operator can write this Event about this kind of object. All names are spelled as in manifests.
 #[must_use]
 pub fn contains(object: &str, kind: &str, reason: &str) -> bool {
     let types: &[&str] = match ALL.iter().find(|entry| is_about(entry, object, reason)) {

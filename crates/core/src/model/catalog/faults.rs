@@ -8,13 +8,13 @@ macro_rules! faults {
         /// Every kind of failure, in the order of the documentation.
         pub const ALL: &[FaultKind] = &[$(FaultKind::$kind,)+];
 
-        /// What the provider answered.
+        /// The provider's answer.
         #[must_use]
         pub const fn answered(kind: FaultKind) -> &'static str {
             match kind {$(FaultKind::$kind => $answered,)+}
         }
 
-        /// What helps.
+        /// The remedy.
         #[must_use]
         pub const fn remedy(kind: FaultKind) -> &'static str {
             match kind {$(FaultKind::$kind => $remedy,)+}
@@ -50,8 +50,8 @@ faults! {
         "5xx, 408, a timeout, a reset, an answer that cannot be read, or an action that ended as `errored`.",
         "Wait.";
     Permanent =>
-        "Anything else, including a redirect. Also a refusal that is `not of the API's form`: the page of a filter, a \
-         captcha, or the login of a proxy.",
+        "Anything else, including a redirect. Also a refusal that is `not in the API's format`: the page of a filter, \
+         a captcha, or the login of a proxy.",
         "Check `DIGITALOCEAN_API_URL` and `CLOUDFLARE_API_URL`. For a page, check the proxy and the addresses that may \
          call the API.";
 }

@@ -1,4 +1,4 @@
-//! What is said of the firewalls of a pool.
+//! The conditions about the firewalls of a pool.
 
 use crate::model::fault::FaultKind;
 
@@ -15,19 +15,20 @@ sections! {
                 "Ports are being opened on some nodes.",
                 "Wait.";
             Leaving => True,
-                "`spec.firewall` was removed. FLIPOP takes the nodes out of the pool's firewalls and deletes these.",
+                "`spec.firewall` was removed. FLIPOP takes the nodes out of the pool's firewalls and deletes the \
+                 firewalls.",
                 "Wait.";
             InvalidSpec => False,
-                "No port, or no source, of `spec.firewall` can be followed. Ports that are open stay open, and no other \
-                 one is opened.",
+                "`spec.firewall` has no valid port, or no valid source. Open ports stay open, and FLIPOP opens no \
+                 others.",
                 "Correct the fields that [`SpecValid`](#specvalid) names.";
             ScopeMissing => False,
                 "The token lacks a scope, so FLIPOP cannot tell which other firewalls govern a node. It changes no firewall.",
                 "Give the token the scopes that the message names: see [Tokens and scopes](../operations/tokens.md).";
             CoverageUnknown => False,
-                "A list of firewalls contradicts what FLIPOP knows: it leaves a firewall of the pool out, shows one without \
-                 its members, or shows several of one name. FLIPOP changes no firewall.",
-                "Wait a minute. If several firewalls have one name, delete those that you do not need.";
+                "A list of firewalls contradicts what FLIPOP knows: it leaves a firewall of the pool out, shows one \
+                 without its members, or shows several with the same name. FLIPOP changes no firewall.",
+                "Wait a minute. If several firewalls have the same name, delete those that you do not need.";
             InProgress | Transient | Throttled | NotFound | NodeInUse | Invalid | Quota | Unauthorised | Permanent =>
                 False,
                 "The firewalls cannot be read or changed.",
@@ -36,8 +37,8 @@ sections! {
         }
     }
 
-    FirewallWouldIsolate: "`FirewallWouldIsolate` is present, with status True, while nodes that the pool may use have no \
-                           firewall but those of pools. See [Open ports](../recipes/ports.md)." {
+    FirewallWouldIsolate: "`FirewallWouldIsolate` is present, with status True, while nodes that the pool may use have \
+                           no firewall other than those of pools. See [Open ports](../recipes/ports.md)." {
         /// Reasons of `FirewallWouldIsolate`.
         enum FirewallWouldIsolate {
             NoOtherFirewall => True,

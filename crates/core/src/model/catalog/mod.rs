@@ -1,14 +1,14 @@
-//! What the operator can say in a condition or an Event: every type, status and reason, with what it means and what
-//! helps. `docs/reference/conditions.md` and `docs/reference/events.md` are made from it.
+//! The catalog of conditions and Events: every type, status and reason, each with its meaning and its remedy.
+//! `docs/reference/conditions.md` and `docs/reference/events.md` are generated from it.
 //!
-//! Invariant: nothing is said that does not stand here. A [`Condition`](crate::model::condition::Condition) is made from a
-//! [`Finding`], which only the enums of this module can become; each variant is declared together with its texts. The
-//! reason of an Event is an [`EventReason`](events::EventReason), declared in the same way.
+//! Invariant: the operator reports only what is in this catalog. A [`Condition`](crate::model::condition::Condition)
+//! is made from a [`Finding`], and only the enums of this module convert into one. Each variant is declared together
+//! with its texts. The reason of an Event is an [`EventReason`](events::EventReason), declared in the same way.
 //!
 //! The texts are Markdown. Links in them start from `docs/reference/`.
 
-/// Declares the reasons of conditions, with their texts: sections of one condition type each, in which every enum is
-/// closed and becomes a [`Finding`].
+/// Declares the reasons of conditions and their texts, in one section for each condition type. Each enum of a section
+/// converts into a [`Finding`].
 macro_rules! sections {
     ($($kind:ident: $holds:literal {$(
         $(#[$doc:meta])*
@@ -31,7 +31,7 @@ macro_rules! sections {
                     match self {$($(Self::$variant => stringify!($variant),)+)+}
                 }
 
-                /// The condition's status where this is the reason.
+                /// The condition's status with this reason.
                 #[must_use]
                 pub const fn status(self) -> $crate::model::catalog::types::Status {
                     match self {$($(Self::$variant => $crate::model::catalog::types::Status::$status,)+)+}
@@ -74,7 +74,7 @@ pub mod types;
 use crate::model::ids::ObjectKind;
 use types::{ConditionType, Status};
 
-/// What a condition says, without its message.
+/// The type, status and reason of a condition, without its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finding {
     kind: ConditionType,
@@ -83,8 +83,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The condition's type; of one about DNS records as on a `NodeDNSRecordSet`, without the prefix that it has on a
-    /// pool.
+    /// The condition's type. A type about DNS records lacks the prefix that it has on a pool.
     #[must_use]
     pub fn kind(self) -> ConditionType {
         self.kind
@@ -103,33 +102,34 @@ impl Finding {
     }
 }
 
-/// A condition type and what it can say.
+/// A condition type and its reasons.
 #[derive(Debug, Clone, Copy)]
 pub struct Section {
-    /// The type; of one about DNS records as on a `NodeDNSRecordSet`.
+    /// The type. A type about DNS records lacks the prefix that it has on a pool.
     pub kind: ConditionType,
     /// When the condition is present.
     pub holds: &'static str,
-    /// What it can say.
+    /// Its reasons.
     pub rows: &'static [Row],
 }
 
-/// One thing that a condition can say.
+/// One reason of a condition type.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     /// The condition's status.
     pub status: Status,
     /// The condition's reason.
     pub reason: &'static str,
-    /// What it means.
+    /// The meaning of the reason.
     pub meaning: &'static str,
-    /// What helps.
+    /// The remedy.
     pub remedy: &'static str,
-    /// The enum and variant behind it, as code names them.
+    /// The enum and variant in the code, such as `Ready::Paused`.
     pub variant: &'static str,
 }
 
-/// The conditions that a pool alone has, those about its DNS records aside.
+/// The conditions that only a pool has, except those about its DNS records, its firewalls and the addresses that it
+/// gives back.
 #[must_use]
 pub fn of_pools() -> &'static [Section] {
     pool::SECTIONS
@@ -159,13 +159,13 @@ pub fn of_records() -> &'static [Section] {
     records::SECTIONS
 }
 
-/// The conditions that a `NodeDNSRecordSet` alone has, and what it alone says in those of [`of_records`].
+/// The conditions that only a `NodeDNSRecordSet` has, and the reasons that only it adds to those of [`of_records`].
 #[must_use]
 pub fn of_record_sets() -> &'static [Section] {
     record_set::SECTIONS
 }
 
-/// Every condition type of a kind of object, with what it can say there.
+/// Every condition type of a kind of object, with each reason that it can have there.
 pub fn of(object: ObjectKind) -> impl Iterator<Item = (ConditionType, Row)> {
     let (own, more, rest) = match object {
         ObjectKind::Pool => (of_pools(), of_firewalls(), of_reclaims()),
@@ -177,7 +177,7 @@ pub fn of(object: ObjectKind) -> impl Iterator<Item = (ConditionType, Row)> {
     plain.chain(records).flat_map(|(kind, rows)| rows.iter().map(move |row| (kind, *row)))
 }
 
-/// Whether the operator can write such a condition on such an object. All names are those of manifests.
+/// Whether the operator can write this condition on this kind of object. All names are spelled as in manifests.
 #[must_use]
 pub fn contains(object: &str, kind: &str, status: &str, reason: &str) -> bool {
     let same = |(its_kind, row): (ConditionType, Row)| {

@@ -1,4 +1,4 @@
-//! What the conditions of a `FloatingIPPool` say.
+//! The conditions that only a `FloatingIPPool` has: about its addresses, its spec and its account.
 
 use crate::model::fault::FaultKind;
 
@@ -86,8 +86,8 @@ sections! {
                 "`minActive` is negative or above 1,000. It has no effect.",
                 "Set a number from 1 to 1,000, or 0 for no minimum.";
             FirewallIgnored => False,
-                "A field of `firewall` has a mistake. A bad entry is ignored alone. If nothing is left to follow, the \
-                 ports stay as they are.",
+                "A field of `firewall` has a mistake. FLIPOP ignores only the bad entry. If no valid port or no valid \
+                 source is left, the ports stay as they are.",
                 "Correct the field that the message names.";
             GraceIgnored => False,
                 "A field of `grace` is negative or above 3,600. No field of `grace` has an effect.",
@@ -124,19 +124,19 @@ sections! {
         }
     }
 
-    AddressesIdle: "`AddressesIdle` is present, with status True, while an address has served nowhere for 5 s: a used one \
-                    that is on no matching node, or a created one beyond `desiredIPs`. An address in state `in-progress` \
-                    never counts. The message says where each address is, and why. It is rewritten at most once a minute \
-                    unless the addresses change." {
+    AddressesIdle: "`AddressesIdle` is present, with status True, while an address has been idle for 5 s: a used one \
+                    that is on no matching node, or a created one beyond `desiredIPs`. An address in state \
+                    `in-progress` never counts. The message says where each address is, and why. It is rewritten at \
+                    most once a minute unless the addresses change." {
         /// Reasons of `AddressesIdle`.
         enum AddressesIdle {
             NotServing => True,
-                "Used addresses serve nowhere: they are on a node that does not match, unassigned, or not in the account. \
+                "Used addresses are idle: they are on a node that does not match, unassigned, or not in the account. \
                  DigitalOcean [charges](https://docs.digitalocean.com/products/networking/reserved-ips/how-to/modify/) \
                  for an unassigned address.",
                 "Bring back matching nodes, add nodes, or [give up the address](../recipes/give-up-an-address.md).";
             Surplus => True,
-                "Only created addresses beyond `desiredIPs` serve nowhere.",
+                "Only created addresses beyond `desiredIPs` are idle.",
                 "Raise `desiredIPs`, or [give up the addresses](../recipes/give-up-an-address.md).";
         }
     }
@@ -167,7 +167,7 @@ sections! {
                 "An address that no pool names is on the droplet. FLIPOP does not touch it.",
                 "Add the address to `spec.ips`, or unassign it.";
             OtherRegion => True,
-                "The free addresses are in another region than the node.",
+                "The free addresses are in a different region from the node.",
                 "Add addresses of the node's region.";
             NotADroplet => True,
                 "The node's `spec.providerID` is not of the form `digitalocean://<droplet id>`.",
@@ -186,8 +186,8 @@ sections! {
                 "Put the address that belongs to the pool into `spec.ips`. Alternatively, delete or assign the others \
                  until at most one is left: the pool then adopts it.";
             UnknownAddressesOnNodes => True,
-                "The pool has lost its memory. The named addresses are on its nodes, and no pool names them. For each of \
-                 them the pool buys one address fewer.",
+                "The addresses in the message are on the pool's nodes, and no pool names them. They may have been \
+                 bought for this pool before its status was lost. For each of them the pool buys one address fewer.",
                 "Put the addresses into `spec.ips`. Alternatively, unassign them: the pool then buys new ones.";
         }
     }

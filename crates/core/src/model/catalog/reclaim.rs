@@ -1,4 +1,4 @@
-//! What the conditions of a `FloatingIPPool` say of addresses that it gives back.
+//! The conditions of a `FloatingIPPool` about addresses that it gives back.
 
 sections! {
     Reclaiming: "`Reclaiming` is present, with status True, while FLIPOP deletes addresses that it bought for the pool, or \
@@ -7,7 +7,7 @@ sections! {
         /// Reasons of `Reclaiming`.
         enum Reclaiming {
             InProgress => True,
-                "`reclaimPolicy` is `Delete`, and addresses are on their way out of the account.",
+                "`reclaimPolicy` is `Delete`, and FLIPOP is deleting addresses or waiting until it may.",
                 "Wait. If the condition lasts, look at [`ReclaimBlocked`](#reclaimblocked).";
         }
     }
@@ -20,23 +20,23 @@ sections! {
                 "A record still holds the address, and an object wants it there. The message names both.",
                 "Change the object, or end its pause.";
             RecordsUnread => True,
-                "Records that have held the address cannot be read, so nobody knows whether they still do.",
+                "Records that have held the address cannot be read, so FLIPOP cannot tell whether they still do.",
                 "Correct what the message names, such as a token or a zone that is gone.";
             AnnotationStays => True,
                 "FLIPOP may not remove the annotation of the node.",
                 "See [`AnnotationsDenied`](#annotationsdenied).";
             OnMachine => True,
-                "The address stands on a droplet that is no node of this cluster any more.",
+                "The address is on a droplet that is no longer a node of this cluster.",
                 "Unassign the address there.";
             Locked => True,
-                "An action of somebody else on the address is pending.",
+                "An action that somebody else began on the address is pending.",
                 "Look at the actions of the address at DigitalOcean.";
             ObjectsUnread => True,
-                "The objects of both kinds cannot be listed, or one of them cannot be read, so that it may name the address.",
+                "FLIPOP cannot list the objects of both kinds, or cannot read one that may name the address.",
                 "Correct the object that the message names, or grant what it asks for.";
             NotGuarded => True,
-                "FLIPOP may not write the finalizer of the pool. It buys nothing for the pool, and what it bought stays if you \
-                 delete the pool.",
+                "FLIPOP may not write the finalizer of the pool. It buys nothing for the pool, and the addresses that \
+                 it bought stay if you delete the pool.",
                 "Grant the verb that the message names, or change the admission policy that it quotes.";
             NotMarked => True,
                 "The status cannot be written. FLIPOP deletes nothing that the status does not mark.",
@@ -58,17 +58,18 @@ sections! {
     }
 
     ReclaimKept: "`ReclaimKept` is present, with status True, while `releasedIPs` names an address that FLIPOP did not \
-                  delete, since somebody uses it. FLIPOP never deletes it from then on." {
+                  delete, because it is in use. From then on FLIPOP never deletes it." {
         /// Reasons of `ReclaimKept`.
         enum ReclaimKept {
             InUse => True,
-                "Another object names the address, or it stands on a droplet where this pool did not put it.",
+                "Another object names the address, or it is on a droplet where this pool did not put it.",
                 "Remove it from `releasedIPs`. Delete it in the account if nobody needs it.";
         }
     }
 
-    ReclaimAtRisk: "`ReclaimAtRisk` is present, with status True, while a pool with `reclaimPolicy: Delete` is in FLIPOP's \
-                    own namespace. A deletion of that namespace stops FLIPOP, which alone removes the finalizer of the pool." {
+    ReclaimAtRisk: "`ReclaimAtRisk` is present, with status True, while a pool with `reclaimPolicy: Delete` is in \
+                    FLIPOP's own namespace. Deleting that namespace stops FLIPOP, and only FLIPOP removes the \
+                    finalizer of the pool." {
         /// Reasons of `ReclaimAtRisk`.
         enum ReclaimAtRisk {
             OwnNamespace => True,

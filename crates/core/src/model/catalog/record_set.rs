@@ -1,11 +1,11 @@
-//! What the conditions of a `NodeDNSRecordSet` alone say.
+//! The conditions and reasons that only a `NodeDNSRecordSet` has.
 
 sections! {
     Ready: "" {
-        /// Nobody knows what to publish.
+        /// FLIPOP does not know which addresses to publish.
         enum Unread {
             NodesUnread => Unknown,
-                "The nodes or pods cannot be read, and could not be read since the spec last changed.",
+                "The nodes or pods cannot be read, and have not been read since the spec last changed.",
                 "See [`WatchFailing`](#watchfailing) and [`/readyz`](endpoints.md).";
         }
     }

@@ -5,7 +5,7 @@ use crate::model::fault::FaultKind;
 sections! {
     Ready: "`Ready` on a `NodeDNSRecordSet`, and `RecordSetReady` on a pool with `dnsRecordSet`, is present once \
             FLIPOP has evaluated the records. `RecordSetReady` does not affect `Ready` of the pool." {
-        /// The records are right.
+        /// Reasons while the records are as wanted.
         enum Settled {
             Published => True,
                 "The name holds exactly the addresses that the message names.",
@@ -21,7 +21,7 @@ sections! {
                 "If you did not expect this, see \
                  [No node matches](../operations/troubleshooting.md#no-node-matches).";
         }
-        /// They are about to be.
+        /// Reasons while a change of the records is due.
         enum UnderWay {
             InProgress => False,
                 "A change is due or under way, or waits for the limit that the message names. A name without records may \
@@ -32,7 +32,7 @@ sections! {
                  the text of the annotation.",
                 "See [`Paused`](#paused).";
         }
-        /// Something has to pass, or to be mended.
+        /// Reasons why FLIPOP cannot write the records until a fault passes or somebody corrects it.
         enum Obstacle {
             InvalidSpec => False,
                 "The spec has a mistake. The records stay as they are.",
@@ -100,7 +100,7 @@ impl UnderWay {
 }
 
 impl Obstacle {
-    /// What stands in the way where a call about records has failed; `None` where it is only waited for.
+    /// The obstacle after a failed call about records. `None` if FLIPOP only has to wait.
     #[must_use]
     pub fn of(kind: FaultKind) -> Option<Self> {
         Some(match kind {

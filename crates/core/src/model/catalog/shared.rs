@@ -1,4 +1,4 @@
-//! What the conditions say that are alike on both kinds of objects.
+//! The conditions that are the same on both kinds of objects.
 
 sections! {
     Suspect: "`Suspect` is present, with status True, while a node that serves fails and still matches by `spec.grace`. It \
@@ -40,9 +40,8 @@ sections! {
             LeasesGoOn => True,
                 "Checks fail, and the Leases of their nodes are renewed: a firewall or FLIPOP's own network drops the \
                  packets.",
-                "Let the port that the message names pass from the pods of FLIPOP to the nodes: see \
-                 [Node checks](../concepts/node-checks.md). Until then such a node is replaced as if it were not \
-                 checked.";
+                "Allow the pods of FLIPOP to reach the nodes on the port that the message names: see [Node \
+                 checks](../concepts/node-checks.md). Until then such a node is replaced as if it were not checked.";
         }
     }
 

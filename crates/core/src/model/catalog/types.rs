@@ -67,7 +67,7 @@ impl ConditionType {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
     }
 
-    /// The type in which such an object says this of its DNS records.
+    /// The type by which an object of this kind reports this condition of its DNS records.
     #[must_use]
     pub fn about_records(self, object: ObjectKind) -> Self {
         match object {
@@ -82,7 +82,7 @@ impl ConditionType {
             Self::Conflict | Self::RecordSetConflict => Self::RecordSetConflict,
             Self::TTLRaised | Self::RecordSetTTLRaised => Self::RecordSetTTLRaised,
             Self::ExternalDNS | Self::RecordSetExternalDNS => Self::RecordSetExternalDNS,
-            // What is not about records alone has no name of its own on a pool.
+            // Conditions that are not about records alone keep their type on a pool.
             Self::SpecValid
             | Self::ProviderReady
             | Self::AddressesIdle

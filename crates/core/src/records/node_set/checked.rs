@@ -1,6 +1,8 @@
-//! Nodes of the set that answer no check: which of them leave it, and which have to answer before they are published.
+//! The nodes of the set that answer no check: which of them leave it, and which have to answer before they are
+//! published.
 //!
-//! Invariant: a check never takes the last matching node, nor an address that is published.
+//! Invariant: a check never removes the last matching node. A node that has never answered keeps an address that is
+//! already published.
 
 use super::{Member, NodeSet};
 use crate::model::facts::NodeFacts;
@@ -32,8 +34,8 @@ impl NodeSet {
         member.addresses.iter().any(|ip| self.on_server.addresses.contains(ip))
     }
 
-    /// The addresses to publish. A node that was not yet seen alive is published only where it is already, or where the
-    /// set would be empty.
+    /// The addresses to publish. A node that was not yet seen alive is published only if its address already is, or if
+    /// the set would otherwise be empty.
     pub(super) fn chosen(&self) -> BTreeSet<Address> {
         let of = |waits: bool| -> BTreeSet<Address> {
             let counts = |member: &&Member| {

@@ -1,4 +1,4 @@
-//! Nodes that fail and stay in the set for now: which, what users read of them, and when they leave it.
+//! Nodes that fail and stay in the set for now: which ones they are, the text for users, and when they leave it.
 
 use super::NodeSet;
 use crate::mechanism::effects::Notice;
@@ -15,12 +15,12 @@ use crate::records::status::SuspectNode;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl NodeSet {
-    /// The addresses that stand in the records, as far as anybody has read.
+    /// The addresses that the records hold, as far as they were read.
     fn standing(&self, published: Option<&[Address]>) -> BTreeSet<Address> {
         published.unwrap_or(&self.on_server.addresses).iter().copied().collect()
     }
 
-    /// Takes nodes that fail out of the set, if none of their addresses is published, or grace is over.
+    /// Takes failing nodes out of the set, if none of their addresses is published or their grace is over.
     pub(crate) fn settle_suspects(&mut self, published: Option<&[Address]>, now: Moment) {
         let (standing, nodes) = (self.standing(published), &self.nodes);
         let serves = |name: &str| {
@@ -32,8 +32,8 @@ impl NodeSet {
         }
     }
 
-    /// Nodes that have recovered for long enough to count again, and when the next one has. One whose address still
-    /// stands in the records counts at once, and so does each where no node matches.
+    /// The nodes that have recovered for long enough to count again, and when the next one is due. A node whose
+    /// address is still in the records counts at once. So does every node while none matches.
     pub(crate) fn recovered(
         &mut self,
         published: Option<&[Address]>,
@@ -50,7 +50,7 @@ impl NodeSet {
         self.suspects.recovered(at_once, &self.spec.grace, now)
     }
 
-    /// What the status says of each node that fails.
+    /// The entries of the status about nodes that fail.
     pub(super) fn suspect_nodes(&self) -> BTreeMap<String, SuspectNode> {
         let entry = |(name, suspicion): (&String, &Suspicion)| {
             let reason = suspicion.why().name().to_owned();
@@ -59,7 +59,7 @@ impl NodeSet {
         self.suspects.told().map(entry).collect()
     }
 
-    /// Which nodes wait to recover, and until when.
+    /// The condition about nodes that fail and stay in the set for now.
     pub(super) fn suspect_condition(&self) -> Option<Condition> {
         let told: Vec<(&String, &Suspicion)> = self.suspects.told().collect();
         let (_, first) = told.first()?;
@@ -72,7 +72,7 @@ impl NodeSet {
         suspicion.text(node, "its records follow", grace)
     }
 
-    /// The Events of suspicions that are told from now on, and when the next one is.
+    /// The Events of suspicions that are due to be reported now, and when the next one is.
     pub(crate) fn tell_suspicions(&mut self, now: Moment) -> (Vec<Notice>, Option<Moment>) {
         let (told, later) = self.suspects.tell(now);
         let told = told.iter().map(|(node, suspicion)| {
@@ -82,7 +82,7 @@ impl NodeSet {
         (told.collect(), later)
     }
 
-    /// The Event of a suspicion that is over, where it was told and the node keeps its address.
+    /// The Event of a suspicion that ended, if it was reported and the node stays in the set.
     pub(crate) fn tell_avoided(&self, ended: &Ended) -> Option<Notice> {
         let text = ended.avoided("stays in the set")?;
         Some(Notice::on(&self.owner(), false, EventReason::FailoverAvoided, &ended.node, text))

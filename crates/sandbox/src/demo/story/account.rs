@@ -31,7 +31,7 @@ impl Story {
                 let verb = match (verb, replaced) {
                     (RecordVerb::Created, _) => "created".to_owned(),
                     (RecordVerb::Deleted, _) => "deleted".to_owned(),
-                    (RecordVerb::Updated, Some(old)) if old != data => format!("put in the place of {old}"),
+                    (RecordVerb::Updated, Some(old)) if old != data => format!("put in place of {old}"),
                     (RecordVerb::Updated, _) => "updated".to_owned(),
                 };
                 let provider = provider_name(*provider);

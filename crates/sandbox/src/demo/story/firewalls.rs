@@ -34,9 +34,9 @@ impl Story {
             }
         };
         tell("opens", ports(view.inbound.difference(had)));
-        tell("takes in", nodes(view.droplets.difference(was).collect()).join(", "));
+        tell("now covers", nodes(view.droplets.difference(was).collect()).join(", "));
         tell("closes", ports(had.difference(&view.inbound)));
-        tell("lets go of", nodes(was.difference(&view.droplets).collect()).join(", "));
+        tell("no longer covers", nodes(was.difference(&view.droplets).collect()).join(", "));
         lines
     }
 }

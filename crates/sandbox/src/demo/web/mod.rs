@@ -24,7 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
-/// The header with the token. Browsers send a header of this kind to their own origin only, unless a server allows more.
+/// The header with the token. A page can send such a header only to its own origin, unless another server allows it.
 const HEADER: &str = "x-flipop-sandbox";
 
 /// Files that the page loads besides its own.
@@ -83,9 +83,10 @@ struct Served {
 }
 
 impl Web {
-    /// The page and what it asks for.
+    /// The sandbox's side of the page, and its routes.
     pub(super) fn new(api: ApiServer) -> (Self, Router) {
-        // Random bits of the system. Guessing them would only allow somebody to break a simulation on this machine.
+        // Random bits from the operating system. Guessing them would only allow somebody to break a simulation on this
+        // machine.
         let token = uuid::Uuid::new_v4().simple().to_string();
         let (ask, asked) = mpsc::channel(WAITING);
         let scene = Arc::new(Mutex::new(Scene::default()));

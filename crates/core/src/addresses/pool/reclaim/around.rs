@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub enum Records {
     /// The records at some name have still to be read. The text says why they cannot be read, if they cannot.
     Unread(Option<String>),
-    /// Some records hold it, and are about to go.
+    /// Some records hold it, and are about to be removed.
     Held,
     /// An object wants some of the records that hold it. The text says which.
     Claimed(String),
@@ -45,7 +45,7 @@ pub struct Listed {
 pub struct Around<'a> {
     /// Now.
     pub now: Moment,
-    /// Whether mutating calls may start.
+    /// Whether calls that change something may start.
     pub permit: bool,
     /// Other objects that name addresses, as the watches show them.
     pub named_by: &'a BTreeMap<Address, String>,
@@ -53,13 +53,13 @@ pub struct Around<'a> {
     pub records: &'a dyn Fn(&Purchased) -> Records,
     /// Whether an annotation names an address. `None` while that is unknown.
     pub annotated: &'a dyn Fn(Address) -> Option<bool>,
-    /// Why annotations cannot be written, if that is so.
+    /// The reason why annotations cannot be written, if they cannot.
     pub unwritable: Option<&'a str>,
     /// The node of this cluster on a machine.
     pub node_on: &'a dyn Fn(&MachineId) -> Option<(Uid, String)>,
     /// The last consistent lists.
     pub listed: Option<&'a Listed>,
-    /// Why objects cannot be listed, if that is so.
+    /// The reason why objects cannot be listed, if they cannot.
     pub unlistable: Option<&'a str>,
     /// Whether a purchase in the account is unfinished.
     pub purchasing: bool,

@@ -42,12 +42,12 @@ impl Pool {
         self.reclaim.guard.beside_us = ours == Some(self.object.name.namespace.as_str());
     }
 
-    /// Whether a deletion of the pool's namespace would end the operator before it has given anything back.
+    /// Whether a deletion of the pool's namespace would also end the operator, before it gives anything back.
     pub(super) fn is_at_risk(&self) -> bool {
         self.reclaim.guard.beside_us && self.asks_for_deletions()
     }
 
-    /// Whether the deletion of the object has to wait. `firewalls`: firewalls of the pool exist, or may exist.
+    /// Whether the deletion of the object has to wait. `firewalls` says that firewalls of the pool exist or may exist.
     fn is_to_wait(&self, firewalls: bool) -> bool {
         let open =
             self.memory.as_ref().and_then(|memory| memory.intent.as_ref()).is_some_and(Intent::is_open);

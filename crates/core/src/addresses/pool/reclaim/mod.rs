@@ -1,12 +1,12 @@
 //! Giving back bought addresses: the state of each one, and the meaning of each answer.
 //!
-//! An address goes through these steps: it leaves all records; clients forget it; it leaves the annotation and its
-//! machine; every object is searched for it; it is read; the status marks it; it is deleted; a 404 confirms that.
+//! The steps for one address: remove it from all records; wait until clients have forgotten it; remove the annotation;
+//! take it off its machine; search every object for it; read it; mark it in the status; delete it; wait for a 404.
 //! `steps` decides which step is next, and `told` reports it.
 //!
 //! Invariants: FLIPOP deletes an address only if the answer to a creation for this very object named it, and only
-//! while the status on the server marks it. In doubt the address stays. Only a 404, or a read that shows the
-//! address long enough afterwards, tells whether a deletion took effect.
+//! while the status on the server marks it. In doubt the address stays. Only two reads show whether a deletion took
+//! effect: one that gets a 404, and one that still shows the address long enough afterwards.
 
 mod around;
 mod guard;
@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub struct Reclaim {
     giving: BTreeMap<Address, Giving>,
-    /// Addresses that stay after all, and why.
+    /// Addresses that stay after all, and the reason.
     kept: BTreeMap<Address, String>,
     guard: guard::Guard,
 }
@@ -73,7 +73,7 @@ struct Giving {
     blocked: Option<Blocked>,
 }
 
-/// The obstacle that holds an address up.
+/// The obstacle that delays an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Blocked {
     reason: ReclaimBlocked,
@@ -88,7 +88,7 @@ impl Giving {
 }
 
 impl Reclaim {
-    /// Leadership begins: FLIPOP finds everything out anew. A deletion that the status marks may have been sent.
+    /// Starts again when leadership begins. A deletion that the status marks may have been sent.
     pub(super) fn recall(&mut self, purchased: &[Purchased]) {
         let marked = purchased.iter().filter(|purchased| purchased.deleting);
         let inherit = |ip: Address| {
@@ -98,20 +98,20 @@ impl Reclaim {
         self.giving = marked.map(|purchased| inherit(purchased.ip)).collect();
     }
 
-    /// These addresses were taken out of `spec.ips`.
+    /// Notes that these addresses were taken out of `spec.ips`.
     pub(super) fn unlisted(&mut self, gone: &BTreeSet<Address>) {
         let gone = self.giving.iter_mut().filter(|(ip, _)| gone.contains(*ip));
         gone.for_each(|(_, giving)| giving.unlisted = true);
     }
 
-    /// Whether a deletion is not confirmed yet, and has taken effect or may do so.
+    /// Whether an unconfirmed deletion has taken effect or may do so.
     fn may_take_effect(&self, ip: Address) -> bool {
         self.giving.get(&ip).is_some_and(Giving::may_take_effect)
     }
 }
 
 impl Pool {
-    /// An address that the answer to a creation of this pool named.
+    /// Notes an address that the answer to a creation of this pool named.
     pub(super) fn purchase_in(&self, account_id: &AccountId, ip: Address) -> Purchased {
         Purchased {
             ip,
@@ -151,7 +151,7 @@ impl Pool {
         due.collect()
     }
 
-    /// Addresses whose annotations stay for now: clients may still use them.
+    /// Addresses whose annotations stay for now, because clients may still use them.
     pub(crate) fn annotated_still(&self) -> BTreeSet<Address> {
         let forgotten = |ip: &Address| self.reclaim.giving.get(ip).is_some_and(|giving| giving.forgotten);
         self.due_back().into_iter().filter(|ip| !forgotten(ip)).collect()
@@ -162,7 +162,7 @@ impl Pool {
         self.reclaim.giving.get(&ip)?.fresh
     }
 
-    /// Whether the account has a deletion that is not confirmed yet, and has taken effect or may do so.
+    /// Whether an unconfirmed deletion in this account has taken effect or may do so.
     pub(crate) fn may_delete_in(&self, account_id: &AccountId) -> bool {
         let here = self.purchased().filter(|purchased| purchased.account_id == *account_id);
         here.into_iter().any(|purchased| self.reclaim.may_take_effect(purchased.ip))
@@ -175,7 +175,7 @@ impl Pool {
         gone.map(|(ip, _)| *ip).filter(|ip| self.spec.ips.contains(ip)).collect()
     }
 
-    /// A read of an address in this account, begun at `begun`, was answered.
+    /// Takes in the answer to a read of an address in this account that began at `begun`.
     pub(crate) fn read_back(
         &mut self,
         (account_id, ip): (&AccountId, Address),
@@ -208,7 +208,7 @@ impl Pool {
         self.reclaim.giving.contains_key(&ip)
     }
 
-    /// The answer to a deletion.
+    /// Takes in the answer to a deletion.
     pub(crate) fn on_deleted(
         &mut self,
         account: &mut Account,
@@ -236,7 +236,7 @@ impl Pool {
                 if fault.kind == FaultKind::Unauthorised {
                     account.rights.refused(Right::Delete, &fault.message, now);
                 }
-                // The refusal says nothing about other rights, so no other request has to wait for a proof of them.
+                // The refusal proves nothing about other rights, so no other request has to wait.
                 giving.retry.failed(Pace::of(&fault), at);
                 if fault.outcome_unknown {
                     giving.undecided = Some(now);

@@ -1,4 +1,4 @@
-//! The next step for an address that is given back.
+//! Decides the next step for an address that is given back.
 //!
 //! Level-triggered: each step follows from the present knowledge. So no step is taken twice, and no step relies on
 //! an earlier read.
@@ -35,7 +35,7 @@ const LONGEST_TTL_MS: u64 = 3_600_000;
 /// An obstacle is reported once it has lasted this long. Most end before the status could be written.
 const TOLD_AFTER_MS: u64 = 5_000;
 
-/// The thing that an address waits for.
+/// The step that an address waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Step {
     /// The account, or the address.
@@ -70,7 +70,7 @@ enum Next {
     Keep(String),
     /// Others have deleted it.
     Lost,
-    /// It is gone.
+    /// The deletion is confirmed.
     Closed,
 }
 
@@ -91,7 +91,8 @@ impl Pool {
         let mut next = self.next_for(&bought, &mut giving, account, around, out);
         let is_open = giving.undecided.is_some() && giving.accepted.is_none();
         if is_open && matches!(next, Next::Keep(_)) {
-            // A deletion that was sent may still take effect. Until then, no one can say that the address stays.
+            // A deletion that was sent may still take effect. Until that is settled, nobody knows whether the address
+            // stays.
             next = Wait(Step::Deleting);
         }
         let wanted = giving.fresh.filter(|since| around.listed.is_none_or(|listed| listed.begun < *since));
@@ -131,20 +132,19 @@ impl Pool {
         None
     }
 
-    /// Ends the giving back of an address. `gone`: the address no longer exists.
+    /// Ends the giving back of an address. `gone` says that the address no longer exists.
     fn forget_bought(&mut self, ip: Address, gone: bool) {
         if let Some(memory) = &mut self.memory {
             memory.purchased.retain(|bought| bought.ip != ip);
             memory.created.retain(|created| !gone || created.ip != ip);
         }
         if gone && self.deleting {
-            // No write to the spec follows for an object that is being deleted, so the address leaves the spec
-            // here.
+            // An object that is being deleted gets no write of its spec, so the address is removed from our copy here.
             self.spec.ips.retain(|written| *written != ip);
         }
     }
 
-    /// Removes the mark: the address is not to be deleted now, and no deletion may take effect any more.
+    /// Removes the mark, because the address is not to be deleted now and no deletion may still take effect.
     fn unmark(&mut self, ip: Address) {
         let bought = self.memory.iter_mut().flat_map(|memory| &mut memory.purchased);
         bought.filter(|bought| bought.ip == ip).for_each(|bought| bought.deleting = false);
@@ -215,7 +215,7 @@ impl Pool {
                 return Wait(Step::Deleting);
             }
             Place::Present { machine: Some(machine), .. } if machine.provider_id() != bought.held_on => {
-                return Next::Keep(format!("it stands on {machine}, where this pool did not put it"));
+                return Next::Keep(format!("it is on {machine}, where this pool did not put it"));
             }
             Place::Present { locked: true, .. } => {
                 let message = "an action on it is pending at the provider".to_owned();
@@ -254,7 +254,7 @@ impl Pool {
         let shown_after = |ms: u64| giving.there.is_some_and(|there| there >= since.plus_millis(ms));
         if giving.accepted.is_some() {
             if shown_after(CONFIRMED_MS) {
-                let why = "the provider accepted its deletion, and goes on showing it".to_owned();
+                let why = "the provider accepted its deletion, but still shows it".to_owned();
                 return Some(Next::Keep(why));
             }
         } else if shown_after(EFFECT_MS) {
@@ -283,7 +283,7 @@ impl Pool {
     ) -> Next {
         let Some(node) = (around.node_on)(&machine) else {
             let message =
-                format!("it stands on {machine}, which is no node of this cluster; unassign it there");
+                format!("it is on {machine}, which is not a node of this cluster; unassign it there");
             return Next::Blocked(ReclaimBlocked::OnMachine, message);
         };
         let on = Some(machine.clone());
@@ -317,7 +317,7 @@ impl Pool {
         Wait(Step::Unassigning)
     }
 
-    /// The last reads, the mark, and the deletion.
+    /// Makes the last reads, sets the mark, and sends the deletion.
     fn delete(
         &mut self,
         bought: &Purchased,
@@ -440,7 +440,7 @@ fn look(
     }
 }
 
-/// Why the account is not known, if that is so.
+/// The step or obstacle if the account is not known.
 fn unknown(account: &Account) -> Option<Next> {
     if account.is_known() && account.is_authorised() {
         return None;
@@ -452,7 +452,7 @@ fn unknown(account: &Account) -> Option<Next> {
     Some(trouble.map_or(Wait(Step::Reading), blocked))
 }
 
-/// Whether records hold the address, or clients may still remember one. `None`: neither.
+/// The step or obstacle if records hold the address, or clients may still remember such a record.
 fn publishes(
     bought: &Purchased,
     giving: &mut Giving,

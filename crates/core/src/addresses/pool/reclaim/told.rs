@@ -89,8 +89,7 @@ impl Pool {
         )
     }
 
-    /// The condition that an earlier status holds about addresses that stay. It holds for as long as the spec lets
-    /// anything go.
+    /// The condition about addresses that stay, from an earlier status. It stays while the spec gives up any address.
     pub(super) fn kept_before(&self) -> Option<&Condition> {
         let lets_go = self.deleting || !self.spec.released.is_empty();
         let mut before = self.on_server.conditions.iter().filter(|_| lets_go);
