@@ -2,6 +2,7 @@
 
 use super::DemoError;
 use super::commands::{Command, HELP};
+use super::machines::MARKED_AFTER;
 use super::pods;
 use super::pools::{API_VERSION, POOL_KIND, RECORD_SET_KIND};
 use super::stage::TOKEN_NAME;
@@ -14,6 +15,7 @@ use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_simulation::furnish::NAMESPACE;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -30,12 +32,15 @@ pub(super) struct Levers {
     providers: Option<InjectionId>,
     /// The number of requests to move an address.
     asked: u64,
+    /// Nodes whose machine is dead, and when Kubernetes notices.
+    crashed: BTreeMap<String, Instant>,
 }
 
 impl Levers {
-    /// When the throttling ends.
+    /// When the throttling ends, or Kubernetes notices that a machine is dead.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.throttle.map(|(_, end)| end)
+        let throttle = self.throttle.map(|(_, end)| end);
+        throttle.into_iter().chain(self.crashed.values().copied()).min()
     }
 
     /// Whether the providers answer.
@@ -43,10 +48,16 @@ impl Levers {
         self.providers.is_none()
     }
 
-    /// Ends the throttling if it is over.
+    /// Ends the throttling if it is over, and marks the nodes of dead machines.
     pub(super) fn turn(&mut self, story: &mut Story, now: Instant) {
-        if self.next().is_some_and(|end| end <= now) {
+        if self.throttle.is_some_and(|(_, end)| end <= now) {
             self.throttle(story, None, now);
+        }
+        for (node, _) in self.crashed.extract_if(.., |_, at| *at <= now) {
+            story.tell(Line::Sandbox, &format!("Kubernetes calls {node} NotReady"));
+            if let Err(error) = story.stage.api.set_node_ready(&node, Readiness::Unknown) {
+                story.tell(Line::Wrong, &error.to_string());
+            }
         }
     }
 
@@ -57,6 +68,7 @@ impl Levers {
     pub(super) fn act(&mut self, story: &mut Story, command: &Command) -> Result<bool, DemoError> {
         let known = match command {
             Command::Kill(node)
+            | Command::Crash(node)
             | Command::Drain(node)
             | Command::Heal(node)
             | Command::Add(node)
@@ -84,8 +96,13 @@ impl Levers {
             Command::Help => help(story),
             Command::Show => summary::show(story),
             Command::Kill(node) => kill(story, node)?,
+            Command::Crash(node) => self.crash(story, node, Instant::now()),
             Command::Drain(node) => drain(story, node)?,
-            Command::Heal(node) => heal(story, node)?,
+            Command::Heal(node) => {
+                self.crashed.remove(node);
+                story.stage.machines.set_alive(node, true);
+                heal(story, node)?;
+            }
             Command::Add(node) => add(story, node)?,
             Command::Quota(number) => {
                 story.stage.cloud.cloud().tune(|knobs| knobs.reserved_ip_quota = *number);
@@ -114,6 +131,17 @@ impl Levers {
             Command::Quit => return Ok(true),
         }
         Ok(false)
+    }
+
+    fn crash(&mut self, story: &mut Story, node: &str, now: Instant) {
+        if story.stage.machines.set_alive(node, false) {
+            self.crashed.insert(node.to_owned(), now + MARKED_AFTER);
+            let text = "its machine is dead; Kubernetes calls the node NotReady in 40 s, and node checks notice sooner";
+            story.tell(Line::Sandbox, &format!("CRASH {node}: {text}"));
+        } else {
+            let text = "has no machine that could die: this computer has no loopback address for it";
+            story.tell(Line::Wrong, &format!("{node} {text}"));
+        }
     }
 
     /// Sets the annotation on the pool that names the address, each time with another text after `#`.

@@ -13,6 +13,8 @@ pub(super) enum Command {
     Show,
     /// A node's kubelet falls silent.
     Kill(String),
+    /// The machine under a node dies.
+    Crash(String),
     /// A node is cordoned, and its pods are evicted.
     Drain(String),
     /// A node is healthy again.
@@ -48,10 +50,11 @@ pub(super) enum Command {
 }
 
 /// Each command with its arguments and its effect.
-pub(super) const HELP: [(&str, &str); 19] = [
+pub(super) const HELP: [(&str, &str); 20] = [
     ("help", "this list"),
     ("show", "nodes, pods, addresses and records as they are"),
     ("kill NODE", "its kubelet falls silent, and Kubernetes calls it NotReady"),
+    ("crash NODE", "its machine dies: no check is answered, and Kubernetes calls it NotReady 40 s later"),
     ("drain NODE", "cordons it and evicts its pods, which return on other nodes"),
     ("heal NODE", "ready and schedulable again, with a pod of each set"),
     ("add NODE", "one more node like this one; its set starts a pod there"),
@@ -94,6 +97,7 @@ impl Command {
             ("help" | "?", []) => Self::Help,
             ("show", []) => Self::Show,
             ("kill", [node]) => Self::Kill(text(node)),
+            ("crash", [node]) => Self::Crash(text(node)),
             ("drain", [node]) => Self::Drain(text(node)),
             ("heal", [node]) => Self::Heal(text(node)),
             ("add", [node]) => Self::Add(text(node)),

@@ -14,6 +14,7 @@ mod acts;
 mod cast;
 mod commands;
 mod controllers;
+mod machines;
 mod manifest;
 mod operators;
 mod pods;

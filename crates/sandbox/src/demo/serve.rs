@@ -176,9 +176,9 @@ fn explain(
         "type help for what can be done here, such as kill, drain, heal, move; Ctrl-C ends it".to_owned(),
         String::new(),
     ];
-    let (grace, more, back) = (grace(documents, node), more(documents), given_back(documents));
+    let tried = [grace(documents, node), checks(documents, node), more(documents), given_back(documents)];
     let (first, last) = lines.split_at(lines.len().saturating_sub(3));
-    for line in first.iter().chain(&grace).chain(&more).chain(&back).chain(last) {
+    for line in first.iter().chain(tried.iter().flatten()).chain(last) {
         story.verbatim(line);
     }
 }
@@ -195,6 +195,17 @@ fn grace(documents: &[manifest::Document], node: &str) -> Vec<String> {
     let patch = r#"{"spec":{"grace":{"nodeSeconds":60}}}"#;
     lines.extend(objects.into_iter().map(|document| patching(document, patch)));
     lines
+}
+
+/// How to see a dead machine lose its address before Kubernetes notices, for a pool.
+fn checks(documents: &[manifest::Document], node: &str) -> Vec<String> {
+    let Some(pool) = documents.iter().find(|document| document.is(POOL_KIND)) else { return Vec::new() };
+    vec![
+        "to see the address of a dead machine move after about 12 s, before Kubernetes notices, let FLIPOP"
+            .to_owned(),
+        format!("check the nodes of this pool, and type here `crash {node}`:"),
+        patching(pool, r#"{"spec":{"nodeCheck":{}}}"#),
+    ]
 }
 
 /// How to see labels on the nodes that have an address, and a firewall of the pool.

@@ -6,6 +6,7 @@
 use super::DemoError;
 use super::access::Access;
 use super::cast::{Address, Cast, Node, Pod, USERS_FIREWALL};
+use super::machines::Machines;
 use super::manifest::{DEFAULT_NAMESPACE, Document};
 use super::operators::{Operators, Surroundings};
 use super::sets;
@@ -66,6 +67,7 @@ pub(super) struct Stage {
     pub(super) nodes: BTreeMap<u64, String>,
     /// The original nodes.
     planned: Vec<Node>,
+    pub(super) machines: Machines,
     /// The zones of both accounts, each with other people's records.
     pub(super) zones: Vec<Zone>,
     others: Vec<Vec<RecordView>>,
@@ -122,6 +124,8 @@ impl Stage {
                 ("DIGITALOCEAN_API_URL", cloud.digitalocean_url()),
                 ("CLOUDFLARE_TOKEN", CLOUDFLARE_TOKEN.to_owned()),
                 ("CLOUDFLARE_API_URL", cloud.cloudflare_url()),
+                // None of the nodes, so that checks leave none out.
+                ("NODE_NAME", "sandbox".to_owned()),
             ],
         };
         Ok(Self {
@@ -130,6 +134,7 @@ impl Stage {
             epoch,
             nodes: BTreeMap::new(),
             planned: Vec::new(),
+            machines: Machines::default(),
             zones: Vec::new(),
             others: Vec::new(),
             kubeconfig,
@@ -211,6 +216,7 @@ impl Stage {
         self.planned.push(node.clone());
         let number = u32::try_from(self.nodes.len()).unwrap_or_default();
         furnish::add_node(&self.api, &node.name, droplet, node.labels.clone(), number)?;
+        self.machines.add(&self.api, &node.name, number)?;
         node.pod.as_ref().map_or(Ok(()), |pod| self.add_pod(pod, &node.name))
     }
 

@@ -175,6 +175,22 @@ fn the_printed_commands_give_a_grace_that_spares_a_node_that_is_healed() {
 }
 
 #[test]
+fn the_printed_commands_move_the_address_of_a_dead_machine_before_kubernetes_notices() {
+    let Some((mut server, config)) = with_kubectl() else { return };
+    server.wait(&["type here `crash edge-1`"]);
+    let commands = [server.wait(&["kubectl patch floatingippool ingress-pool -n default", "nodeCheck"])];
+    server.wait(&["pool", "default/ingress-pool Ready=True"]);
+    obey(&config, &commands);
+    server.type_in("crash edge-1");
+    // The lines come in order, and that about Kubernetes would come 40 s after the crash.
+    let mut lines = server.until(&["event", "NodeUnreachable default/ingress-pool"]);
+    lines.extend(server.until(&["account", "203.0.113.10 is on edge-3"]));
+    assert!(!lines.iter().any(|line| line.contains("calls edge-1 NotReady")), "{lines:#?}");
+    server.type_in("heal edge-1");
+    server.wait(&["HEAL edge-1"]);
+}
+
+#[test]
 fn the_printed_commands_label_the_nodes_that_have_an_address_and_open_their_ports() {
     let Some((server, config)) = with_kubectl() else { return };
     let commands = [

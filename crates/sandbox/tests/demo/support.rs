@@ -221,8 +221,13 @@ impl Lines {
     }
 
     /// The first line from here on that has all of these parts.
-    #[expect(clippy::disallowed_methods, reason = "how long a test waits is real time")]
     pub(crate) fn wait(&self, parts: &[&str]) -> String {
+        self.until(parts).pop().unwrap_or_default()
+    }
+
+    /// The lines from here on, up to the first one that has all of these parts.
+    #[expect(clippy::disallowed_methods, reason = "how long a test waits is real time")]
+    pub(crate) fn until(&self, parts: &[&str]) -> Vec<String> {
         let mut seen: Vec<String> = Vec::new();
         let begun = Instant::now();
         loop {
@@ -234,8 +239,8 @@ impl Lines {
                 },
                 Err(error) => panic!("{error}: no line with {parts:?}:\n{}", seen.join("\n")),
             }
-            if let Some(line) = seen.last().filter(|line| parts.iter().all(|part| line.contains(part))) {
-                return line.clone();
+            if seen.last().is_some_and(|line| parts.iter().all(|part| line.contains(part))) {
+                return seen;
             }
         }
     }

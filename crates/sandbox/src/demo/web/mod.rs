@@ -221,7 +221,8 @@ fn is_of_a_button(command: &Command) -> bool {
         | Command::Add(_)
         | Command::Providers(_)
         | Command::Lease => true,
-        Command::Help
+        Command::Crash(_)
+        | Command::Help
         | Command::Show
         | Command::Quota(_)
         | Command::Token(..)
