@@ -32,6 +32,13 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Heap and stacks.
+    pub(crate) fn anonymous(&self) -> u64 {
+        self.anonymous
+    }
+}
+
 /// The processor time of a process.
 pub(crate) fn processor_time(id: u32) -> Outcome<Duration> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;

@@ -1,9 +1,9 @@
-//! A hundred nodes that already have their addresses: the common part of start and rest.
+//! A hundred nodes that already have their addresses: the common part of start, rest and checks.
 
 use crate::report::Report;
 use crate::standing::{COUNT, ip, node};
 use crate::world::{POOL, REGION, Stage};
-use crate::{rest, say, start};
+use crate::{checks, rest, say, start};
 use flipop_envtest::Outcome;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ const AT_ONCE: usize = 8;
 pub(crate) async fn measure(
     stage: &Stage,
     quick: bool,
-    (with_start, with_rest): (bool, bool),
+    [with_start, with_rest, with_checks]: [bool; 3],
     report: &mut Report,
 ) -> Outcome {
     let world = stage.world().await?;
@@ -42,6 +42,10 @@ pub(crate) async fn measure(
     if with_rest {
         say("rest: nothing happens …");
         rest::measure(&world, quick, report).await?;
+    }
+    if with_checks {
+        say("checks: the nodes are checked …");
+        checks::measure(&world, quick, report).await?;
     }
     world.end().await;
     Ok(())

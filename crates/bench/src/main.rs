@@ -9,6 +9,7 @@ mod against;
 mod bare;
 mod bulk;
 mod burst;
+mod checks;
 mod churn;
 mod commands;
 mod dns;
@@ -93,6 +94,8 @@ enum Figure {
     Start,
     /// A hundred addresses, and nothing happens.
     Rest,
+    /// Node checks of a hundred nodes, and the Leases of a thousand.
+    Checks,
     /// DNS: nodes that become ready, and failovers of a pool's address.
     Dns,
     /// A large cluster.
@@ -167,9 +170,9 @@ async fn figures(run: &Run, stage: &Stage) -> Outcome<Report> {
         say("repair: assignments fail …");
         repair::measure(stage, run.quick, &mut report).await?;
     }
-    if run.wants(Figure::Start) || run.wants(Figure::Rest) {
-        hundred::measure(stage, run.quick, (run.wants(Figure::Start), run.wants(Figure::Rest)), &mut report)
-            .await?;
+    let hundred = [Figure::Start, Figure::Rest, Figure::Checks].map(|figure| run.wants(figure));
+    if hundred.contains(&true) {
+        hundred::measure(stage, run.quick, hundred, &mut report).await?;
     }
     if run.wants(Figure::Dns) {
         dns::measure(stage, run.quick, &mut report).await?;
