@@ -11,7 +11,7 @@ use crate::api::conditioned::Conditioned;
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
 use crate::clock::Clock;
-use crate::execute::{Done, Executor};
+use crate::execute::{BEFORE_METRICS, Done, Executor, give_way};
 use crate::kube::server_time::ServerTime;
 use crate::kube::watch::Seen;
 use crate::leader::LeaderState;
@@ -48,9 +48,6 @@ const MAX_TURNS: usize = 256;
 /// Between two looks at what has no event of its own: token files, permit, troubles of watches, liveness.
 const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
-/// How long after a plan its facts reach the metrics, in milliseconds. The requests that it starts leave before that.
-const PUBLISH_MS: u64 = 20;
-
 /// While a permit is awaited, it is looked for this often.
 const AWAIT_PERMIT: Duration = Duration::from_millis(100);
 
@@ -83,8 +80,6 @@ pub struct Reconciler {
     clock: Clock,
     random: Random,
     wake: Option<Moment>,
-    /// When the metrics are due, if a plan has changed something that they tell.
-    publish_at: Option<Moment>,
     heartbeat: Heartbeat,
 }
 
@@ -153,7 +148,6 @@ impl Reconciler {
             server_epoch_ms: None,
             random,
             wake: None,
-            publish_at: None,
             heartbeat,
         }
     }
@@ -165,9 +159,9 @@ impl Reconciler {
         housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             self.heartbeat.beat();
-            let (next, clock) = (self.wake.into_iter().chain(self.publish_at).min(), self.clock.clone());
+            let (wake, clock) = (self.wake, self.clock.clone());
             let due = async {
-                match next {
+                match wake {
                     Some(at) => clock.sleep_until(at).await,
                     None => std::future::pending().await,
                 }
@@ -191,8 +185,7 @@ impl Reconciler {
             }
             self.observe_own();
             self.take_in().await;
-            self.plan();
-            self.publish();
+            self.plan().await;
             if draining && self.is_drained() {
                 return;
             }
@@ -383,7 +376,7 @@ impl Reconciler {
         self.observe(Input::Permit(permit));
     }
 
-    fn plan(&mut self) {
+    async fn plan(&mut self) {
         // The permit may have lapsed a moment ago.
         self.observe_own();
         let plan = self.fleet.plan(self.clock.now());
@@ -404,13 +397,9 @@ impl Reconciler {
             self.watches.follow_leases(self.fleet.wants_leases());
             self.checks.follow(self.fleet.checks());
             self.metrics.checks().observe_detections(&self.fleet.take_detections_ms());
-            self.publish_at.get_or_insert(self.clock.now().plus_millis(PUBLISH_MS));
-        }
-    }
-
-    /// Passes on what metrics tell, once it is due. A copy of the facts of a large cluster takes as long as a plan.
-    fn publish(&mut self) {
-        if self.publish_at.take_if(|at| *at <= self.clock.now()).is_some() {
+            // A copy of the facts of a large cluster takes as long as a plan: the requests leave before. No status shows
+            // what the metrics do not.
+            give_way(BEFORE_METRICS).await;
             let (snapshot, latencies_ms) = (self.fleet.snapshot(), self.fleet.take_latencies_ms());
             self.metrics.publish(snapshot, &latencies_ms, &self.fleet.take_failovers());
         }

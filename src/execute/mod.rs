@@ -33,8 +33,10 @@ pub use underway::Underway;
 /// Rights that are missing concern every object alike: the reconcile loop and the writer of Events log them, once.
 const LOGGED_ONCE: [EventReason; 2] = [EventReason::AnnotationsDenied, EventReason::WriteDenied];
 
-/// Turns of the runtime that a status gives to requests: a call passes through its task and that of its connection.
-const TURNS_OF_REQUESTS: usize = 4;
+/// Turns of the runtime after which the requests of a plan have left: each passes through its task and that of its
+/// connection. The metrics follow, and the statuses after them.
+pub const BEFORE_METRICS: usize = 4;
+const BEFORE_STATUSES: usize = 2 * BEFORE_METRICS;
 
 /// What came of an action.
 #[derive(Debug)]
@@ -131,11 +133,11 @@ impl Executor {
             Action::Records(call) => self.call_dns_provider(call).await.map(Done::from),
             Action::Firewalls(call) => self.call_firewall_provider(call).await.map(Done::from),
             Action::WriteStatus { pool, resource_version, generation, status } => {
-                give_way().await;
+                give_way(BEFORE_STATUSES).await;
                 Some(self.write_pool_status(pool, resource_version, (generation, &status), before).await)
             }
             Action::WriteRecordSetStatus { record_set, resource_version, generation, status } => {
-                give_way().await;
+                give_way(BEFORE_STATUSES).await;
                 let described = (generation, &*status);
                 Some(self.write_record_set_status(record_set, resource_version, described, before).await)
             }
@@ -157,10 +159,10 @@ impl Executor {
     }
 }
 
-/// Lets the requests that were started with a status leave first. A status can list thousands of nodes, and one thread
-/// does everything.
-async fn give_way() {
-    for _ in 0..TURNS_OF_REQUESTS {
+/// Lets the other tasks of this thread go first for some turns. Statuses and metrics of a large cluster take milliseconds,
+/// and requests that move addresses must not wait for them.
+pub async fn give_way(turns: usize) {
+    for _ in 0..turns {
         tokio::task::yield_now().await;
     }
 }
