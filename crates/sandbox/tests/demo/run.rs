@@ -76,12 +76,17 @@ fn a_record_set_without_a_pool_is_shown_in_a_zone_that_is_given_by_its_id() {
         "the simulated cloudflare has the zone example.com (id 023e105f4ecef8ad9ca31a8372d0c353)",
     ]);
     run.assert_says(&["KILL edge-1, which default/dns publishes"]);
+    let sets = run.record_sets();
+    let (set, addresses) = sets["example.com"][2..].split_at(3);
+    assert_eq!(set.join(" "), "60 NodeDNSRecordSet default/dns");
+    // Where there are no further loopback addresses, the nodes have invented ones.
+    let internal = |ip: &String| ip.starts_with("127.") || ip.starts_with("10.120.");
+    assert!(addresses.len() == 2 && addresses.iter().all(internal), "{addresses:?}");
+    let first = addresses[0].trim_end_matches(',');
     run.assert_says(&[
         "record",
-        "example.com A 10.120.0.1 deleted at cloudflare: edge-1 no longer matches default/dns",
+        &format!("example.com A {first} deleted at cloudflare: edge-1 no longer matches default/dns"),
     ]);
-    let sets = run.record_sets();
-    assert_eq!(sets["example.com"][2..].join(" "), "60 NodeDNSRecordSet default/dns 10.120.0.1, 10.120.0.2");
     run.assert_records();
 }
 
