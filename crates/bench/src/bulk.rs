@@ -58,8 +58,14 @@ impl Template {
         let own = [("/metadata/name", json!(name)), ("/metadata/uid", json!(uid))];
         let of_namespace = namespace.as_ref().map(|namespace| ("/metadata/namespace", json!(namespace)));
         for (pointer, value) in own.into_iter().chain(of_namespace).chain(fields.iter().cloned()) {
-            let place = object.pointer_mut(pointer);
-            *place.ok_or_else(|| Failure::new(format!("the template has no {pointer}")))? = value;
+            let missing = || Failure::new(format!("the template has no place for {pointer}"));
+            if let Some(place) = object.pointer_mut(pointer) {
+                *place = value;
+            } else {
+                let (parent, key) = pointer.rsplit_once('/').ok_or_else(missing)?;
+                let parent = object.pointer_mut(parent).and_then(Value::as_object_mut).ok_or_else(missing)?;
+                parent.insert(key.to_owned(), value);
+            }
         }
         let folder = self.folder;
         let key = match namespace {

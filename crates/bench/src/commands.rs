@@ -7,6 +7,7 @@ use crate::bulk::{self, Copied};
 use crate::footprint::{OF_CHILDREN, TICK, ticks};
 use crate::report::Report;
 use crate::scale::make_node;
+use crate::start::ANNOTATION;
 use crate::stats::{Ms, Samples, ms};
 use crate::world::{REGION, Stage, TEAM, World};
 use flipop_envtest::cluster::Kind;
@@ -77,18 +78,29 @@ fn waited_for() -> Outcome<Duration> {
     Ok(TICK.saturating_mul(ticks))
 }
 
-/// Creates nodes, and pools whose addresses are on them. A node in a hundred has failed.
+/// Creates nodes, and pools whose addresses are on them, as an operator leaves them: each address is in the annotation of
+/// its node. A node in a hundred has failed since then.
 async fn populate(world: &World) -> Outcome {
     let template = make_node(world).await?;
     let per_pool = NODES / POOLS;
     let node = |number: usize| {
         let ready = if number.is_multiple_of(100) { "False" } else { "True" };
-        let fields = vec![
+        let mut fields = vec![
             ("/spec/providerID", json!(format!("digitalocean://{}", number + 1))),
             ("/metadata/labels/pool", json!(format!("p{}", number / per_pool))),
             ("/metadata/labels/kubernetes.io~1hostname", json!(name(number))),
             ("/status/conditions/3/status", json!(ready)),
         ];
+        if number % per_pool < ADDRESSES {
+            let owned = json!({ "f:metadata": { "f:annotations": { format!("f:{ANNOTATION}"): {} } } });
+            let owner = json!({
+                "manager": "flipop", "operation": "Apply", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
+                "fieldsType": "FieldsV1", "fieldsV1": owned,
+            });
+            let address = address(number / per_pool, number % per_pool);
+            fields.push(("/metadata/annotations", json!({ ANNOTATION: address })));
+            fields.push(("/metadata/managedFields", json!([owner])));
+        }
         Copied { namespace: None, name: name(number), fields }
     };
     let copies: Vec<Copied> = (0..NODES).map(node).collect();
@@ -102,17 +114,19 @@ async fn populate(world: &World) -> Outcome {
     Ok(())
 }
 
+/// An address of a pool.
+fn address(pool: usize, place: usize) -> String {
+    let number = u32::try_from(pool * ADDRESSES + place).unwrap_or_default();
+    Ipv4Addr::from_bits(Ipv4Addr::new(10, 128, 0, 1).to_bits() + number).to_string()
+}
+
 fn name(number: usize) -> String {
     format!("node-{number:04}")
 }
 
 /// Creates a pool whose addresses are on the nodes from this one on.
 async fn pool(world: &World, number: usize, first: usize) -> Outcome {
-    let address = |place: usize| {
-        let number = u32::try_from(number * ADDRESSES + place).unwrap_or_default();
-        Ipv4Addr::from_bits(Ipv4Addr::new(10, 128, 0, 1).to_bits() + number).to_string()
-    };
-    let ips: Vec<String> = (0..ADDRESSES).map(address).collect();
+    let ips: Vec<String> = (0..ADDRESSES).map(|place| address(number, place)).collect();
     let matching = json!({ "nodeLabel": format!("pool=p{number}") });
     let spec = json!({ "provider": "digitalocean", "region": REGION, "ips": ips, "match": matching });
     let pool = format!("pool-{number:03}");

@@ -30,7 +30,7 @@ const GOAL: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 5;
 
 /// The annotation that the operator writes.
-const ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
+pub(crate) const ANNOTATION: &str = "flipop.digitalocean.com/ipv4-reserved-ip";
 
 pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> Outcome {
     let (mut took, mut annotated, mut calls, mut statuses) = (Samples::default(), Samples::default(), 0, 0);
