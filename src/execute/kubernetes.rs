@@ -188,6 +188,9 @@ fn installed<T>(listed: Result<Vec<T>, Trouble>) -> Result<Vec<T>, WriteFailure>
         Err(trouble) if trouble.kind == TroubleKind::Forbidden => {
             Err(WriteFailure::Forbidden(trouble.message))
         }
+        Err(Trouble { message, retry_after_ms: Some(wait_ms), .. }) => {
+            Err(WriteFailure::Throttled { message, wait_ms })
+        }
         Err(trouble) => Err(WriteFailure::Transient(trouble.message)),
     }
 }
@@ -222,4 +225,22 @@ fn write_failure(error: WriteError) -> WriteFailure {
 fn marked(node: writes::MarkedNode) -> MarkedNode {
     let writes::MarkedNode { name, uid, value, ours, labels } = node;
     MarkedNode { name, uid, value, ours, labels }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_refused_for_a_while_is_not_asked_for_sooner() {
+        let refused = |retry_after_ms| {
+            let message = "too many requests".to_owned();
+            let trouble =
+                Trouble { kind: TroubleKind::Throttled, message, retry_after_ms, fields: Vec::new() };
+            installed::<()>(Err(trouble))
+        };
+        let throttled = refused(Some(2_000));
+        assert!(matches!(throttled, Err(WriteFailure::Throttled { wait_ms: 2_000, .. })), "{throttled:?}");
+        assert!(matches!(refused(None), Err(WriteFailure::Transient(_))));
+    }
 }
