@@ -92,14 +92,14 @@ async fn populate(world: &World) -> Outcome {
             ("/status/conditions/3/status", json!(ready)),
         ];
         if number % per_pool < ADDRESSES {
-            let owned = json!({ "f:metadata": { "f:annotations": { format!("f:{ANNOTATION}"): {} } } });
-            let owner = json!({
+            let ours = json!({ "f:metadata": { "f:annotations": { format!("f:{ANNOTATION}"): {} } } });
+            let entry = json!({
                 "manager": "flipop", "operation": "Apply", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
-                "fieldsType": "FieldsV1", "fieldsV1": owned,
+                "fieldsType": "FieldsV1", "fieldsV1": ours,
             });
             let address = address(number / per_pool, number % per_pool);
             fields.push(("/metadata/annotations", json!({ ANNOTATION: address })));
-            fields.push(("/metadata/managedFields", json!([owner])));
+            fields.push(("/metadata/managedFields", json!([entry])));
         }
         Copied { namespace: None, name: name(number), fields }
     };
