@@ -11,7 +11,7 @@ use crate::api::conditioned::Conditioned;
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
 use crate::clock::Clock;
-use crate::execute::{BEFORE_METRICS, Done, Executor, give_way};
+use crate::execute::{Done, Executor};
 use crate::kube::server_time::ServerTime;
 use crate::kube::watch::Seen;
 use crate::leader::LeaderState;
@@ -185,7 +185,7 @@ impl Reconciler {
             }
             self.observe_own();
             self.take_in().await;
-            self.plan().await;
+            self.plan();
             if draining && self.is_drained() {
                 return;
             }
@@ -376,7 +376,7 @@ impl Reconciler {
         self.observe(Input::Permit(permit));
     }
 
-    async fn plan(&mut self) {
+    fn plan(&mut self) {
         // The permit may have lapsed a moment ago.
         self.observe_own();
         let plan = self.fleet.plan(self.clock.now());
@@ -397,9 +397,6 @@ impl Reconciler {
             self.watches.follow_leases(self.fleet.wants_leases());
             self.checks.follow(self.fleet.checks());
             self.metrics.checks().observe_detections(&self.fleet.take_detections_ms());
-            // A copy of the facts of a large cluster takes as long as a plan: the requests leave before. No status shows
-            // what the metrics do not.
-            give_way(BEFORE_METRICS).await;
             let (snapshot, latencies_ms) = (self.fleet.snapshot(), self.fleet.take_latencies_ms());
             self.metrics.publish(snapshot, &latencies_ms, &self.fleet.take_failovers());
         }

@@ -33,11 +33,6 @@ pub use underway::Underway;
 /// Rights that are missing concern every object alike: the reconcile loop and the writer of Events log them, once.
 const LOGGED_ONCE: [EventReason; 2] = [EventReason::AnnotationsDenied, EventReason::WriteDenied];
 
-/// Turns of the runtime after which the requests of a plan have left: each passes through its task and that of its
-/// connection. The metrics follow, and the statuses after them.
-pub const BEFORE_METRICS: usize = 4;
-const BEFORE_STATUSES: usize = 2 * BEFORE_METRICS;
-
 /// What came of an action.
 #[derive(Debug)]
 pub struct Done {
@@ -133,11 +128,9 @@ impl Executor {
             Action::Records(call) => self.call_dns_provider(call).await.map(Done::from),
             Action::Firewalls(call) => self.call_firewall_provider(call).await.map(Done::from),
             Action::WriteStatus { pool, resource_version, generation, status } => {
-                give_way(BEFORE_STATUSES).await;
                 Some(self.write_pool_status(pool, resource_version, (generation, &status), before).await)
             }
             Action::WriteRecordSetStatus { record_set, resource_version, generation, status } => {
-                give_way(BEFORE_STATUSES).await;
                 let described = (generation, &*status);
                 Some(self.write_record_set_status(record_set, resource_version, described, before).await)
             }
@@ -156,14 +149,6 @@ impl Executor {
                 Some(Outcome::NodeRead { object: object.uid, read: Box::new(read) }.into())
             }
         }
-    }
-}
-
-/// Lets the other tasks of this thread go first for some turns. Statuses and metrics of a large cluster take milliseconds,
-/// and requests that move addresses must not wait for them.
-pub async fn give_way(turns: usize) {
-    for _ in 0..turns {
-        tokio::task::yield_now().await;
     }
 }
 
