@@ -155,6 +155,8 @@ impl Annotations {
             let stands =
                 self.seen.get(uid).is_some_and(|seen| seen.value.as_deref() == Some(&ip.to_string()));
             if stands {
+                // A write whose answer was lost may have done it.
+                self.writes.succeeded(uid);
                 self.standing.insert(uid.clone(), (name.clone(), *ip));
             } else {
                 self.write(uid, name, Some(*ip), now, out);

@@ -152,6 +152,8 @@ impl NodeLabelling {
         for (uid, (name, labels)) in &desired.wanted {
             let changes = self.changes(uid, labels);
             if changes.is_empty() {
+                // A write whose answer was lost may have done it.
+                self.writes.succeeded(uid);
                 self.standing.insert(uid.clone());
             } else {
                 self.write(uid, name, changes, now, out);

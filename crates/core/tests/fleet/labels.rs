@@ -37,7 +37,9 @@ impl World {
             self.unlabelling.insert(ip, self.now);
         }
         let result = self.faults.labels.pop_front().map_or(result, Err);
-        if let Some(facts) = self.nodes.get_mut(&node).filter(|_| result.is_ok()) {
+        // Of a write that fails for a moment, only the answer is lost.
+        let done = matches!(result, Ok(()) | Err(WriteFailure::Transient(_)));
+        if let Some(facts) = self.nodes.get_mut(&node).filter(|_| done) {
             facts.labels.apply(&changes);
             let facts = facts.clone();
             if facts.labels.is_empty() {
@@ -195,6 +197,20 @@ fn a_move_waits_for_the_labels_of_a_node_that_the_watch_shows_no_more() {
         let waited = begins_after(&mut world);
         assert!((least..=most).contains(&waited), "answered after {delay_ms} ms, begun after {waited} ms");
     }
+}
+
+#[test]
+fn a_move_waits_for_labels_whose_write_had_no_answer_but_was_seen() {
+    let mut world = World::with(1, 2);
+    world.run(30);
+    world.faults.labels = vec![WriteFailure::Transient("connection lost".into())].into();
+    world.edit("pool", |spec| spec.node_labels = ON);
+    world.run(30);
+    assert_eq!((world.labels_of(1), world.faults.labels.len()), (active(1), 0));
+    world.delay_labels(5_000);
+    world.taint(1, vec![Taint { key: "k".into(), value: String::new(), effect: "NoSchedule".into() }]);
+    let waited = begins_after(&mut world);
+    assert!((490..=510).contains(&waited), "begun after {waited} ms");
 }
 
 #[test]
