@@ -76,29 +76,42 @@ impl Template {
     }
 }
 
-/// Writes copies of a template. `first` keeps the uids of several calls distinct.
-pub(crate) async fn write(world: &World, template: &Template, first: usize, copies: &[Copied]) -> Outcome {
-    let http = reqwest::Client::builder().no_proxy().build()?;
-    let url = format!("{}/v3/kv/txn", world.server.store_url());
-    stream::iter(copies.chunks(BATCH).enumerate())
-        .map(Ok)
-        .try_for_each_concurrent(AT_ONCE, |(batch, copies)| {
-            let (http, url) = (http.clone(), url.as_str());
-            async move {
-                let mut puts = Vec::with_capacity(copies.len());
-                for (offset, copied) in copies.iter().enumerate() {
-                    let (key, value) = template.copy(first + batch * BATCH + offset, copied)?;
-                    let (key, value) = (STANDARD.encode(key), STANDARD.encode(value));
-                    puts.push(json!({ "requestPut": { "key": key, "value": value } }));
-                }
-                let answer = http.post(url).body(json!({ "success": puts }).to_string()).send().await?;
-                let (status, text) = (answer.status(), answer.text().await?);
-                if status.is_success() {
-                    Ok(())
-                } else {
-                    Err(Failure::new(format!("the store answered {status}: {text}")))
-                }
-            }
-        })
-        .await
+/// The API server's store.
+#[derive(Debug)]
+pub(crate) struct Store {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Store {
+    pub(crate) fn of(world: &World) -> Outcome<Self> {
+        let http = reqwest::Client::builder().no_proxy().build()?;
+        Ok(Self { http, url: format!("{}/v3/kv/txn", world.server.store_url()) })
+    }
+
+    /// Writes copies of a template. `first` is the number of the first copy: the number decides the uid.
+    pub(crate) async fn write(&self, template: &Template, first: usize, copies: &[Copied]) -> Outcome {
+        stream::iter(copies.chunks(BATCH).enumerate())
+            .map(Ok)
+            .try_for_each_concurrent(AT_ONCE, |(batch, copies)| {
+                self.write_batch(template, first + batch * BATCH, copies)
+            })
+            .await
+    }
+
+    async fn write_batch(&self, template: &Template, first: usize, copies: &[Copied]) -> Outcome {
+        let mut puts = Vec::with_capacity(copies.len());
+        for (offset, copied) in copies.iter().enumerate() {
+            let (key, value) = template.copy(first + offset, copied)?;
+            let (key, value) = (STANDARD.encode(key), STANDARD.encode(value));
+            puts.push(json!({ "requestPut": { "key": key, "value": value } }));
+        }
+        let answer = self.http.post(&self.url).body(json!({ "success": puts }).to_string()).send().await?;
+        let (status, text) = (answer.status(), answer.text().await?);
+        if status.is_success() {
+            Ok(())
+        } else {
+            Err(Failure::new(format!("the store answered {status}: {text}")))
+        }
+    }
 }

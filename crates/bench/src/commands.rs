@@ -3,7 +3,7 @@
 //! That is the processor time of its process. It includes neither the time that the API server takes to answer nor the
 //! waits that a busy machine adds.
 
-use crate::bulk::{self, Copied};
+use crate::bulk::{Copied, Store};
 use crate::footprint::{OF_CHILDREN, TICK, ticks};
 use crate::report::Report;
 use crate::scale::make_node;
@@ -104,7 +104,7 @@ async fn populate(world: &World) -> Outcome {
         Copied { namespace: None, name: name(number), fields }
     };
     let copies: Vec<Copied> = (0..NODES).map(node).collect();
-    bulk::write(world, &template, 0, &copies).await?;
+    Store::of(world)?.write(&template, 0, &copies).await?;
     stream::iter(0..POOLS)
         .map(Ok)
         .try_for_each_concurrent(AT_ONCE, |number| pool(world, number, number * per_pool))

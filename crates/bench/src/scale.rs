@@ -1,6 +1,6 @@
 //! A large cluster: memory, and the time from exec to the first assign request while nobody holds the lease.
 
-use crate::bulk::{self, Copied, Template};
+use crate::bulk::{Copied, Store, Template};
 use crate::churn;
 use crate::footprint::Memory;
 use crate::report::Report;
@@ -135,11 +135,12 @@ async fn populate(world: &World, nodes: usize, pods: usize) -> Outcome<(usize, u
         ];
         copies.push(Copied { namespace: None, name, fields });
     }
-    bulk::write(world, &template, 0, &copies).await?;
+    let store = Store::of(world)?;
+    store.write(&template, 0, &copies).await?;
 
     let of_pods = make_pod(world).await?;
     let copies: Vec<Copied> = (0..pods).map(|number| copied_pod(number, nodes)).collect();
-    bulk::write(world, &of_pods, nodes, &copies).await?;
+    store.write(&of_pods, nodes, &copies).await?;
     say(&format!("  a node is {} bytes, a pod {}", template.size(), of_pods.size()));
     // The API server takes them in through its own watches of the store.
     tokio::time::sleep(Duration::from_secs(5)).await;

@@ -20,7 +20,10 @@ pub(crate) fn signing_keys_pem() -> Outcome<(String, String)> {
 }
 
 /// Accepts TLS connections with a certificate.
-pub(crate) fn acceptor(certificates: &Certificates) -> Outcome<TlsAcceptor> {
+///
+/// # Errors
+/// If the certificate or its key cannot be read.
+pub fn acceptor(certificates: &Certificates) -> Outcome<TlsAcceptor> {
     install_provider();
     let chain: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(certificates.certificate_pem.as_bytes()).collect();
