@@ -38,9 +38,9 @@ pub(super) struct AgentFlags {
     #[arg(long, value_name = "CIDR", value_parser = network)]
     pod_cidr: Vec<Network>,
 
-    /// Destination that pods reach the usual way
+    /// Network that pods reach without the reserved IP
     ///
-    /// Repeat the flag for several networks. Private, shared and link-local networks keep the usual way in any case.
+    /// Repeat the flag for several networks. Pods reach private, shared and link-local networks without it in any case.
     #[arg(long, value_name = "CIDR", value_parser = network)]
     except: Vec<Network>,
 

@@ -183,7 +183,7 @@ enum Called {
     #[command(flatten)]
     Word(Word),
 
-    /// Let the pods of this node leave through its reserved IP
+    /// Send the outbound traffic of this node's pods from its reserved IP
     ///
     /// It runs on each node, as root in the host's network, and follows the node's annotation and the metadata service
     /// of the droplet.

@@ -94,7 +94,7 @@ pub enum ConfigError {
     CommandUsage(clap::Error),
     /// The first argument is not a command. The error does not repeat the word: it may be a token whose flag is
     /// missing.
-    #[error("failed to find a command: the first argument is not the name of one\n\n{help}")]
+    #[error("failed to find a command: the first argument must be the name of one\n\n{help}")]
     UnknownCommand {
         /// The help to print.
         help: String,

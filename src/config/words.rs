@@ -21,7 +21,7 @@ pub(super) struct Plugin {
 pub enum Word {
     /// Show which node has which address and why, the nodes in line, and the DNS records
     Status(StatusArgs),
-    /// Show what FLIPOP would change, also with objects that are not installed yet, and change nothing
+    /// Show what FLIPOP would change, without changing anything; objects need not be installed yet
     Plan(PlanArgs),
     /// Check the installation: CRDs, rights, policies, Lease, tokens, zones, nodes
     Check(CheckArgs),

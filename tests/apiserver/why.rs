@@ -75,7 +75,7 @@ async fn a_holder_that_stops_matching_is_told_with_its_reason_and_what_comes_nex
     told(world, &["MatchLost", "alpha is not Ready: 203.0.113.10 moves to beta"], SOON).await?;
     world.pool_settles("p", &[(10, "beta")]).await?;
     world.nodes.set_taints("beta", &[("node.kubernetes.io/unschedulable", "", "NoSchedule")]).await?;
-    let stays = "203.0.113.10 stays there, since no other node matches";
+    let stays = "203.0.113.10 stays there, because no other node matches";
     told(
         world,
         &["MatchLost", "beta has the taint node.kubernetes.io/unschedulable:NoSchedule", stays],

@@ -13,7 +13,7 @@ pub(crate) fn render() -> String {
         "For administrators who run `flipop agent`: its flags, when it is ready, and its metrics.",
     );
     page.paragraph(
-        "[Leave through the address](../recipes/egress.md) says what the agent is for and how to install it. Its exit \
+        "[Send outbound traffic from the reserved IP](../recipes/egress.md) says what the agent is for and how to install it. Its exit \
          codes are those of [FLIPOP](command-line.md#exit-codes). SIGTERM ends it and leaves its settings in the kernel.",
     );
     let mut command = command_line();

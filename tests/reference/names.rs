@@ -114,7 +114,7 @@ fn labels(page: &mut Page) {
     page.heading(2, "Labels");
     page.paragraph(
         "FLIPOP writes these labels on nodes, for pools that ask for them in `spec.nodeLabels`. It removes them before the \
-         address moves: see [Leave through the address](../recipes/egress.md).",
+         address moves: see [Send outbound traffic from the reserved IP](../recipes/egress.md).",
     );
     let rows = LabelKey::ALL.map(|key| {
         let (value, when) = match key {

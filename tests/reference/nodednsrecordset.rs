@@ -12,15 +12,15 @@ pub(crate) fn render() -> String {
          nodes, with or without reserved IPs.",
     );
     page.paragraph(
-        "Examples are in [Listed and created addresses](../recipes/addresses.md) and [DNS at another \
+        "An example is in [DNS at another \
          provider](../recipes/dns-elsewhere.md). How FLIPOP decides is in [Which nodes \
          match](../concepts/matching.md) and [DNS records](../concepts/records.md).",
     );
     fields::names(&mut page, KIND);
     fields::fields(&mut page, KIND, "spec");
     page.paragraph(
-        "A mistake in a spec stops the object alone, and its records stay as they are. A mistake in `grace` only switches \
-         off `grace`. An [admission \
+        "A mistake in a spec stops the object alone, and its records stay as they are. A mistake in `grace` or \
+         `nodeCheck` only switches off that field. An [admission \
          warning](warnings.md) reports many mistakes when the object is applied.",
     );
     fields::fields(&mut page, KIND, "status");

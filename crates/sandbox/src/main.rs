@@ -24,7 +24,7 @@ const INTERRUPTED: u8 = 130;
 ///
 /// Exit codes:
 ///   0  every pool and record set is healthy and everything went as expected
-/// 1  something in the YAML is wrong, or something expected did not happen in time; standard error says what
+///   1  something in the YAML is wrong, or something expected did not happen in time; standard error says what
 ///   2  wrong usage
 #[derive(Debug, Parser)]
 #[command(
@@ -42,7 +42,7 @@ struct Flags {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Tell step by step what happens in a simulation.
+    /// Print a simulation step by step.
     Replay {
         /// A seed, or a file with a plan.
         plan: String,

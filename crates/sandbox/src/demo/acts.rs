@@ -245,7 +245,7 @@ fn help(story: &mut Story) {
 
 fn kill(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
     let text =
-        "its kubelet is silent, and Kubernetes calls it NotReady (which takes a real cluster 40 to 50 s)";
+        "its kubelet is silent, and Kubernetes calls it NotReady (which takes a real cluster 40 to 55 s)";
     story.tell(Line::Sandbox, &format!("KILL {node}: {text}"));
     story.stage.api.set_node_ready(node, Readiness::Unknown)
 }

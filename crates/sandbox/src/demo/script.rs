@@ -266,7 +266,7 @@ fn kill(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     story.plain("");
     let text =
         format!("KILL {node}, which holds {ip}: its kubelet is silent, and Kubernetes calls it NotReady");
-    story.tell(Line::Sandbox, &format!("{text} (which takes a real cluster 40 to 50 s)"));
+    story.tell(Line::Sandbox, &format!("{text} (which takes a real cluster 40 to 55 s)"));
     Ok(story.stage.api.set_node_ready(node, Readiness::Unknown)?)
 }
 

@@ -93,7 +93,7 @@ impl Pool {
         } else if self.moving.stage == Stage::Idle && self.moving.sight == Sight::Old {
             self.moving.begin(&request, String::new());
             let why = format!(
-                "the request may be an old one, since this leader never saw the pool without it; {ANEW}"
+                "the request may be an old one, because it was there when this leader first saw the pool; {ANEW}"
             );
             out.tell([self.close_move(MoveOutcome::Ignored, &why, now)]);
         }

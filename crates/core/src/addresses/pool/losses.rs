@@ -124,7 +124,7 @@ impl Pool {
         }
         match takers.next() {
             Some((node, wait)) => (true, format!("{ip} waits for {node}: {}", self.text_of(wait))),
-            None => (false, format!("{ip} stays there, since {}", self.why_no_other())),
+            None => (false, format!("{ip} stays there, because {}", self.why_no_other())),
         }
     }
 

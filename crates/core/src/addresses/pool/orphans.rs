@@ -116,7 +116,7 @@ pub fn ownerless(object: ObjectRef, result: &Result<Address, CallFailure>) -> Op
     match result {
         Ok(ip) => {
             let what = format!("created {ip} for this pool, which is gone");
-            let message = format!("{what}: put it into another pool's spec.ips, or release it");
+            let message = format!("{what}: put it into another pool's spec.ips, or delete it in the account");
             Some(without_pool(object, ip, message))
         }
         Err(CallFailure::Fault(fault)) if fault.outcome_unknown => Some(maybe_created(object)),

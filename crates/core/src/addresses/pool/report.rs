@@ -1,5 +1,6 @@
 //! The findings of a plan about addresses and candidates, and the reasons for which candidates wait.
 
+use super::assign::MAX_OPS;
 use super::placement::Placement;
 use crate::model::catalog::pool::NodesBlocked;
 use crate::model::ids::{Address, ObjectName};
@@ -133,8 +134,10 @@ impl Wait {
             Self::Rereading => "the pool was paused, and FLIPOP reads the account before it acts".to_owned(),
             Self::Budget => "the provider's rate limit leaves no request for it yet".to_owned(),
             Self::Full => {
-                "the account has the most operations under way that FLIPOP allows: wait for one to end"
-                    .to_owned()
+                format!(
+                    "{MAX_OPS} operations are under way in the account, and FLIPOP runs no more at a time: wait for \
+                     one to end"
+                )
             }
             Self::Firewall(_) => "the ports of the pool are being opened on it".to_owned(),
             Self::Unsure => {

@@ -111,7 +111,7 @@ events! {
          by putting it into `spec.ips`.";
     CreatedWithoutPool => Warning on POOL,
         "An address was bought, or may have been bought, for a pool that was deleted meanwhile. Put it into `spec.ips` \
-         of another pool, or release it.";
+         of another pool, or delete it in the account.";
     CreationFailed => Warning on POOL,
         "A creation failed: see [`CreationFailed`](conditions.md#creationfailed).";
     CreationUncertain => Warning on POOL,

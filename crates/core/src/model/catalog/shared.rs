@@ -13,7 +13,7 @@ sections! {
                  stops matching.";
             NodeFailing => True,
                 "The first node of the message is not Ready, stopped reporting, or has a taint by which Kubernetes reports \
-                 a failure.",
+                 a failure, or its machine answers no node check.",
                 "None, if the node only reboots. To end its grace now, set a taint that the object does not tolerate, for \
                  example by `kubectl cordon`.";
         }
