@@ -188,16 +188,7 @@ impl Account {
         now: Moment,
     ) -> Changes {
         let mut changes = Changes::default();
-        match &answer {
-            Err(CallFailure::NotSent) => self.budget.not_sent(),
-            Ok(_) => self.rights.granted(Right::Move),
-            Err(CallFailure::Fault(fault)) => {
-                if fault.kind == FaultKind::Unauthorised {
-                    self.rights.refused(Right::Move, &fault.message, now);
-                }
-                self.refused(fault, now);
-            }
-        }
+        self.answered(Right::Move, answer.as_ref().err(), now);
         if let Some(op) = self.ops.get_mut(&ip) {
             let ended = op.answered(answer, now);
             self.finish(ip, ended, now, &mut changes);

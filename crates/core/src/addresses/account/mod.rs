@@ -95,7 +95,7 @@ pub struct Account {
     pub(crate) deleting: BTreeMap<Address, Uid>,
     /// The pool whose creation awaits its answer. The pool may be gone by now.
     pub(crate) creating: Option<Uid>,
-    pub(crate) rights: Rights,
+    rights: Rights,
     reads: reads::Reads,
 }
 
@@ -206,7 +206,7 @@ impl Account {
     /// Takes in a change of the token. Proofs of the old one no longer count, and its refused requests are retried at
     /// once.
     pub fn token_changed(&mut self, now: Moment) {
-        self.rights.forget();
+        self.rights = Rights::default();
         self.ops.values_mut().for_each(|op| op.look_at_once(now));
         self.trouble = None;
         self.begin_epoch(now);
@@ -276,7 +276,7 @@ impl Account {
     }
 
     /// Notes a 401 or 403, after which the rights of the token have to be proved again.
-    pub fn refused(&mut self, fault: &Fault, now: Moment) {
+    fn refused(&mut self, fault: &Fault, now: Moment) {
         if fault.kind == FaultKind::Unauthorised && self.machine_read == MachineRead::Proved {
             self.machine_read = MachineRead::Unproved;
             self.reads.prove_at(now);

@@ -216,16 +216,13 @@ impl Pool {
         result: Result<(), CallFailure>,
         at @ Context { now, .. }: Context,
     ) {
-        if result == Err(CallFailure::NotSent) {
-            account.budget().not_sent();
-        }
+        account.answered(Right::Delete, result.as_ref().err(), now);
         let marked = self.is_marked(ip);
         let Some(giving) = self.reclaim.giving.get_mut(&ip) else { return };
         giving.sending = false;
         giving.fresh = None;
         match result {
             Ok(()) => {
-                account.rights.granted(Right::Delete);
                 (giving.undecided, giving.accepted) = (Some(now), Some(now));
                 giving.look = Retry::at(now);
                 giving.failure = None;
@@ -233,10 +230,6 @@ impl Pool {
             Err(CallFailure::NotSent) => {}
             Err(CallFailure::Fault(fault)) if fault.kind == FaultKind::NotFound => giving.gone |= marked,
             Err(CallFailure::Fault(fault)) => {
-                if fault.kind == FaultKind::Unauthorised {
-                    account.rights.refused(Right::Delete, &fault.message, now);
-                }
-                // The refusal proves nothing about other rights, so no other request has to wait.
                 giving.retry.failed(Pace::of(&fault), at);
                 if fault.outcome_unknown {
                     giving.undecided = Some(now);

@@ -294,10 +294,10 @@ impl Pool {
             out.later(due);
             return Next::Blocked(reason_of(failure.kind), failure.message.clone());
         }
-        if let Some(at) = account.rights.waits(Right::Move, around.now) {
+        let gate = account.gate(Right::Move);
+        if let Some(at) = gate.waits(around.now) {
             out.later(at);
-            let message = account.rights.message(Right::Move).to_owned();
-            return Next::Blocked(ReclaimBlocked::Unauthorised, message);
+            return Next::Blocked(ReclaimBlocked::Unauthorised, gate.message().to_owned());
         }
         let busy = account.ops().count() >= MAX_OPS || account.ops().any(|(_, op)| op.machine == machine);
         if busy || !around.permit {
@@ -308,7 +308,7 @@ impl Pool {
             return Wait(Step::Unassigning);
         }
         account.budget().sent(Purpose::Reclaim, around.now);
-        account.rights.sent(Right::Move, around.now);
+        account.sent(Right::Move, around.now);
         let kind = OpKind::Unassign { successor: None };
         let op = Op::new(self.object.uid.clone(), kind, machine.clone(), node, on, around.now);
         account.begin(ip, op);
@@ -331,11 +331,11 @@ impl Pool {
             giving.fresh = None;
             return Wait(Step::Purchase);
         }
-        if let Some(at) = account.rights.waits(Right::Delete, now) {
+        let gate = account.gate(Right::Delete);
+        if let Some(at) = gate.waits(now) {
             giving.fresh = None;
             out.later(at);
-            let message = account.rights.message(Right::Delete).to_owned();
-            return Next::Blocked(ReclaimBlocked::Unauthorised, message);
+            return Next::Blocked(ReclaimBlocked::Unauthorised, gate.message().to_owned());
         }
         if let Some((kind, message)) = giving.failure.clone().filter(|_| giving.retry.due() > now) {
             giving.fresh = None;
@@ -371,7 +371,7 @@ impl Pool {
         );
         debug_assert!(bought.uid == self.object.uid, "{ip} was bought for this object");
         account.budget().sent(Purpose::Reclaim, now);
-        account.rights.sent(Right::Delete, now);
+        account.sent(Right::Delete, now);
         account.deleting.insert(ip, self.object.uid.clone());
         giving.sending = true;
         let (epoch, pool) = (account.epoch().clone(), self.object.clone());
