@@ -79,7 +79,7 @@ impl Fleet {
             }
             OfAddresses::Created { epoch, pool, result } => {
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
-                account.creating = None;
+                account.creation_answered();
                 match self.pools.get_mut(&pool.uid) {
                     Some(pool) if !pool.deleting || pool.is_going() => {
                         pool.on_created(account, result, at, &mut self.outbox);
@@ -93,7 +93,7 @@ impl Fleet {
             }
             OfAddresses::Deleted { epoch, pool, ip, result } => {
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
-                account.deleting.remove(&ip);
+                account.deletion_answered(ip);
                 let owner = self.pools.get_mut(&pool.uid).filter(|pool| pool.is_giving(ip));
                 match (owner, &result) {
                     (Some(pool), _) => pool.on_deleted(account, ip, result, at),

@@ -1,6 +1,7 @@
 //! The rights that changes in an account need: the gate of each, and what an answer says about it.
 
 use super::Account;
+use crate::mechanism::budget::Purpose;
 use crate::mechanism::gate::Gate;
 use crate::model::fault::CallFailure;
 use crate::model::moment::Moment;
@@ -50,7 +51,8 @@ impl Account {
     }
 
     /// Notes that a request is sent that needs this right.
-    pub(crate) fn sent(&mut self, right: Right, now: Moment) {
+    pub(super) fn sent(&mut self, right: Right, purpose: Purpose, now: Moment) {
+        self.budget.sent(purpose, now);
         self.rights.gate_mut(right).sent(now);
     }
 

@@ -362,8 +362,6 @@ impl Pool {
         out: &mut Effects<Action>,
     ) {
         self.check_start(free.ip, account, world);
-        account.budget().sent(Purpose::Assign, world.now);
-        account.sent(Right::Move, world.now);
         let node = (taker.candidate.uid.clone(), taker.name.clone());
         let (ip, kind) = match taker.evict {
             Some(holder) => (holder, OpKind::Unassign { successor: Some(free.ip) }),
@@ -372,7 +370,7 @@ impl Pool {
         let from = if taker.evict.is_some() { Some(taker.machine.clone()) } else { free.from.clone() };
         let mut op = Op::new(self.object.uid.clone(), kind, taker.machine.clone(), node, from, world.now);
         op.caused = caused;
-        account.begin(ip, op);
+        account.begin(ip, op, Purpose::Assign);
         let (epoch, pool, machine) = (account.epoch().clone(), self.object.clone(), taker.machine.clone());
         out.act(match kind {
             OpKind::Assign => Action::Assign { epoch, pool, ip, machine, node: taker.name.clone() },

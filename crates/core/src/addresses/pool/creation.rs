@@ -123,7 +123,7 @@ impl Pool {
 
     /// The furthest stage of the creations of the account's other pools.
     fn others_create(&self, account: &Account, world: &World<'_>) -> Purchase {
-        if account.creating.as_ref().is_some_and(|creating| *creating != self.object.uid) {
+        if account.creating().is_some_and(|creating| *creating != self.object.uid) {
             return Purchase::Open;
         }
         let others = world.others.values().filter(|pool| *pool.creates_at() == account.epoch().account_id);
@@ -304,11 +304,8 @@ impl Pool {
             out.later(at);
             return;
         }
-        debug_assert!(account.creating.is_none(), "one open creation for each account");
         debug_assert!(self.missing() > 0, "nothing is bought beyond desiredIPs");
-        account.creating = Some(self.object.uid.clone());
-        account.budget().sent(Purpose::Create, world.now);
-        account.sent(Right::Create, world.now);
+        account.begin_creation(&self.object.uid, world.now);
         self.creation.stage = Progress::Sending;
         let (epoch, pool) = (account.epoch().clone(), self.object.clone());
         out.act(Action::Create { epoch, pool, region: intent.region });

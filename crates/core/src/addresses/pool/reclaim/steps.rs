@@ -307,11 +307,9 @@ impl Pool {
             out.later(at);
             return Wait(Step::Unassigning);
         }
-        account.budget().sent(Purpose::Reclaim, around.now);
-        account.sent(Right::Move, around.now);
         let kind = OpKind::Unassign { successor: None };
         let op = Op::new(self.object.uid.clone(), kind, machine.clone(), node, on, around.now);
-        account.begin(ip, op);
+        account.begin(ip, op, Purpose::Reclaim);
         let (epoch, pool) = (account.epoch().clone(), self.object.clone());
         out.act(Action::Unassign { epoch, pool, ip, machine });
         Wait(Step::Unassigning)
@@ -364,15 +362,8 @@ impl Pool {
             out.later(at);
             return Wait(Step::Deleting);
         }
-        debug_assert!(account.creating.is_none(), "no deletion while something is bought");
-        debug_assert!(
-            account.place(ip).machine().is_none() && account.op(ip).is_none(),
-            "{ip} serves nowhere"
-        );
         debug_assert!(bought.uid == self.object.uid, "{ip} was bought for this object");
-        account.budget().sent(Purpose::Reclaim, now);
-        account.sent(Right::Delete, now);
-        account.deleting.insert(ip, self.object.uid.clone());
+        account.begin_deletion(ip, now);
         giving.sending = true;
         let (epoch, pool) = (account.epoch().clone(), self.object.clone());
         out.act(Action::Delete { epoch, pool, ip });
