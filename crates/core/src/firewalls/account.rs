@@ -241,14 +241,14 @@ impl FirewallAccount {
                     set.found(&id, result, at);
                 }
             }
-            Outcome::Created { pool, name, result, .. } => {
-                self.change_answered(result.as_ref().err(), at.now);
+            Outcome::Created { epoch, pool, name, result } => {
+                self.change_answered(&epoch, result.as_ref().err(), at.now);
                 if let Some(set) = self.sets.get_mut(&pool.uid) {
                     set.created(&name, result, at);
                 }
             }
-            Outcome::Changed { pool, name, deleted, result, .. } => {
-                self.change_answered(result.as_ref().err(), at.now);
+            Outcome::Changed { epoch, pool, name, deleted, result } => {
+                self.change_answered(&epoch, result.as_ref().err(), at.now);
                 if let Some(set) = self.sets.get_mut(&pool.uid) {
                     set.changed(&name, deleted, result, at);
                 }
@@ -256,10 +256,10 @@ impl FirewallAccount {
         }
     }
 
-    /// Takes in how a change ended, whatever it was about.
-    fn change_answered(&mut self, failure: Option<&CallFailure>, now: Moment) {
+    /// Takes in how a change ended, whatever it was about. It was decided in the epoch `asked`.
+    fn change_answered(&mut self, asked: &Epoch, failure: Option<&CallFailure>, now: Moment) {
         self.looks.changed(now);
-        self.gate.answered(failure, now);
+        self.gate.answered(asked, failure, now);
     }
 
     fn looked(&mut self, begun: Moment, result: Result<super::facts::Sight, CallFailure>, at: Context) {

@@ -1,9 +1,10 @@
 //! The gate before those requests of an account that need one right of its token.
 //!
 //! Invariant: once the provider refuses such a request to the token, one request a minute passes and tests the refusal,
-//! whatever the number that wait. The first accepted request opens the gate for all others. A new token gets a new
-//! gate, so its rights are tested at once.
+//! whatever the number that wait. The first accepted request opens the gate for all others, unless it was decided in an
+//! epoch before that of the refused one. A new token gets a new gate, so its rights are tested at once.
 
+use crate::mechanism::epoch::Epoch;
 use crate::mechanism::retry::REFUSED_INTERVAL_MS;
 use crate::model::fault::{CallFailure, FaultKind};
 use crate::model::moment::Moment;
@@ -15,6 +16,8 @@ pub struct Gate(Option<Refusal>);
 /// A refusal of the token that no accepted request has disproved yet.
 #[derive(Debug)]
 struct Refusal {
+    /// The epoch in which the refused request was decided.
+    asked: Epoch,
     /// When a request may test it.
     due: Moment,
     /// The provider's words.
@@ -47,12 +50,16 @@ impl Gate {
         }
     }
 
-    /// Takes in how a request ended.
-    pub fn answered(&mut self, failure: Option<&CallFailure>, now: Moment) {
+    /// Takes in how a request ended that was decided in the epoch `asked`.
+    pub fn answered(&mut self, asked: &Epoch, failure: Option<&CallFailure>, now: Moment) {
         match failure {
-            None => self.0 = None,
+            None => {
+                // A request of an earlier epoch may have had the former token.
+                self.0.take_if(|refusal| !asked.precedes(&refusal.asked));
+            }
             Some(CallFailure::Fault(fault)) if fault.kind == FaultKind::Unauthorised => {
-                self.0 = Some(Refusal { due: next_try(now), message: fault.message.clone() });
+                let (due, message) = (next_try(now), fault.message.clone());
+                self.0 = Some(Refusal { asked: asked.clone(), due, message });
             }
             // Any other failure says nothing about the right.
             Some(CallFailure::Fault(_) | CallFailure::NotSent) => {}
@@ -78,20 +85,37 @@ mod tests {
 
     #[test]
     fn what_was_refused_is_tried_once_a_minute_until_it_is_accepted() {
-        let mut gate = Gate::default();
+        let (mut gate, asked) = (Gate::default(), Epoch::first("p".into()));
         assert_eq!((gate.is_open(), gate.waits(T(0)), gate.message()), (true, None, ""));
         gate.sent(T(0));
         assert!(gate.is_open(), "nothing was refused");
-        gate.answered(Some(&failed(FaultKind::Unauthorised)), T(1));
+        gate.answered(&asked, Some(&failed(FaultKind::Unauthorised)), T(1));
         assert_eq!((gate.is_open(), gate.message()), (false, "no"));
         assert_eq!((gate.waits(T(60)), gate.waits(T(61))), (Some(T(61)), None));
         gate.sent(T(70));
         assert_eq!(gate.waits(T(71)), Some(T(130)), "one at a time");
         for failure in [failed(FaultKind::Transient), failed(FaultKind::NotFound), CallFailure::NotSent] {
-            gate.answered(Some(&failure), T(72));
+            gate.answered(&asked, Some(&failure), T(72));
             assert_eq!(gate.waits(T(72)), Some(T(130)), "{failure:?}");
         }
-        gate.answered(None, T(73));
+        gate.answered(&asked, None, T(73));
         assert_eq!((gate.is_open(), gate.waits(T(73)), gate.message()), (true, None, ""));
+    }
+
+    #[test]
+    fn what_was_accepted_in_an_earlier_epoch_opens_no_gate() {
+        let epochs: Vec<Epoch> = std::iter::successors(Some(Epoch::first("p".into())), |before| {
+            let mut next = before.clone();
+            next.end();
+            Some(next)
+        })
+        .take(3)
+        .collect();
+        for (accepted, opens) in epochs.iter().zip([false, true, true]) {
+            let mut gate = Gate::default();
+            gate.answered(&epochs[1], Some(&failed(FaultKind::Unauthorised)), T(1));
+            gate.answered(accepted, None, T(2));
+            assert_eq!(gate.is_open(), opens, "{accepted:?}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use super::belief::{Learned, Place};
 use super::op::End;
 use super::rights::Right;
 use super::{Account, Changes, Finished, LIST_INTERVAL_MS, MachineRead, Trouble};
+use crate::mechanism::epoch::Epoch;
 use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
 use crate::model::fault::{CallFailure, FaultKind};
 use crate::model::ids::{ActionId, Address};
@@ -180,15 +181,16 @@ impl Account {
         changes
     }
 
-    /// Takes in the answer to an assignment or unassignment.
+    /// Takes in the answer to an assignment or unassignment, which was decided in the epoch `asked`.
     pub fn on_changed(
         &mut self,
         ip: Address,
+        asked: &Epoch,
         answer: Result<(ActionId, ActionStatus), CallFailure>,
         now: Moment,
     ) -> Changes {
         let mut changes = Changes::default();
-        self.answered(Right::Move, answer.as_ref().err(), now);
+        self.answered(Right::Move, asked, answer.as_ref().err(), now);
         if let Some(op) = self.ops.get_mut(&ip) {
             let ended = op.answered(answer, now);
             self.finish(ip, ended, now, &mut changes);

@@ -2,6 +2,7 @@
 
 use super::Account;
 use crate::mechanism::budget::Purpose;
+use crate::mechanism::epoch::Epoch;
 use crate::mechanism::gate::Gate;
 use crate::model::fault::CallFailure;
 use crate::model::moment::Moment;
@@ -56,9 +57,15 @@ impl Account {
         self.rights.gate_mut(right).sent(now);
     }
 
-    /// Takes in how a request ended that needed this right, whatever it was about.
-    pub(crate) fn answered(&mut self, right: Right, failure: Option<&CallFailure>, now: Moment) {
-        self.rights.gate_mut(right).answered(failure, now);
+    /// Takes in how a request ended that needed this right, whatever it was about. It was decided in the epoch `asked`.
+    pub(crate) fn answered(
+        &mut self,
+        right: Right,
+        asked: &Epoch,
+        failure: Option<&CallFailure>,
+        now: Moment,
+    ) {
+        self.rights.gate_mut(right).answered(asked, failure, now);
         match failure {
             Some(CallFailure::NotSent) => self.budget.not_sent(),
             Some(CallFailure::Fault(fault)) => match right {
@@ -81,10 +88,11 @@ mod tests {
         let (kind, message) = (FaultKind::Unauthorised, "no".to_owned());
         let refusal =
             CallFailure::Fault(Fault { kind, message, outcome_unknown: false, retry_after_ms: None });
+        let asked = Epoch::first("p".into());
         let all = [Right::Move, Right::Create, Right::Delete];
         for right in all {
             let mut rights = Rights::default();
-            rights.gate_mut(right).answered(Some(&refusal), Moment::default());
+            rights.gate_mut(right).answered(&asked, Some(&refusal), Moment::default());
             assert_eq!(all.map(|other| rights.gate(other).is_open()), all.map(|other| other != right));
         }
     }
