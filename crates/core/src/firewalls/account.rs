@@ -14,13 +14,13 @@ use super::wish::{Leave, Wish};
 use crate::mechanism::budget::{Budget, Purpose};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::epoch::Epoch;
-use crate::mechanism::retry::Schedule;
+use crate::mechanism::gate::Gate;
 use crate::model::catalog::events::EventReason;
 use crate::model::condition::Condition;
-use crate::model::fault::{CallFailure, FaultKind};
+use crate::model::fault::CallFailure;
 use crate::model::ids::{AccountId, ObjectKind, Owner, Uid};
 use crate::model::machine::{MachineId, MachineKind};
-use crate::model::moment::{Context, Jitter, Moment};
+use crate::model::moment::{Context, Moment};
 use crate::model::provider::FirewallLimits;
 use crate::model::words::name_all;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,8 +33,8 @@ pub struct FirewallAccount {
     machines: &'static MachineKind,
     looks: Looks,
     sets: BTreeMap<Uid, Set>,
-    /// The token was refused a change. The next change may be sent at this moment.
-    refused: Option<Moment>,
+    /// The gate before changes.
+    gate: Gate,
 }
 
 /// The means to send changes.
@@ -54,20 +54,20 @@ impl FirewallAccount {
     /// An account about which nothing is known.
     #[must_use]
     pub fn new(id: AccountId, limits: FirewallLimits, machines: &'static MachineKind) -> Self {
-        Self { id, limits, machines, looks: Looks::default(), sets: BTreeMap::new(), refused: None }
+        Self { id, limits, machines, looks: Looks::default(), sets: BTreeMap::new(), gate: Gate::default() }
     }
 
     /// Starts again when leadership begins, because a predecessor may have changed everything.
     pub fn restart(&mut self, now: Moment) {
         self.sets.clear();
         self.looks.restart(now);
-        self.refused = None;
+        self.gate = Gate::default();
     }
 
     /// Takes in a change of the token.
     pub fn token_changed(&mut self, now: Moment) {
         self.looks.token_changed(now);
-        self.refused = None;
+        self.gate = Gate::default();
         self.sets.values_mut().for_each(Set::forgive);
     }
 
@@ -224,17 +224,12 @@ impl FirewallAccount {
         if !means.permit {
             return false;
         }
-        match &mut self.refused {
-            Some(due) if *due > means.now => {
-                out.later(*due);
-                false
-            }
-            Some(due) => {
-                *due = next_try(means.now);
-                true
-            }
-            None => true,
+        if let Some(at) = self.gate.waits(means.now) {
+            out.later(at);
+            return false;
         }
+        self.gate.sent(means.now);
+        true
     }
 
     /// Takes in an answer.
@@ -246,14 +241,14 @@ impl FirewallAccount {
                     set.found(&id, result, at);
                 }
             }
-            Outcome::Created { pool, name, result, .. } => {
-                self.judge(result.as_ref().err(), at.now);
+            Outcome::Created { epoch, pool, name, result } => {
+                self.change_answered(&epoch, result.as_ref().err(), at.now);
                 if let Some(set) = self.sets.get_mut(&pool.uid) {
                     set.created(&name, result, at);
                 }
             }
-            Outcome::Changed { pool, name, deleted, result, .. } => {
-                self.judge(result.as_ref().err(), at.now);
+            Outcome::Changed { epoch, pool, name, deleted, result } => {
+                self.change_answered(&epoch, result.as_ref().err(), at.now);
                 if let Some(set) = self.sets.get_mut(&pool.uid) {
                     set.changed(&name, deleted, result, at);
                 }
@@ -261,15 +256,10 @@ impl FirewallAccount {
         }
     }
 
-    fn judge(&mut self, failure: Option<&CallFailure>, now: Moment) {
+    /// Takes in how a change ended, whatever it was about. It was decided in the epoch `asked`.
+    fn change_answered(&mut self, asked: &Epoch, failure: Option<&CallFailure>, now: Moment) {
         self.looks.changed(now);
-        match failure {
-            None => self.refused = None,
-            Some(CallFailure::Fault(fault)) if fault.kind == FaultKind::Unauthorised => {
-                self.refused = Some(next_try(now));
-            }
-            Some(CallFailure::Fault(_) | CallFailure::NotSent) => {}
-        }
+        self.gate.answered(asked, failure, now);
     }
 
     fn looked(&mut self, begun: Moment, result: Result<super::facts::Sight, CallFailure>, at: Context) {
@@ -287,10 +277,6 @@ impl FirewallAccount {
         let unfinished = self.sets.values().any(Set::is_unfinished);
         self.looks.follow(unfinished, at.now);
     }
-}
-
-fn next_try(now: Moment) -> Moment {
-    now.plus_millis(Schedule::Unauthorised.delay_ms(1, Jitter::NONE))
 }
 
 fn admit(means: &mut Means<'_>, out: &mut Effects<Action>) -> bool {

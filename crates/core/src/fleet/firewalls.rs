@@ -34,13 +34,6 @@ pub(super) struct Firewalls {
     pub(super) left: u64,
 }
 
-/// The state of the firewalls of a pool that is being deleted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// The firewalls, including those that may not have been made.
-    pub firewalls: Vec<Entry>,
-}
-
 impl Firewalls {
     /// The state for all providers that have firewalls.
     pub(super) fn new(providers: &Providers) -> Self {
@@ -82,22 +75,14 @@ impl Firewalls {
 }
 
 impl Fleet {
-    /// The firewalls of this pool that exist or may exist at the provider. They are deleted before the object that
-    /// asks for their deletion.
-    #[must_use]
-    pub fn standing_firewalls(&self, uid: &Uid) -> Option<Standing> {
-        let found = self.firewalls.accounts.values().find_map(|account| account.entries(uid));
-        let firewalls = match found {
-            Some(entries) => entries.to_vec(),
-            None => self.pools.get(uid)?.on_server.firewalls.clone(),
-        };
-        (!firewalls.is_empty()).then_some(Standing { firewalls })
-    }
-
-    /// The pools that have firewalls, or may have some.
+    /// The pools that have firewalls at the provider, or may have some. These are deleted before the object that asks
+    /// for their deletion.
     pub(super) fn pools_with_firewalls(&self) -> BTreeSet<Uid> {
-        let stands = |uid: &&Uid| self.standing_firewalls(uid).is_some();
-        self.pools.keys().filter(stands).cloned().collect()
+        let has_some = |uid: &Uid, pool: &Pool| {
+            let known = self.firewalls.accounts.values().find_map(|account| account.entries(uid));
+            !known.unwrap_or(&pool.on_server.firewalls).is_empty()
+        };
+        self.pools.iter().filter(|(uid, pool)| has_some(uid, pool)).map(|(uid, _)| uid.clone()).collect()
     }
 
     /// The wishes of an account's pools, each with the firewalls that its status on the server remembers.

@@ -30,7 +30,6 @@ mod writes;
 
 pub use crate::addresses::pool::change::{Change, Failover, Phases};
 pub use failovers::FailoverPhase;
-pub use firewalls::Standing;
 pub use left_out::{LeftOut, NodesLeftOut};
 pub use patience::GraceCounts;
 pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, SuspectSnapshot};

@@ -75,14 +75,14 @@ impl Fleet {
                 self.with_account(&epoch, at, |account| account.on_poll(ip, begun, result, at));
             }
             OfAddresses::Changed { epoch, ip, result } => {
-                self.with_account(&epoch, at, |account| account.on_changed(ip, result, at.now));
+                self.with_account(&epoch, at, |account| account.on_changed(ip, &epoch, result, at.now));
             }
             OfAddresses::Created { epoch, pool, result } => {
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
-                account.creating = None;
+                account.creation_answered();
                 match self.pools.get_mut(&pool.uid) {
                     Some(pool) if !pool.deleting || pool.is_going() => {
-                        pool.on_created(account, result, at, &mut self.outbox);
+                        pool.on_created(account, &epoch, result, at, &mut self.outbox);
                     }
                     gone => {
                         // So it no longer delays the other pools of the account.
@@ -93,10 +93,10 @@ impl Fleet {
             }
             OfAddresses::Deleted { epoch, pool, ip, result } => {
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
-                account.deleting.remove(&ip);
+                account.deletion_answered(ip);
                 let owner = self.pools.get_mut(&pool.uid).filter(|pool| pool.is_giving(ip));
                 match (owner, &result) {
-                    (Some(pool), _) => pool.on_deleted(account, ip, result, at),
+                    (Some(pool), _) => pool.on_deleted(account, &epoch, ip, result, at),
                     (None, Ok(())) => account.deletion_is_unowned(ip, true, at.now),
                     (None, Err(CallFailure::Fault(fault))) if fault.outcome_unknown => {
                         account.deletion_is_unowned(ip, false, at.now);

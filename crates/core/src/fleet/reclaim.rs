@@ -93,7 +93,7 @@ impl Fleet {
 
     /// Whether an unconfirmed deletion in the account has taken effect or may do so.
     pub(super) fn may_delete_in(&self, account_id: &AccountId, account: &Account, now: Moment) -> bool {
-        !account.deleting.is_empty()
+        account.is_deleting()
             || account.unowned_deletion_until(now).is_some()
             || self.pools.values().any(|pool| pool.may_delete_in(account_id))
     }
@@ -101,7 +101,7 @@ impl Fleet {
     /// Whether a purchase in this account is unfinished.
     fn is_purchasing(&self, account_id: &AccountId, account: &Account) -> bool {
         let here = self.pools.values().filter(|pool| pool.creates_at() == account_id);
-        account.creating.is_some() || here.map(Pool::purchase).any(|purchase| purchase > Purchase::None)
+        account.creating().is_some() || here.map(Pool::purchase).any(|purchase| purchase > Purchase::None)
     }
 
     /// Takes the next step for each address that is given back.

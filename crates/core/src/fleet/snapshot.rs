@@ -2,7 +2,7 @@
 
 use super::{Change, Fleet, GraceCounts};
 use crate::addresses::pool::Pool;
-use crate::addresses::pool::placement::Standing;
+use crate::addresses::pool::placement::Whereabouts;
 use crate::addresses::pool::status::IpState;
 use crate::mechanism::suspicion::Suspicion;
 use crate::model::condition::Condition;
@@ -142,14 +142,15 @@ impl Fleet {
             let (used, status) = (pool.used(), &pool.shown);
             let owned = |ip: &Address| !pool.report.claimed.contains_key(ip);
             // An address whose place is unknown stays as it was last confirmed.
-            let stands = |ip: &Address| match pool.report.placements.get(ip).map(|placed| &placed.standing) {
-                Some(Standing::Unknown { .. }) => {
+            let place = |ip: &Address| pool.report.placements.get(ip).map(|placed| &placed.whereabouts);
+            let stands = |ip: &Address| match place(ip) {
+                Some(Whereabouts::Unknown { .. }) => {
                     status.ips.get(&ip.to_string()).is_some_and(|entry| !entry.provider_id.is_empty())
                 }
-                Some(Standing::Here { machine, .. } | Standing::Elsewhere { machine, .. }) => {
+                Some(Whereabouts::Here { machine, .. } | Whereabouts::Elsewhere { machine, .. }) => {
                     machine.is_some()
                 }
-                Some(Standing::Absent { .. }) | None => false,
+                Some(Whereabouts::Absent { .. }) | None => false,
             };
             let ips = pool.effective().into_iter().map(|ip| {
                 let entry = status.ips.get(&ip.to_string()).cloned().unwrap_or_default();

@@ -21,4 +21,10 @@ impl Epoch {
     pub fn end(&mut self) {
         self.number = self.number.saturating_add(1);
     }
+
+    /// Whether it came before another epoch of the same account.
+    #[must_use]
+    pub const fn precedes(&self, other: &Self) -> bool {
+        self.number < other.number
+    }
 }

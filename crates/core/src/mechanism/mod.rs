@@ -7,6 +7,7 @@ pub mod effects;
 pub mod epoch;
 pub mod evidence;
 pub mod failure;
+pub mod gate;
 pub mod retry;
 pub mod suspects;
 pub mod suspicion;

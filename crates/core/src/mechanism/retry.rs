@@ -6,6 +6,9 @@ use crate::model::moment::{Context, Jitter, Moment};
 /// A write to Kubernetes waits no longer than the longest step of the schedule, even if the API server asks for more.
 const LONGEST_WAIT_MS: u64 = 300_000;
 
+/// A refused token is tried again after this long, since a refusal lasts until somebody changes the token or its rights.
+pub const REFUSED_INTERVAL_MS: u64 = 60_000;
+
 /// How long to wait before the next try, by the number of failures so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
@@ -48,7 +51,7 @@ impl Schedule {
                 2 => 300_000,
                 _ => 600_000,
             },
-            Self::Unauthorised => 60_000,
+            Self::Unauthorised => REFUSED_INTERVAL_MS,
         };
         base + base / 10 * u64::from(jitter.thousandths()) / 1_000
     }

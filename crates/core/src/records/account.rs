@@ -8,11 +8,11 @@
 //! and then, one name at a time and after all other calls. The known zone is used until such a lookup returns another.
 
 use super::name::ZoneRef;
-use super::refusals::{REFUSED_INTERVAL_MS, Refusals};
+use super::refusals::Refusals;
 use crate::mechanism::budget::Budget;
 use crate::mechanism::epoch::Epoch;
 use crate::mechanism::failure::Failure;
-use crate::mechanism::retry::Schedule;
+use crate::mechanism::retry::{REFUSED_INTERVAL_MS, Schedule};
 use crate::model::fault::{CallFailure, Fault, FaultKind};
 use crate::model::ids::AccountId;
 use crate::model::moment::{Context, Moment};

@@ -3,14 +3,14 @@
 //! Invariant: after a refusal, one call a minute tests the token, over all zones that refuse it. Other zones go on. If
 //! two zones newly refuse the token and no call about records was accepted, the token is in doubt. Then all zones wait
 //! for that one call, and zones that have refused nothing yet get it first.
+//!
+//! `mechanism::gate` does not fit: its refusals concern all that needs a right, and each ends by itself. Here the zones
+//! take turns with one call, and a zone that refuses says little about the others.
 
-use crate::mechanism::retry::Schedule;
+use crate::mechanism::retry::{REFUSED_INTERVAL_MS, Schedule};
 use crate::model::moment::{Context, Moment};
 use crate::records::dns::Access;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A refused token is retried once a minute.
-pub(super) const REFUSED_INTERVAL_MS: u64 = 60_000;
 
 /// A token is in doubt when this many zones newly refuse it and none accepts it. A single zone may be out of scope.
 const REFUSALS_TO_DOUBT: usize = 2;

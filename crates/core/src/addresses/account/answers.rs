@@ -5,6 +5,7 @@ use super::belief::{Learned, Place};
 use super::op::End;
 use super::rights::Right;
 use super::{Account, Changes, Finished, LIST_INTERVAL_MS, MachineRead, Trouble};
+use crate::mechanism::epoch::Epoch;
 use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
 use crate::model::fault::{CallFailure, FaultKind};
 use crate::model::ids::{ActionId, Address};
@@ -180,24 +181,16 @@ impl Account {
         changes
     }
 
-    /// Takes in the answer to an assignment or unassignment.
+    /// Takes in the answer to an assignment or unassignment, which was decided in the epoch `asked`.
     pub fn on_changed(
         &mut self,
         ip: Address,
+        asked: &Epoch,
         answer: Result<(ActionId, ActionStatus), CallFailure>,
         now: Moment,
     ) -> Changes {
         let mut changes = Changes::default();
-        match &answer {
-            Err(CallFailure::NotSent) => self.budget.not_sent(),
-            Ok(_) => self.rights.granted(Right::Move),
-            Err(CallFailure::Fault(fault)) => {
-                if fault.kind == FaultKind::Unauthorised {
-                    self.rights.refused(Right::Move, &fault.message, now);
-                }
-                self.refused(fault, now);
-            }
-        }
+        self.answered(Right::Move, asked, answer.as_ref().err(), now);
         if let Some(op) = self.ops.get_mut(&ip) {
             let ended = op.answered(answer, now);
             self.finish(ip, ended, now, &mut changes);

@@ -3,6 +3,7 @@
 //! Invariant: the account forgets a deleted address. If a later purchase gets the same address, it counts as a new
 //! one.
 
+use super::rights::Right;
 use super::{Account, MachineRead};
 use crate::addresses::action::Action;
 use crate::mechanism::budget::Purpose;
@@ -14,6 +15,24 @@ use crate::model::moment::Moment;
 pub(crate) const EFFECT_MS: u64 = 30_000;
 
 impl Account {
+    /// Notes the request to delete an address, which is sent now.
+    pub(crate) fn begin_deletion(&mut self, ip: Address, now: Moment) {
+        debug_assert!(self.creating.is_none(), "no deletion while something is bought");
+        debug_assert!(self.place(ip).machine().is_none() && self.op(ip).is_none(), "{ip} serves nowhere");
+        self.deleting.insert(ip);
+        self.sent(Right::Delete, Purpose::Reclaim, now);
+    }
+
+    /// Notes that the deletion of an address was answered.
+    pub(crate) fn deletion_answered(&mut self, ip: Address) {
+        self.deleting.remove(&ip);
+    }
+
+    /// Whether a deletion awaits its answer.
+    pub(crate) fn is_deleting(&self) -> bool {
+        !self.deleting.is_empty()
+    }
+
     /// Forgets an address whose deletion a read has confirmed.
     pub(crate) fn deleted(&mut self, ip: Address, now: Moment) {
         self.deleted_at = Some(now);

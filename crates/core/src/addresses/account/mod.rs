@@ -16,7 +16,7 @@ mod scope;
 pub(crate) use deletions::EFFECT_MS;
 pub use scope::MachineRead;
 
-use crate::mechanism::budget::{Budget, RateReport};
+use crate::mechanism::budget::{Budget, Purpose, RateReport};
 use crate::mechanism::epoch::Epoch;
 use crate::model::facts::{ReservedIp, ReservedIpList};
 use crate::model::fault::{Fault, FaultKind};
@@ -26,7 +26,7 @@ use crate::model::moment::Moment;
 use crate::model::provider::Limits;
 use belief::{Belief, Place};
 use op::{End, Op};
-use rights::Rights;
+use rights::{Right, Rights};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// From the start of one list to the start of the next. Changes by others are noticed within a minute.
@@ -91,11 +91,11 @@ pub struct Account {
     deleted_at: Option<Moment>,
     /// Until when a deletion whose pool is gone may take effect.
     unowned_deletion: Option<Moment>,
-    /// The pools whose deletions were sent and are not answered. A pool may be gone by now.
-    pub(crate) deleting: BTreeMap<Address, Uid>,
+    /// Deletions that were sent and are not answered. Their pools may be gone by now.
+    deleting: BTreeSet<Address>,
     /// The pool whose creation awaits its answer. The pool may be gone by now.
-    pub(crate) creating: Option<Uid>,
-    pub(crate) rights: Rights,
+    creating: Option<Uid>,
+    rights: Rights,
     reads: reads::Reads,
 }
 
@@ -121,7 +121,7 @@ impl Account {
             not_before: Moment::default(),
             deleted_at: None,
             unowned_deletion: None,
-            deleting: BTreeMap::new(),
+            deleting: BTreeSet::new(),
             creating: None,
             rights: Rights::default(),
             reads: reads::Reads::default(),
@@ -206,7 +206,7 @@ impl Account {
     /// Takes in a change of the token. Proofs of the old one no longer count, and its refused requests are retried at
     /// once.
     pub fn token_changed(&mut self, now: Moment) {
-        self.rights.forget();
+        self.rights = Rights::default();
         self.ops.values_mut().for_each(|op| op.look_at_once(now));
         self.trouble = None;
         self.begin_epoch(now);
@@ -247,15 +247,33 @@ impl Account {
         self.reads.want_list(at);
     }
 
-    /// Notes the start of an operation.
-    pub fn begin(&mut self, ip: Address, op: Op) {
+    /// Notes the request of an operation, which is sent now for this purpose.
+    pub fn begin(&mut self, ip: Address, op: Op, purpose: Purpose) {
         debug_assert!(self.op(ip).is_none(), "one operation for each address: {ip}");
         debug_assert!(
             self.ops.values().all(|other| other.machine != op.machine),
             "one operation for each machine: {}",
             op.machine
         );
+        self.sent(Right::Move, purpose, op.started);
         self.ops.insert(ip, op);
+    }
+
+    /// Notes the request to create an address for this pool, which is sent now.
+    pub(crate) fn begin_creation(&mut self, pool: &Uid, now: Moment) {
+        debug_assert!(self.creating.is_none(), "one open creation for each account");
+        self.creating = Some(pool.clone());
+        self.sent(Right::Create, Purpose::Create, now);
+    }
+
+    /// Notes that the creation under way was answered.
+    pub(crate) fn creation_answered(&mut self) {
+        self.creating = None;
+    }
+
+    /// The pool whose creation awaits its answer. The pool may be gone by now.
+    pub(crate) fn creating(&self) -> Option<&Uid> {
+        self.creating.as_ref()
     }
 
     /// Notes a new address of ours.
@@ -276,7 +294,7 @@ impl Account {
     }
 
     /// Notes a 401 or 403, after which the rights of the token have to be proved again.
-    pub fn refused(&mut self, fault: &Fault, now: Moment) {
+    fn refused(&mut self, fault: &Fault, now: Moment) {
         if fault.kind == FaultKind::Unauthorised && self.machine_read == MachineRead::Proved {
             self.machine_read = MachineRead::Unproved;
             self.reads.prove_at(now);

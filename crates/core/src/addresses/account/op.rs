@@ -46,9 +46,9 @@ pub enum OpKind {
     },
 }
 
-/// The stage of an operation.
+/// What FLIPOP does about an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Stage {
+enum Activity {
     /// The request is under way.
     Sending,
     /// The provider works on it.
@@ -121,7 +121,7 @@ pub struct Op {
     pub started: Moment,
     /// When the change of nodes or pods that caused it was seen, if known.
     pub caused: Moment,
-    stage: Stage,
+    activity: Activity,
 }
 
 impl Op {
@@ -135,13 +135,13 @@ impl Op {
         from: Option<MachineId>,
         now: Moment,
     ) -> Self {
-        Self { pool, kind, machine, node, from, started: now, caused: now, stage: Stage::Sending }
+        Self { pool, kind, machine, node, from, started: now, caused: now, activity: Activity::Sending }
     }
 
     /// True while the request's answer is awaited.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
-        self.stage == Stage::Sending
+        self.activity == Activity::Sending
     }
 
     /// The machine on which the address will be when this succeeds.
@@ -156,15 +156,15 @@ impl Op {
     /// True once it has lasted for five minutes.
     #[must_use]
     pub fn is_stalled(&self, now: Moment) -> bool {
-        self.stage != Stage::Sending && now.millis_since(self.started) >= STALLED_AFTER_MS
+        self.activity != Activity::Sending && now.millis_since(self.started) >= STALLED_AFTER_MS
     }
 
     /// The message for users about an unknown outcome.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
-        match &self.stage {
-            Stage::Verifying { message, .. } => Some(message),
-            Stage::Sending | Stage::Polling { .. } => None,
+        match &self.activity {
+            Activity::Verifying { message, .. } => Some(message),
+            Activity::Sending | Activity::Polling { .. } => None,
         }
     }
 
@@ -172,22 +172,22 @@ impl Op {
     /// pending for single polls.
     #[must_use]
     pub fn poll_due(&self, many: bool) -> Option<(ActionId, Moment, bool)> {
-        match &self.stage {
-            Stage::Polling { action, seen, poll, directly, .. } => {
+        match &self.activity {
+            Activity::Polling { action, seen, poll, directly, .. } => {
                 let due = poll.due();
                 let at = if many { due.max(seen.plus_millis(SOONEST_OF_MANY_MS)) } else { due };
                 Some((*action, at, *directly))
             }
-            Stage::Sending | Stage::Verifying { .. } => None,
+            Activity::Sending | Activity::Verifying { .. } => None,
         }
     }
 
     /// When the address is to be read.
     #[must_use]
     pub fn read_due(&self) -> Option<Moment> {
-        match &self.stage {
-            Stage::Verifying { look, .. } => Some(look.due()),
-            Stage::Sending | Stage::Polling { .. } => None,
+        match &self.activity {
+            Activity::Verifying { look, .. } => Some(look.due()),
+            Activity::Sending | Activity::Polling { .. } => None,
         }
     }
 
@@ -195,9 +195,9 @@ impl Op {
     /// such read began.
     #[must_use]
     pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
-        match &self.stage {
-            Stage::Verifying { denied, .. } => Some(denied.unwrap_or(begun)),
-            Stage::Sending | Stage::Polling { .. } => None,
+        match &self.activity {
+            Activity::Verifying { denied, .. } => Some(denied.unwrap_or(begun)),
+            Activity::Sending | Activity::Polling { .. } => None,
         }
     }
 
@@ -213,7 +213,7 @@ impl Op {
             Ok((action, ActionStatus::InProgress)) => {
                 let poll = Retry::at(now.plus_millis(poll_again_ms(0)));
                 let (accepted, seen) = (now, now);
-                self.stage = Stage::Polling { action, accepted, seen, looks: 0, poll, directly: false };
+                self.activity = Activity::Polling { action, accepted, seen, looks: 0, poll, directly: false };
                 None
             }
             Err(CallFailure::NotSent) => Some(End::NotSent),
@@ -233,7 +233,7 @@ impl Op {
         at @ Context { now, .. }: Context,
     ) -> Option<End> {
         let stalled = self.is_stalled(now);
-        let Stage::Polling { accepted, seen, poll, .. } = &mut self.stage else {
+        let Activity::Polling { accepted, seen, poll, .. } = &mut self.activity else {
             return None;
         };
         match answer {
@@ -267,7 +267,7 @@ impl Op {
     pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Option<End> {
         let target = self.target();
         let started = self.started;
-        let Stage::Polling { looks, poll, directly, .. } = &mut self.stage else { return None };
+        let Activity::Polling { looks, poll, directly, .. } = &mut self.activity else { return None };
         let Some(entry) = entry else {
             // An address that is on no list has to be read by itself.
             *directly = true;
@@ -289,7 +289,7 @@ impl Op {
         let target = self.target();
         let stalled = self.is_stalled(now);
         let from = &self.from;
-        let Stage::Verifying { cause, message, since, look, untold, .. } = &mut self.stage else {
+        let Activity::Verifying { cause, message, since, look, untold, .. } = &mut self.activity else {
             return None;
         };
         if begun < *since {
@@ -317,23 +317,23 @@ impl Op {
 
     /// Notes that a read of the address failed with something other than 404.
     pub fn read_failed(&mut self, fault: &Fault, at: Context) {
-        if let Stage::Verifying { look, .. } = &mut self.stage {
+        if let Activity::Verifying { look, .. } = &mut self.activity {
             look.failed(Pace::of(fault), at);
         }
     }
 
     /// Makes a postponed read due now, because the token changed or the missing scope was granted.
     pub fn look_at_once(&mut self, now: Moment) {
-        match &mut self.stage {
-            Stage::Sending => {}
-            Stage::Polling { poll: due, .. } | Stage::Verifying { look: due, .. } => due.hasten(now),
+        match &mut self.activity {
+            Activity::Sending => {}
+            Activity::Polling { poll: due, .. } | Activity::Verifying { look: due, .. } => due.hasten(now),
         }
     }
 
     /// Notes a read of the address that proved nothing, because this token may not see its machine. `denies` is when
     /// the read began, if the read counts once the scope is proved.
     pub(super) fn read_hidden(&mut self, denies: Option<Moment>, now: Moment) {
-        if let Stage::Verifying { since, look, denied, .. } = &mut self.stage {
+        if let Activity::Verifying { since, look, denied, .. } = &mut self.activity {
             *denied = denied.or(denies.filter(|begun| *begun >= *since));
             look.again(now, look_again_ms);
         }
@@ -342,7 +342,7 @@ impl Op {
     /// True when the request itself was refused, although reads had to confirm that.
     #[must_use]
     pub fn was_refused(&self) -> bool {
-        matches!(self.stage, Stage::Verifying { refused: true, .. })
+        matches!(self.activity, Activity::Verifying { refused: true, .. })
     }
 
     fn verify(
@@ -353,7 +353,7 @@ impl Op {
         untold: Untold,
     ) {
         let look = Retry::at(next);
-        self.stage = Stage::Verifying { cause, message, since, look, refused, denied: None, untold };
+        self.activity = Activity::Verifying { cause, message, since, look, refused, denied: None, untold };
     }
 }
 

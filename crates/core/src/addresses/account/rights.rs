@@ -1,14 +1,14 @@
-//! The rights that the provider refuses to the token.
-//!
-//! Invariant: one request a minute for each token tests a refused right, whatever the number of waiting addresses. The
-//! first accepted request lets all others go at once.
+//! The rights that changes in an account need: the gate of each, and what an answer says about it.
 
-use crate::mechanism::retry::Schedule;
-use crate::model::moment::{Jitter, Moment};
-use std::collections::BTreeMap;
+use super::Account;
+use crate::mechanism::budget::Purpose;
+use crate::mechanism::epoch::Epoch;
+use crate::mechanism::gate::Gate;
+use crate::model::fault::CallFailure;
+use crate::model::moment::Moment;
 
 /// A right that a token may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
     /// Assign and unassign addresses.
     Move,
@@ -18,80 +18,82 @@ pub enum Right {
     Delete,
 }
 
-/// The missing rights: when each is retried, and the provider's words.
+/// The gate of each right.
 #[derive(Debug, Default)]
-pub struct Rights(BTreeMap<Right, (Moment, String)>);
-
-fn next_try(now: Moment) -> Moment {
-    now.plus_millis(Schedule::Unauthorised.delay_ms(1, Jitter::NONE))
+pub(super) struct Rights {
+    moves: Gate,
+    creations: Gate,
+    deletions: Gate,
 }
 
 impl Rights {
-    /// Whether the token was refused this, and no such request was accepted since.
-    #[must_use]
-    pub fn lacks(&self, right: Right) -> bool {
-        self.0.contains_key(&right)
-    }
-
-    /// When it may be retried, if that is not yet.
-    #[must_use]
-    pub fn waits(&self, right: Right, now: Moment) -> Option<Moment> {
-        self.0.get(&right).map(|(due, _)| *due).filter(|due| *due > now)
-    }
-
-    /// The provider's words at the last refusal.
-    #[must_use]
-    pub fn message(&self, right: Right) -> &str {
-        self.0.get(&right).map_or("", |(_, message)| message)
-    }
-
-    /// Notes that the provider refused this to the token, in these words.
-    pub fn refused(&mut self, right: Right, message: &str, now: Moment) {
-        self.0.insert(right, (next_try(now), message.to_owned()));
-    }
-
-    /// Notes that a request is sent. While the right is missing, this request tests it.
-    pub fn sent(&mut self, right: Right, now: Moment) {
-        if let Some((due, _)) = self.0.get_mut(&right) {
-            *due = next_try(now);
+    fn gate(&self, right: Right) -> &Gate {
+        match right {
+            Right::Move => &self.moves,
+            Right::Create => &self.creations,
+            Right::Delete => &self.deletions,
         }
     }
 
-    /// Notes that a request was accepted.
-    pub fn granted(&mut self, right: Right) {
-        self.0.remove(&right);
+    fn gate_mut(&mut self, right: Right) -> &mut Gate {
+        match right {
+            Right::Move => &mut self.moves,
+            Right::Create => &mut self.creations,
+            Right::Delete => &mut self.deletions,
+        }
+    }
+}
+
+impl Account {
+    /// The gate before requests that need this right.
+    #[must_use]
+    pub fn gate(&self, right: Right) -> &Gate {
+        self.rights.gate(right)
     }
 
-    /// Forgets all refusals after a change of the token. The new token's rights are tested at once.
-    pub fn forget(&mut self) {
-        self.0.clear();
+    /// Notes that a request is sent that needs this right.
+    pub(super) fn sent(&mut self, right: Right, purpose: Purpose, now: Moment) {
+        self.budget.sent(purpose, now);
+        self.rights.gate_mut(right).sent(now);
+    }
+
+    /// Takes in how a request ended that needed this right, whatever it was about. It was decided in the epoch `asked`.
+    pub(crate) fn answered(
+        &mut self,
+        right: Right,
+        asked: &Epoch,
+        failure: Option<&CallFailure>,
+        now: Moment,
+    ) {
+        self.rights.gate_mut(right).answered(asked, failure, now);
+        match failure {
+            Some(CallFailure::NotSent) => self.budget.not_sent(),
+            Some(CallFailure::Fault(fault)) => match right {
+                Right::Move | Right::Create => self.refused(fault, now),
+                // The refusal proves nothing about other rights, so no other request has to wait.
+                Right::Delete => {}
+            },
+            None => {}
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
+    use crate::model::fault::{Fault, FaultKind};
 
     #[test]
-    fn what_was_refused_is_tried_once_a_minute_until_it_is_accepted() {
-        let mut rights = Rights::default();
-        assert_eq!((rights.lacks(Right::Move), rights.waits(Right::Move, T(0))), (false, None));
-        rights.sent(Right::Move, T(0));
-        assert!(!rights.lacks(Right::Move), "nothing was refused");
-        rights.refused(Right::Move, "no", T(1));
-        assert_eq!((rights.message(Right::Move), rights.message(Right::Create)), ("no", ""));
-        assert_eq!((rights.waits(Right::Move, T(60)), rights.waits(Right::Move, T(61))), (Some(T(61)), None));
-        assert!(!rights.lacks(Right::Create));
-        rights.sent(Right::Move, T(70));
-        assert_eq!(rights.waits(Right::Move, T(71)), Some(T(130)), "one at a time");
-        rights.granted(Right::Create);
-        assert!(rights.lacks(Right::Move));
-        rights.granted(Right::Move);
-        assert!(!rights.lacks(Right::Move));
-        rights.refused(Right::Create, "no", T(80));
-        rights.forget();
-        assert!(!rights.lacks(Right::Create));
+    fn a_refusal_shuts_the_gate_of_its_right_alone() {
+        let (kind, message) = (FaultKind::Unauthorised, "no".to_owned());
+        let refusal =
+            CallFailure::Fault(Fault { kind, message, outcome_unknown: false, retry_after_ms: None });
+        let asked = Epoch::first("p".into());
+        let all = [Right::Move, Right::Create, Right::Delete];
+        for right in all {
+            let mut rights = Rights::default();
+            rights.gate_mut(right).answered(&asked, Some(&refusal), Moment::default());
+            assert_eq!(all.map(|other| rights.gate(other).is_open()), all.map(|other| other != right));
+        }
     }
 }

@@ -73,7 +73,7 @@ impl Pool {
 
     /// Forgets refusals of the token once it may have the right. A frozen pool does so too, since it reports problems.
     pub fn forgive_token_moving(&mut self, account: &Account) {
-        if !account.rights.lacks(Right::Move) {
+        if account.gate(Right::Move).is_open() {
             for record in self.ips.values_mut() {
                 record.failure.take_if(|failure| failure.kind == FaultKind::Unauthorised);
                 record.error.take_if(|(kind, _)| *kind == FaultKind::Unauthorised);
@@ -327,8 +327,9 @@ impl Pool {
         if account.ops().count() >= MAX_OPS {
             return Err((Wait::Full, None));
         }
-        if let Some(at) = account.rights.waits(Right::Move, world.now) {
-            return Err((Wait::Refused(account.rights.message(Right::Move).to_owned()), Some(at)));
+        let gate = account.gate(Right::Move);
+        if let Some(at) = gate.waits(world.now) {
+            return Err((Wait::Refused(gate.message().to_owned()), Some(at)));
         }
         account.budget().admit(Purpose::Assign, world.now).map_err(|at| (Wait::Budget, Some(at)))
     }
@@ -361,8 +362,6 @@ impl Pool {
         out: &mut Effects<Action>,
     ) {
         self.check_start(free.ip, account, world);
-        account.budget().sent(Purpose::Assign, world.now);
-        account.rights.sent(Right::Move, world.now);
         let node = (taker.candidate.uid.clone(), taker.name.clone());
         let (ip, kind) = match taker.evict {
             Some(holder) => (holder, OpKind::Unassign { successor: Some(free.ip) }),
@@ -371,7 +370,7 @@ impl Pool {
         let from = if taker.evict.is_some() { Some(taker.machine.clone()) } else { free.from.clone() };
         let mut op = Op::new(self.object.uid.clone(), kind, taker.machine.clone(), node, from, world.now);
         op.caused = caused;
-        account.begin(ip, op);
+        account.begin(ip, op, Purpose::Assign);
         let (epoch, pool, machine) = (account.epoch().clone(), self.object.clone(), taker.machine.clone());
         out.act(match kind {
             OpKind::Assign => Action::Assign { epoch, pool, ip, machine, node: taker.name.clone() },

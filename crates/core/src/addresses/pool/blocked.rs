@@ -1,7 +1,7 @@
 //! The reason why a pool stays unready although nodes match, if a user has to act.
 
 use super::Pool;
-use super::placement::Standing;
+use super::placement::Whereabouts;
 use super::report::Wait;
 use crate::addresses::account::Account;
 use crate::model::catalog::pool::Ready;
@@ -18,8 +18,8 @@ impl Pool {
     /// The reason if some addresses cannot be used, and there are no others or no node can take the others.
     fn unusable_addresses(&self, account: &Account) -> Option<(Ready, String)> {
         let under_way = account.ops().any(|(_, op)| op.pool == self.object.uid);
-        let standing = |ip: &Address| self.report.placements.get(ip).map(|placement| &placement.standing);
-        let is_absent = |ip: &Address| matches!(standing(ip), Some(Standing::Absent { .. }));
+        let whereabouts = |ip: &Address| self.report.placements.get(ip).map(|placed| &placed.whereabouts);
+        let is_absent = |ip: &Address| matches!(whereabouts(ip), Some(Whereabouts::Absent { .. }));
         let is_claimed = |ip: &Address| self.report.claimed.contains_key(ip);
         let left = || self.used().into_iter().filter(|ip| !self.report.active.contains_key(ip));
         let claimed = left().filter_map(|ip| {

@@ -15,6 +15,7 @@ use crate::addresses::account::rights::Right;
 use crate::addresses::action::Action;
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::epoch::Epoch;
 use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::{CallFailure, Fault, FaultKind};
@@ -123,7 +124,7 @@ impl Pool {
 
     /// The furthest stage of the creations of the account's other pools.
     fn others_create(&self, account: &Account, world: &World<'_>) -> Purchase {
-        if account.creating.as_ref().is_some_and(|creating| *creating != self.object.uid) {
+        if account.creating().is_some_and(|creating| *creating != self.object.uid) {
             return Purchase::Open;
         }
         let others = world.others.values().filter(|pool| *pool.creates_at() == account.epoch().account_id);
@@ -140,7 +141,7 @@ impl Pool {
     ) {
         self.weigh_uncertain(account, named, out);
         self.look_for_orphans(account, world, named);
-        if !account.rights.lacks(Right::Create) {
+        if account.gate(Right::Create).is_open() {
             self.forgive_token_creating();
         }
         match self.creation.stage {
@@ -239,7 +240,7 @@ impl Pool {
             return;
         }
         let (Some(region), Some(memory)) = (self.spec.region.clone(), &mut self.memory) else { return };
-        let refused = account.rights.waits(Right::Create, world.now);
+        let refused = account.gate(Right::Create).waits(world.now);
         let due = refused.map_or(self.creation.retry.due(), |at| at.max(self.creation.retry.due()));
         if due > world.now {
             out.later(due);
@@ -300,15 +301,12 @@ impl Pool {
             return;
         }
         let free = account.budget().admit(Purpose::Create, world.now);
-        if let Some(at) = free.err().max(account.rights.waits(Right::Create, world.now)) {
+        if let Some(at) = free.err().max(account.gate(Right::Create).waits(world.now)) {
             out.later(at);
             return;
         }
-        debug_assert!(account.creating.is_none(), "one open creation for each account");
         debug_assert!(self.missing() > 0, "nothing is bought beyond desiredIPs");
-        account.creating = Some(self.object.uid.clone());
-        account.budget().sent(Purpose::Create, world.now);
-        account.rights.sent(Right::Create, world.now);
+        account.begin_creation(&self.object.uid, world.now);
         self.creation.stage = Progress::Sending;
         let (epoch, pool) = (account.epoch().clone(), self.object.clone());
         out.act(Action::Create { epoch, pool, region: intent.region });
@@ -422,14 +420,16 @@ impl Pool {
         }
     }
 
-    /// Takes in the answer to a creation.
+    /// Takes in the answer to a creation, which was decided in the epoch `asked`.
     pub fn on_created(
         &mut self,
         account: &mut Account,
+        asked: &Epoch,
         result: Result<Address, CallFailure>,
         at @ Context { now, .. }: Context,
         news: &mut Vec<Notice>,
     ) {
+        account.answered(Right::Create, asked, result.as_ref().err(), now);
         match result {
             Ok(ip) => {
                 let region =
@@ -439,22 +439,13 @@ impl Pool {
                 let memory = self.memory.get_or_insert_default();
                 memory.bought(ip, false);
                 memory.purchase(new);
-                account.rights.granted(Right::Create);
                 account.created(ip, &region.unwrap_or_default(), now);
                 self.creation.retry.succeeded();
                 self.creation.failure = None;
                 news.push(self.notice(false, EventReason::Created, ip, format!("created {ip}")));
             }
-            Err(CallFailure::NotSent) => {
-                account.budget().not_sent();
-                self.creation.stage = Progress::Announcing;
-            }
-            Err(CallFailure::Fault(fault)) => {
-                if fault.kind == FaultKind::Unauthorised {
-                    account.rights.refused(Right::Create, &fault.message, now);
-                }
-                account.refused(&fault, now);
-                let Fault { kind, message, outcome_unknown, .. } = fault;
+            Err(CallFailure::NotSent) => self.creation.stage = Progress::Announcing,
+            Err(CallFailure::Fault(Fault { kind, message, outcome_unknown, .. })) => {
                 news.push(self.notice(
                     true,
                     EventReason::CreationFailed,

@@ -4,7 +4,7 @@
 //! it. While the account or the nodes are unknown, the condition stays as it was.
 
 use super::Pool;
-use super::placement::Standing;
+use super::placement::Whereabouts;
 use crate::addresses::account::Account;
 use crate::model::catalog::pool::AddressesIdle;
 use crate::model::condition::{Condition, ConditionType};
@@ -137,17 +137,17 @@ impl Pool {
             if moves || self.report.claimed.contains_key(&ip) {
                 return None;
             }
-            match &self.report.placements.get(&ip)?.standing {
-                Standing::Elsewhere { locked: true, .. } | Standing::Unknown { .. } => None,
-                Standing::Here { machine, .. } | Standing::Elsewhere { machine, .. }
+            match &self.report.placements.get(&ip)?.whereabouts {
+                Whereabouts::Elsewhere { locked: true, .. } | Whereabouts::Unknown { .. } => None,
+                Whereabouts::Here { machine, .. } | Whereabouts::Elsewhere { machine, .. }
                     if !used.contains(&ip) =>
                 {
                     created.contains(&ip).then_some(How::Surplus(machine.clone()))
                 }
-                Standing::Here { .. } => None,
-                Standing::Elsewhere { machine: Some(machine), .. } => Some(How::NoMatch(machine.clone())),
-                Standing::Elsewhere { machine: None, .. } => Some(How::Unassigned),
-                Standing::Absent { .. } => used.contains(&ip).then_some(How::Absent),
+                Whereabouts::Here { .. } => None,
+                Whereabouts::Elsewhere { machine: Some(machine), .. } => Some(How::NoMatch(machine.clone())),
+                Whereabouts::Elsewhere { machine: None, .. } => Some(How::Unassigned),
+                Whereabouts::Absent { .. } => used.contains(&ip).then_some(How::Absent),
             }
         };
         self.effective().into_iter().filter_map(|ip| Some((ip, how(ip)?))).collect()

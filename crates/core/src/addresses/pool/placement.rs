@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 /// Where one address is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum Whereabouts {
     /// On this matching node.
     Here {
         /// Name of the node.
@@ -46,7 +46,7 @@ pub enum Standing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// Where it is.
-    pub standing: Standing,
+    pub whereabouts: Whereabouts,
     /// It is about to serve elsewhere.
     pub moves: bool,
 }
@@ -54,35 +54,37 @@ pub struct Placement {
 impl Placement {
     fn of(ip: Address, node: Option<&String>, account: Option<&Account>, moves: bool) -> Self {
         let node = node.cloned();
-        let standing = match (account.map_or(&Place::Unknown, |account| account.place(ip)), node) {
-            (Place::Unknown, last) => Standing::Unknown { last },
+        let whereabouts = match (account.map_or(&Place::Unknown, |account| account.place(ip)), node) {
+            (Place::Unknown, last) => Whereabouts::Unknown { last },
             (Place::Absent, last) => {
                 let belief = account.and_then(|account| account.belief(ip));
-                Standing::Absent { doubted: belief.is_some_and(Belief::is_doubted), last }
+                Whereabouts::Absent { doubted: belief.is_some_and(Belief::is_doubted), last }
             }
-            (Place::Present { machine, .. }, Some(node)) => Standing::Here { node, machine: machine.clone() },
+            (Place::Present { machine, .. }, Some(node)) => {
+                Whereabouts::Here { node, machine: machine.clone() }
+            }
             (Place::Present { machine, locked, .. }, None) => {
-                Standing::Elsewhere { machine: machine.clone(), locked: *locked }
+                Whereabouts::Elsewhere { machine: machine.clone(), locked: *locked }
             }
         };
-        Self { standing, moves }
+        Self { whereabouts, moves }
     }
 
     /// The matching node on which it is, or was last confirmed. `None` if it is about to move.
     #[must_use]
     pub fn node(&self) -> Option<&str> {
-        match &self.standing {
+        match &self.whereabouts {
             _ if self.moves => None,
-            Standing::Here { node, .. } => Some(node),
-            Standing::Absent { last, .. } | Standing::Unknown { last } => last.as_deref(),
-            Standing::Elsewhere { .. } => None,
+            Whereabouts::Here { node, .. } => Some(node),
+            Whereabouts::Absent { last, .. } | Whereabouts::Unknown { last } => last.as_deref(),
+            Whereabouts::Elsewhere { .. } => None,
         }
     }
 
     /// Whether its place is unknown, or it was absent and seems to have come back.
     #[must_use]
     pub fn is_undecided(&self) -> bool {
-        matches!(self.standing, Standing::Unknown { .. } | Standing::Absent { doubted: true, .. })
+        matches!(self.whereabouts, Whereabouts::Unknown { .. } | Whereabouts::Absent { doubted: true, .. })
     }
 }
 

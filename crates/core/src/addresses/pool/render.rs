@@ -1,7 +1,7 @@
 //! The user's view of a pool: its status and conditions, from the same facts as the plan.
 
 use super::Pool;
-use super::placement::Standing;
+use super::placement::Whereabouts;
 use super::status::{IpEntry, IpState, PoolStatus};
 use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, MachineRead};
@@ -149,11 +149,11 @@ impl Pool {
                 ..entry(IpState::InProgress, Some(op.machine.clone()))
             });
         }
-        let (node, machine, locked) = match &self.report.placements.get(&ip)?.standing {
-            Standing::Unknown { .. } => return None,
-            Standing::Absent { .. } => return Some(error_entry("the account does not have this address")),
-            Standing::Here { node, machine } => (Some(node), machine.clone(), false),
-            Standing::Elsewhere { machine, locked } => (None, machine.clone(), *locked),
+        let (node, machine, locked) = match &self.report.placements.get(&ip)?.whereabouts {
+            Whereabouts::Unknown { .. } => return None,
+            Whereabouts::Absent { .. } => return Some(error_entry("the account does not have this address")),
+            Whereabouts::Here { node, machine } => (Some(node), machine.clone(), false),
+            Whereabouts::Elsewhere { machine, locked } => (None, machine.clone(), *locked),
         };
         if !used {
             return Some(entry(IpState::Disabled, machine));

@@ -20,6 +20,7 @@ use super::memory::Purchased;
 use super::spec::ReclaimPolicy;
 use crate::addresses::account::Account;
 use crate::addresses::account::rights::Right;
+use crate::mechanism::epoch::Epoch;
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::catalog::reclaim::ReclaimBlocked;
 use crate::model::facts::ReservedIp;
@@ -208,24 +209,22 @@ impl Pool {
         self.reclaim.giving.contains_key(&ip)
     }
 
-    /// Takes in the answer to a deletion.
+    /// Takes in the answer to a deletion, which was decided in the epoch `asked`.
     pub(crate) fn on_deleted(
         &mut self,
         account: &mut Account,
+        asked: &Epoch,
         ip: Address,
         result: Result<(), CallFailure>,
         at @ Context { now, .. }: Context,
     ) {
-        if result == Err(CallFailure::NotSent) {
-            account.budget().not_sent();
-        }
+        account.answered(Right::Delete, asked, result.as_ref().err(), now);
         let marked = self.is_marked(ip);
         let Some(giving) = self.reclaim.giving.get_mut(&ip) else { return };
         giving.sending = false;
         giving.fresh = None;
         match result {
             Ok(()) => {
-                account.rights.granted(Right::Delete);
                 (giving.undecided, giving.accepted) = (Some(now), Some(now));
                 giving.look = Retry::at(now);
                 giving.failure = None;
@@ -233,10 +232,6 @@ impl Pool {
             Err(CallFailure::NotSent) => {}
             Err(CallFailure::Fault(fault)) if fault.kind == FaultKind::NotFound => giving.gone |= marked,
             Err(CallFailure::Fault(fault)) => {
-                if fault.kind == FaultKind::Unauthorised {
-                    account.rights.refused(Right::Delete, &fault.message, now);
-                }
-                // The refusal proves nothing about other rights, so no other request has to wait.
                 giving.retry.failed(Pace::of(&fault), at);
                 if fault.outcome_unknown {
                     giving.undecided = Some(now);

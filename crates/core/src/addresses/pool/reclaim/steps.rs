@@ -294,10 +294,10 @@ impl Pool {
             out.later(due);
             return Next::Blocked(reason_of(failure.kind), failure.message.clone());
         }
-        if let Some(at) = account.rights.waits(Right::Move, around.now) {
+        let gate = account.gate(Right::Move);
+        if let Some(at) = gate.waits(around.now) {
             out.later(at);
-            let message = account.rights.message(Right::Move).to_owned();
-            return Next::Blocked(ReclaimBlocked::Unauthorised, message);
+            return Next::Blocked(ReclaimBlocked::Unauthorised, gate.message().to_owned());
         }
         let busy = account.ops().count() >= MAX_OPS || account.ops().any(|(_, op)| op.machine == machine);
         if busy || !around.permit {
@@ -307,11 +307,9 @@ impl Pool {
             out.later(at);
             return Wait(Step::Unassigning);
         }
-        account.budget().sent(Purpose::Reclaim, around.now);
-        account.rights.sent(Right::Move, around.now);
         let kind = OpKind::Unassign { successor: None };
         let op = Op::new(self.object.uid.clone(), kind, machine.clone(), node, on, around.now);
-        account.begin(ip, op);
+        account.begin(ip, op, Purpose::Reclaim);
         let (epoch, pool) = (account.epoch().clone(), self.object.clone());
         out.act(Action::Unassign { epoch, pool, ip, machine });
         Wait(Step::Unassigning)
@@ -331,11 +329,11 @@ impl Pool {
             giving.fresh = None;
             return Wait(Step::Purchase);
         }
-        if let Some(at) = account.rights.waits(Right::Delete, now) {
+        let gate = account.gate(Right::Delete);
+        if let Some(at) = gate.waits(now) {
             giving.fresh = None;
             out.later(at);
-            let message = account.rights.message(Right::Delete).to_owned();
-            return Next::Blocked(ReclaimBlocked::Unauthorised, message);
+            return Next::Blocked(ReclaimBlocked::Unauthorised, gate.message().to_owned());
         }
         if let Some((kind, message)) = giving.failure.clone().filter(|_| giving.retry.due() > now) {
             giving.fresh = None;
@@ -364,15 +362,8 @@ impl Pool {
             out.later(at);
             return Wait(Step::Deleting);
         }
-        debug_assert!(account.creating.is_none(), "no deletion while something is bought");
-        debug_assert!(
-            account.place(ip).machine().is_none() && account.op(ip).is_none(),
-            "{ip} serves nowhere"
-        );
         debug_assert!(bought.uid == self.object.uid, "{ip} was bought for this object");
-        account.budget().sent(Purpose::Reclaim, now);
-        account.rights.sent(Right::Delete, now);
-        account.deleting.insert(ip, self.object.uid.clone());
+        account.begin_deletion(ip, now);
         giving.sending = true;
         let (epoch, pool) = (account.epoch().clone(), self.object.clone());
         out.act(Action::Delete { epoch, pool, ip });
