@@ -14,11 +14,11 @@ mod zones;
 
 use crate::clock::Clock;
 use crate::permit::Permit;
+use crate::provider::call::{Account, CallContext, CallError};
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError};
 use crate::provider::observe::Call;
 use crate::provider::rate::Excess;
-use crate::provider::{Account, CallContext, CallError};
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::provider::{Descriptor, Limits, Rules, ZoneForm};

@@ -12,10 +12,11 @@ mod refusal;
 mod wire;
 
 use crate::permit::Permit;
+use crate::provider::addresses::IpProvider;
+use crate::provider::call::{Account, Action, CallContext, CallError};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError, Request};
 use crate::provider::observe::Call;
 use crate::provider::rate::{Excess, SHORT_BLOCK_MS};
-use crate::provider::{Account, Action, CallContext, CallError, IpProvider};
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::{Fault, FaultKind};
