@@ -7,7 +7,7 @@
 //! import each other in one direction.
 //!
 //! To add a provider, copy `digitalocean/`: a client over `http::Api`, wire types with lenient decoders, one function
-//! that turns an error answer into a fault, and a `DESCRIPTOR`, which is added to [`DESCRIPTORS`]. Everything else
+//! that turns an error answer into a fault, and one value, `PROVIDER`, which is added to [`PROVIDERS`]. Everything else
 //! (token, TLS, bounds, deadlines, rate limits, metrics) comes with `http::Api`, and `paging` reads long lists
 //! completely. `cloudflare/` is an example of a provider of DNS alone.
 //!
@@ -21,8 +21,10 @@ mod clients;
 pub mod cloudflare;
 pub mod digitalocean;
 pub mod dns;
+mod entry;
 pub mod firewalls;
 pub mod http;
+mod known;
 pub mod observe;
 mod paging;
 mod rate;
@@ -30,18 +32,8 @@ mod tls;
 
 pub use addresses::IpProvider;
 pub use call::{Account, Action, CallContext, CallError};
-pub use clients::Providers;
+pub use clients::{Providers, Services};
+pub use entry::{Provider, ProviderConfig, ProviderConfigs, Variables};
 pub use flipop_core::model::facts::ActionStatus;
+pub use known::{PROVIDERS, connect, descriptors, machine};
 pub use tls::install_tls;
-
-use flipop_core::model::machine::MachineId;
-use flipop_core::model::provider::Descriptor;
-
-/// All providers.
-pub const DESCRIPTORS: [Descriptor; 2] = [digitalocean::DESCRIPTOR, cloudflare::DESCRIPTOR];
-
-/// The machine that a node's `spec.providerID` names, if it belongs to one of the providers.
-#[must_use]
-pub fn machine(provider_id: &str) -> Option<MachineId> {
-    DESCRIPTORS.iter().find_map(|descriptor| descriptor.machines?.named(provider_id))
-}

@@ -15,7 +15,9 @@ mod zones;
 use crate::clock::Clock;
 use crate::permit::Permit;
 use crate::provider::call::{Account, CallContext, CallError};
+use crate::provider::clients::Services;
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
+use crate::provider::entry::{Provider, Variables};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError};
 use crate::provider::observe::Call;
 use crate::provider::rate::Excess;
@@ -26,6 +28,7 @@ use flipop_core::records::dns::{ChangeSet, Record, Zone};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
 use tokio::sync::watch;
 use zones::Zones;
 
@@ -36,6 +39,7 @@ pub const NAME: &str = "cloudflare";
 pub const DESCRIPTOR: Descriptor = Descriptor {
     firewalls: None,
     name: NAME,
+    title: "Cloudflare",
     token_variable: "CLOUDFLARE_TOKEN",
     // 1,200 requests in five minutes for each user, of which 50 are left to others. A request may arrive five seconds
     // after it was sent, because it may wait that long for its connection. Cloudflare has no addresses.
@@ -57,8 +61,18 @@ const TTL_FLOOR: u32 = 60;
 /// Changes in one batch on the free plan. Other plans allow more (API reference, "Batch DNS records").
 const BATCH: usize = 200;
 
-/// The default URL of the API.
-pub const DEFAULT_URL: &str = "https://api.cloudflare.com/client/v4";
+/// Cloudflare, for DNS.
+pub(super) const PROVIDER: Provider = Provider {
+    descriptor: DESCRIPTOR,
+    variables: Variables {
+        token_file: "CLOUDFLARE_TOKEN_FILE",
+        url: "CLOUDFLARE_API_URL",
+        user_agent: "CLOUDFLARE_USER_AGENT",
+    },
+    default_url: "https://api.cloudflare.com/client/v4",
+    paths: "/zones/…",
+    connect: |config| Ok(Services { dns: Some(Arc::new(Cloudflare::new(config)?)), ..Services::default() }),
+};
 
 /// Cloudflare blocks a user above the limit for five minutes (API documentation, "Rate limits").
 const EXCESS: Excess = Excess { block_ms: 300_000, says: refusal::says_excess };

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 pub struct Descriptor {
     /// Its name in specs.
     pub name: &'static str,
+    /// Its name in sentences.
+    pub title: &'static str,
     /// The variable of the operator's environment that holds its token.
     pub token_variable: &'static str,
     /// The limits of one token.
@@ -136,6 +138,7 @@ pub(crate) mod examples {
     /// A provider of addresses, and of zones that are written by name.
     pub(crate) const OF_BOTH: Descriptor = Descriptor {
         name: "digitalocean",
+        title: "DigitalOcean",
         token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
         limits: Limits { requests: 240, window_ms: 65_000, creations: 12, creation_window_ms: 65_000 },
         machines: Some(&DROPLETS),
@@ -152,6 +155,7 @@ pub(crate) mod examples {
     /// A provider of zones only, which may also be written by id.
     pub(crate) const OF_DNS: Descriptor = Descriptor {
         name: "cloudflare",
+        title: "Cloudflare",
         token_variable: "CLOUDFLARE_TOKEN",
         limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
         machines: None,
