@@ -55,6 +55,7 @@ const DESCRIPTOR: Descriptor = Descriptor {
     // The budget is not measured: it must not end.
     limits: Limits { requests: 1_000_000, window_ms: 1_000, creations: 0, creation_window_ms: 1_000 },
     machines: Some(&MACHINES),
+    managed_nodes: None,
     dns: None,
     firewalls: None,
 };

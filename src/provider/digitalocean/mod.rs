@@ -24,7 +24,7 @@ use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::ids::{ActionId, Address};
 use flipop_core::model::machine::{MachineId, MachineKind};
-use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, Rules, ZoneForm};
+use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, ManagedNodes, Rules, ZoneForm};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::StatusCode;
@@ -68,6 +68,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         creation_window_ms: 60_000 + ARRIVAL_SPREAD_MS,
     },
     machines: Some(&DROPLETS),
+    managed_nodes: Some(ManagedNodes { product: "DOKS", label: "doks.digitalocean.com/node-id" }),
     // At least 30 s, although the API description names no bounds. The maximum is that of DNS itself (RFC 2181, section
     // 8).
     dns: Some(Rules {

@@ -166,6 +166,7 @@ pub(crate) const OF_BOTH: Descriptor = Descriptor {
     token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
     limits: Limits { requests: 240, window_ms: 65_000, creations: 12, creation_window_ms: 65_000 },
     machines: Some(&DROPLETS),
+    managed_nodes: None,
     dns: Some(Rules {
         zone_form: ZoneForm::Name,
         ttl_floor: 30,
@@ -182,6 +183,7 @@ pub(crate) const OF_DNS: Descriptor = Descriptor {
     token_variable: "CLOUDFLARE_TOKEN",
     limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
     machines: None,
+    managed_nodes: None,
     dns: Some(Rules {
         zone_form: ZoneForm::NameOrId,
         ttl_floor: 60,
