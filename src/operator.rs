@@ -2,7 +2,7 @@
 
 use crate::admin;
 use crate::clock::Clock;
-use crate::config::{BindAddress, Config, ProviderConfig};
+use crate::config::{BindAddress, Config};
 use crate::execute::{Executor, Underway};
 use crate::kube::client::{ClientError, Clients};
 use crate::kube::events;
@@ -17,10 +17,9 @@ use crate::permit::PermitSource;
 use crate::probe::connect::Sockets;
 use crate::probe::feed::{self, Feed};
 use crate::probe::{self, Probe, Prober};
-use crate::provider::cloudflare::{self, Cloudflare};
-use crate::provider::digitalocean::{self, DigitalOcean};
-use crate::provider::http::{ApiConfig, BuildError, Transport};
-use crate::provider::{DESCRIPTORS, Providers, install_tls};
+use crate::provider::http::{BuildError, Transport};
+use crate::provider::observe::CallObserver;
+use crate::provider::{self, Providers, install_tls};
 use crate::random::Random;
 use crate::reconcile::{Parts, Reconciler};
 use crate::watches::Watches;
@@ -396,25 +395,8 @@ fn ended(outcome: LeaderOutcome) -> Result<(), OperatorError> {
 
 /// Clients of the providers that have a token.
 fn providers(config: &Config, base: &Base) -> Result<Providers, OperatorError> {
-    let mut providers = Providers::default();
-    if let Some(config) = config.digitalocean.clone() {
-        let client = Arc::new(DigitalOcean::new(api_config(config, base))?);
-        providers.ips.insert(digitalocean::NAME.into(), Arc::<DigitalOcean>::clone(&client));
-        providers.firewalls.insert(digitalocean::NAME.into(), Arc::<DigitalOcean>::clone(&client));
-        providers.dns.insert(digitalocean::NAME.into(), client);
-    }
-    if let Some(config) = config.cloudflare.clone() {
-        let client = Arc::new(Cloudflare::new(api_config(config, base))?);
-        providers.dns.insert(cloudflare::NAME.into(), client);
-    }
-    Ok(providers)
-}
-
-fn api_config(config: ProviderConfig, base: &Base) -> ApiConfig {
-    let ProviderConfig { token, base_url, user_agent } = config;
-    let observer = Arc::<Metrics>::clone(&base.metrics);
-    let (clock, transport) = (base.clock.clone(), base.transport.clone());
-    ApiConfig { base_url, user_agent, token, clock, observer, transport }
+    let observer: Arc<dyn CallObserver> = Arc::<Metrics>::clone(&base.metrics);
+    Ok(provider::connect(&config.providers, &base.clock, &observer, base.transport.as_ref())?)
 }
 
 fn settings(
@@ -425,7 +407,7 @@ fn settings(
 ) -> Settings {
     let has_token =
         |of: &Descriptor| providers.accounts().any(|(account_id, _)| account_id.provider == of.name);
-    let known = DESCRIPTORS.map(|descriptor| (descriptor, has_token(&descriptor)));
+    let known = provider::descriptors().map(|descriptor| (descriptor, has_token(&descriptor)));
     let providers = KnownProviders::new(known, keep_last_record);
     Settings { providers, epoch_ms: clock.epoch_ms(), own_node, own_namespace: Some(namespace) }
 }

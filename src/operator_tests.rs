@@ -6,6 +6,7 @@ use crate::kube::server_time::ServerTime;
 use crate::kube::stub;
 use crate::leader::tests::lease_api::{LeaseApi, Network};
 use crate::provider::http::Broken;
+use crate::provider::{ProviderConfig, ProviderConfigs};
 use crate::telemetry::LONGEST_FLUSH;
 use crate::token::TokenSource;
 use futures::future::{BoxFuture, pending};
@@ -54,8 +55,7 @@ fn config() -> Config {
         ignored_arguments: 0,
         metrics: None,
         cluster: ClusterSettings::default(),
-        digitalocean: Some(digitalocean),
-        cloudflare: None,
+        providers: ProviderConfigs::from([("digitalocean", digitalocean)]),
         hostname: "a".to_owned(),
         node: None,
     }

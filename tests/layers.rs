@@ -1,7 +1,8 @@
 //! Modules depend on each other in one direction: no two of them import each other, directly or through others. A room
 //! is a module of a crate, or a module inside a folder.
 //!
-//! A folder's own file (`mod.rs`) is left out, because its modules share it. So are tests.
+//! A folder's own file (`mod.rs`) is left out, because its modules share it. So are tests. In some folders the modules
+//! share nothing there: their own file only passes on what the modules hold.
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,10 @@ const RECORDS_OF_A_POOL: [&str; 2] = ["records::spec", "records::status"];
 /// The modules of firewalls that addresses may import: the parts of a pool's spec and status about firewalls.
 const FIREWALLS_OF_A_POOL: [&str; 2] = ["firewalls::spec", "firewalls::status"];
 
+/// The folders of the shell whose own file only passes on what their modules hold. A module that imports from that file
+/// imports all its neighbours.
+const PASSING_ON: [&str; 1] = ["provider"];
+
 /// A module's path in the crate. The crate's own file has an empty one.
 type Module = Vec<String>;
 /// The imports of each room of a folder from the folder's other rooms.
@@ -37,6 +42,23 @@ type Rooms = BTreeMap<String, BTreeSet<String>>;
 fn no_room_imports_what_imports_it() {
     let found: BTreeSet<String> = CRATES.into_iter().flat_map(knots).collect();
     assert_eq!(found, BTreeSet::new());
+}
+
+#[test]
+fn no_room_imports_its_neighbours_through_a_file_that_passes_them_on() {
+    let files = modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let mut found = Vec::new();
+    for (module, path) in files.iter().filter(|(module, _)| module.len() > 1 && !is_test(module)) {
+        let passes_on = |folder: &&String| PASSING_ON.contains(&folder.as_str());
+        let Some(folder) = module.first().filter(passes_on) else { continue };
+        for imported in imports(module, &fs::read_to_string(path).unwrap()) {
+            let names_a_room = imported.get(..2).is_some_and(|room| files.contains_key(room));
+            if imported.first() == Some(folder) && !names_a_room {
+                found.push(format!("{} imports {}", module.join("::"), imported.join("::")));
+            }
+        }
+    }
+    assert_eq!(found, Vec::<String>::new());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::api::translate::record_set::record_set_object;
 use crate::api::{FloatingIPPool, NodeDNSRecordSet};
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::{Seen, once};
-use crate::provider::DESCRIPTORS;
+use crate::provider::descriptors;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
@@ -84,7 +84,7 @@ where
 
 /// Every known provider, as if each had its token. A command checks specs against these.
 pub(super) fn every_provider(keep_last_record: bool) -> Providers {
-    Providers::new(DESCRIPTORS.map(|descriptor| (descriptor, true)), keep_last_record)
+    Providers::new(descriptors().map(|descriptor| (descriptor, true)), keep_last_record)
 }
 
 /// The parsed spec of a pool. `None` if the object cannot be read.

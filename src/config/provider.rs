@@ -1,28 +1,20 @@
 //! The environment variables of the providers: token, API URL, user agent.
 
-use super::{ConfigError, Env, Variable};
+use super::{ConfigError, Environment, variables};
 use crate::kube::kubeconfig::is_loopback;
-use crate::provider::{cloudflare, digitalocean};
+use crate::provider::{PROVIDERS, Provider, ProviderConfig, ProviderConfigs};
 use crate::token::TokenSource;
 use reqwest::Url;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// How to use one provider.
-#[derive(Debug, Clone)]
-pub struct ProviderConfig {
-    /// The source of the token.
-    pub token: TokenSource,
-    /// Base URL of the API: https, or http on loopback.
-    pub base_url: String,
-    /// The `User-Agent`, if it is not the default.
-    pub user_agent: Option<String>,
-}
+/// The variables that are set, by name.
+type Values = BTreeMap<&'static str, String>;
 
 /// The providers' variables. They are checked only when they are needed, because most commands work without a token.
 #[derive(Clone, Default)]
-pub struct ProviderVariables(BTreeMap<Variable, String>);
+pub struct ProviderVariables(Values);
 
 impl std::fmt::Debug for ProviderVariables {
     /// Shows only names: a value may be a token.
@@ -32,9 +24,9 @@ impl std::fmt::Debug for ProviderVariables {
 }
 
 impl ProviderVariables {
-    pub(super) fn of(env: Env<'_>) -> Self {
-        let of_providers = Variable::ALL.iter().filter(|variable| variable.is_of_provider());
-        Self(of_providers.filter_map(|variable| Some((*variable, env(*variable)?))).collect())
+    pub(super) fn of(env: Environment<'_>) -> Self {
+        let read = |name: &'static str| Some((name, env(name).filter(|value| !value.is_empty())?));
+        Self(names().filter_map(read).collect())
     }
 
     /// Parses lines `NAME=VALUE`. Other lines, and variables that are not of a provider, are ignored.
@@ -43,10 +35,10 @@ impl ProviderVariables {
         let lines = text.lines().filter_map(|line| line.trim().split_once('='));
         let named = |name: &str| {
             let name = name.trim().strip_prefix("export ").unwrap_or(name.trim());
-            Variable::ALL.iter().find(|variable| variable.name() == name && variable.is_of_provider())
+            names().find(|known| *known == name)
         };
         let value = |text: &str| text.trim().trim_matches(['"', '\'']).to_owned();
-        let lines = lines.filter_map(|(name, text)| Some((*named(name)?, value(text))));
+        let lines = lines.filter_map(|(name, text)| Some((named(name)?, value(text))));
         Self(lines.filter(|(_, value)| !value.is_empty()).collect())
     }
 
@@ -55,108 +47,87 @@ impl ProviderVariables {
     /// # Errors
     /// [`ConfigError`].
     pub fn read(&self) -> Result<ProviderConfigs, ConfigError> {
-        let env = |variable: Variable| self.0.get(&variable).cloned();
-        Ok(ProviderConfigs { digitalocean: digitalocean(&env)?, cloudflare: cloudflare(&env)? })
-    }
-}
-
-/// How to use each provider. `None` if it has no token.
-#[derive(Debug, Clone, Default)]
-pub struct ProviderConfigs {
-    /// `DigitalOcean`.
-    pub digitalocean: Option<ProviderConfig>,
-    /// Cloudflare.
-    pub cloudflare: Option<ProviderConfig>,
-}
-
-/// The variables of one provider.
-struct Variables {
-    token: Variable,
-    token_file: Variable,
-    url: Variable,
-    user_agent: Variable,
-    default_url: &'static str,
-}
-
-pub(super) fn digitalocean(env: Env<'_>) -> Result<Option<ProviderConfig>, ConfigError> {
-    Variables {
-        token: Variable::DigitaloceanAccessToken,
-        token_file: Variable::DigitaloceanAccessTokenFile,
-        url: Variable::DigitaloceanApiUrl,
-        user_agent: Variable::DigitaloceanUserAgent,
-        default_url: digitalocean::DEFAULT_URL,
-    }
-    .read(env)
-}
-
-pub(super) fn cloudflare(env: Env<'_>) -> Result<Option<ProviderConfig>, ConfigError> {
-    Variables {
-        token: Variable::CloudflareToken,
-        token_file: Variable::CloudflareTokenFile,
-        url: Variable::CloudflareApiUrl,
-        user_agent: Variable::CloudflareUserAgent,
-        default_url: cloudflare::DEFAULT_URL,
-    }
-    .read(env)
-}
-
-impl Variables {
-    fn read(&self, env: Env<'_>) -> Result<Option<ProviderConfig>, ConfigError> {
-        let Some(token) = self.token(env)? else { return Ok(None) };
-        let base_url = match env(self.url) {
-            None => self.default_url.to_owned(),
-            Some(url) => self.checked(&url)?,
-        };
-        let user_agent = env(self.user_agent);
-        if user_agent.as_deref().is_some_and(|agent| http::HeaderValue::from_str(agent).is_err()) {
-            return Err(ConfigError::invalid(self.user_agent.name(), "it cannot be sent as an HTTP header"));
-        }
-        Ok(Some(ProviderConfig { token, base_url, user_agent }))
-    }
-
-    fn token(&self, env: Env<'_>) -> Result<Option<TokenSource>, ConfigError> {
-        match (env(self.token), env(self.token_file)) {
-            (Some(_), Some(_)) => Err(ConfigError::invalid(
-                self.token.name(),
-                format!("{} is set too; unset one", self.token_file.name()),
-            )),
-            // Secrets created with `echo` end in a newline.
-            (Some(token), None) if token.trim().is_empty() => Ok(None),
-            (Some(token), None) => Ok(Some(TokenSource::Value(SecretString::from(token.trim())))),
-            (None, Some(path)) => {
-                let path = PathBuf::from(path);
-                // A file missing at the start is a mistake in the manifest. A file that changes later is read again.
-                std::fs::metadata(&path).map_err(|error| {
-                    let named = path.to_str().filter(|path| path.contains('/'));
-                    let named =
-                        named.unwrap_or("it names no file (the value is not shown: it may be the token)");
-                    ConfigError::invalid(self.token_file.name(), format!("{named}: {error}"))
-                })?;
-                Ok(Some(TokenSource::File(path)))
+        let mut configs = ProviderConfigs::new();
+        for provider in &PROVIDERS {
+            if let Some(config) = config(provider, &self.0)? {
+                configs.insert(provider.descriptor.name, config);
             }
-            (None, None) => Ok(None),
         }
+        Ok(configs)
     }
+}
 
-    fn checked(&self, text: &str) -> Result<String, ConfigError> {
-        let invalid = |problem: &str| ConfigError::invalid(self.url.name(), problem);
-        let url = Url::parse(text).map_err(|error| invalid(&format!("it is not a URL: {error}")))?;
-        let host =
-            url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| invalid("it names no host"))?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(invalid("it must not hold credentials"));
+/// The names of the variables of all providers.
+fn names() -> impl Iterator<Item = &'static str> {
+    PROVIDERS.iter().flat_map(variables::of_provider)
+}
+
+/// The variables with the tokens, for a message.
+pub(super) fn token_variables() -> String {
+    let names: Vec<&str> = PROVIDERS.iter().map(|provider| provider.descriptor.token_variable).collect();
+    names.join(" or ")
+}
+
+/// The variables with the files of the tokens, for a message.
+pub(super) fn token_file_variables() -> String {
+    let names: Vec<&str> = PROVIDERS.iter().map(|provider| provider.variables.token_file).collect();
+    names.join(", ")
+}
+
+/// How to use one provider. `None` if it has no token.
+fn config(provider: &Provider, set: &Values) -> Result<Option<ProviderConfig>, ConfigError> {
+    let Some(token) = token(provider, set)? else { return Ok(None) };
+    let (url, user_agent) = (provider.variables.url, provider.variables.user_agent);
+    let base_url = match set.get(url) {
+        None => provider.default_url.to_owned(),
+        Some(text) => checked(url, text)?,
+    };
+    let agent = set.get(user_agent).cloned();
+    if agent.as_deref().is_some_and(|agent| http::HeaderValue::from_str(agent).is_err()) {
+        return Err(ConfigError::invalid(user_agent, "it cannot be sent as an HTTP header"));
+    }
+    Ok(Some(ProviderConfig { token, base_url, user_agent: agent }))
+}
+
+fn token(provider: &Provider, set: &Values) -> Result<Option<TokenSource>, ConfigError> {
+    let (token, file) = (provider.descriptor.token_variable, provider.variables.token_file);
+    match (set.get(token), set.get(file)) {
+        (Some(_), Some(_)) => Err(ConfigError::invalid(token, format!("{file} is set too; unset one"))),
+        // Secrets created with `echo` end in a newline.
+        (Some(token), None) if token.trim().is_empty() => Ok(None),
+        (Some(token), None) => Ok(Some(TokenSource::Value(SecretString::from(token.trim())))),
+        (None, Some(path)) => {
+            let path = PathBuf::from(path);
+            // A file missing at the start is a mistake in the manifest. A file that changes later is read again.
+            std::fs::metadata(&path).map_err(|error| {
+                let named = path.to_str().filter(|path| path.contains('/'));
+                let named = named.unwrap_or("it names no file (the value is not shown: it may be the token)");
+                ConfigError::invalid(file, format!("{named}: {error}"))
+            })?;
+            Ok(Some(TokenSource::File(path)))
         }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(invalid("it must end with the path"));
+        (None, None) => Ok(None),
+    }
+}
+
+/// The value of a variable that holds a base URL.
+fn checked(name: &'static str, text: &str) -> Result<String, ConfigError> {
+    let invalid = |problem: &str| ConfigError::invalid(name, problem);
+    let url = Url::parse(text).map_err(|error| invalid(&format!("it is not a URL: {error}")))?;
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| invalid("it names no host"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(invalid("it must not hold credentials"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(invalid("it must end with the path"));
+    }
+    match url.scheme() {
+        "https" => Ok(text.to_owned()),
+        "http" if is_loopback(host) => Ok(text.to_owned()),
+        "http" => {
+            Err(invalid("plain http would send the token unencrypted; it is accepted for loopback only"))
         }
-        match url.scheme() {
-            "https" => Ok(text.to_owned()),
-            "http" if is_loopback(host) => Ok(text.to_owned()),
-            "http" => {
-                Err(invalid("plain http would send the token unencrypted; it is accepted for loopback only"))
-            }
-            _ => Err(invalid("it must be an https URL")),
-        }
+        _ => Err(invalid("it must be an https URL")),
     }
 }
 
@@ -167,15 +138,34 @@ mod tests {
 
     fn read(env: &[(&str, &str)]) -> Result<Option<ProviderConfig>, ConfigError> {
         let env = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-        digitalocean(&|variable| variable.read(&env))
+        ProviderVariables::of(&env).read().map(|mut configs| configs.remove("digitalocean"))
     }
 
     const TOKEN: (&str, &str) = ("DIGITALOCEAN_ACCESS_TOKEN", "very-s3cret\n");
 
     #[test]
-    fn providers_describe_the_variables_that_are_read() {
-        let read = [Variable::DigitaloceanAccessToken, Variable::CloudflareToken].map(Variable::name);
-        assert_eq!(crate::provider::DESCRIPTORS.map(|descriptor| descriptor.token_variable), read);
+    fn each_provider_is_used_as_its_own_variables_say() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        for Provider { descriptor, variables, default_url, .. } in &PROVIDERS {
+            let read = |set: &[(&str, &str)]| {
+                let env = |name: &str| {
+                    set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+                };
+                let mut configs = ProviderVariables::of(&env).read().unwrap();
+                let config = configs.remove(descriptor.name).unwrap();
+                assert!(configs.is_empty(), "{}: {configs:?}", descriptor.name);
+                config
+            };
+            let plain = read(&[(descriptor.token_variable, "t0ken")]);
+            assert!(matches!(plain.token, TokenSource::Value(token) if token.expose_secret() == "t0ken"));
+            assert_eq!((plain.base_url.as_str(), plain.user_agent), (*default_url, None));
+            let all =
+                [(variables.token_file, path), (variables.url, "https://x"), (variables.user_agent, "a")];
+            let full = read(&all);
+            assert!(matches!(full.token, TokenSource::File(found) if found == file.path()));
+            assert_eq!((full.base_url.as_str(), full.user_agent.as_deref()), ("https://x", Some("a")));
+        }
     }
 
     #[test]
@@ -228,7 +218,7 @@ mod tests {
         let lines = "# tokens\nexport DIGITALOCEAN_ACCESS_TOKEN=\"t0ken\"\nKUBECONFIG=/a\n CLOUDFLARE_TOKEN = '' \nnonsense\n";
         let variables = ProviderVariables::from_lines(lines);
         let configs = variables.read().unwrap();
-        assert!(configs.digitalocean.is_some() && configs.cloudflare.is_none());
+        assert_eq!(configs.into_keys().collect::<Vec<_>>(), ["digitalocean"]);
         assert_eq!(variables.0.len(), 1);
     }
 }

@@ -1,33 +1,14 @@
 //! The complete list of the environment variables that affect the process.
 //!
-//! All code in this crate reads a [`Variable`], never a name. The list also has the variables that libraries read.
+//! All code in this crate reads a [`Variable`], or the variables that a [`Provider`] names. The list also has the
+//! variables that libraries read.
 
-use crate::provider::{cloudflare, digitalocean};
+use crate::provider::{PROVIDERS, Provider, Variables};
 
 flipop_core::described! {
-    /// An environment variable.
+    /// An environment variable that is not a provider's.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Variable {
-        /// DigitalOcean API token. It is read when the process starts.
-        DigitaloceanAccessToken = "DIGITALOCEAN_ACCESS_TOKEN",
-        /// Path of a file that holds the DigitalOcean API token. The file is read again every 2 s, so a new token needs
-        /// no restart. It must exist when the process starts. Setting `DIGITALOCEAN_ACCESS_TOKEN` as well is an error.
-        DigitaloceanAccessTokenFile = "DIGITALOCEAN_ACCESS_TOKEN_FILE",
-        /// Base URL of the DigitalOcean API, to which `/v2/…` is appended. It must be an `https` URL; `http` is
-        /// accepted for loopback addresses only. It may hold no credentials, query or fragment.
-        DigitaloceanApiUrl = "DIGITALOCEAN_API_URL",
-        /// Value of the `User-Agent` header in requests to DigitalOcean.
-        DigitaloceanUserAgent = "DIGITALOCEAN_USER_AGENT",
-        /// Cloudflare API token. It is read when the process starts.
-        CloudflareToken = "CLOUDFLARE_TOKEN",
-        /// Path of a file that holds the Cloudflare API token. The file is read again every 2 s, so a new token needs
-        /// no restart. It must exist when the process starts. Setting `CLOUDFLARE_TOKEN` as well is an error.
-        CloudflareTokenFile = "CLOUDFLARE_TOKEN_FILE",
-        /// Base URL of the Cloudflare API, to which `/zones/…` is appended. The rules are those of
-        /// `DIGITALOCEAN_API_URL`.
-        CloudflareApiUrl = "CLOUDFLARE_API_URL",
-        /// Value of the `User-Agent` header in requests to Cloudflare.
-        CloudflareUserAgent = "CLOUDFLARE_USER_AGENT",
         /// Kubeconfig files, separated by `:`, that are merged as by `kubectl`. Files that do not exist are skipped.
         /// `--kubeconfig` takes precedence.
         Kubeconfig = "KUBECONFIG",
@@ -66,25 +47,16 @@ flipop_core::described! {
 
 impl Variable {
     /// Another spelling. It counts if the name is not set.
-    #[must_use]
-    pub fn alias(self) -> Option<String> {
+    fn alias(self) -> Option<String> {
         let has_one = matches!(self, Self::HttpsProxy | Self::HttpProxy | Self::NoProxy | Self::AllProxy);
         has_one.then(|| self.name().to_ascii_lowercase())
     }
 
     /// The value that counts if the variable is unset or empty.
-    #[must_use]
-    pub fn default_value(self) -> Option<&'static str> {
+    fn default_value(self) -> Option<&'static str> {
         match self {
-            Self::DigitaloceanApiUrl => Some(digitalocean::DEFAULT_URL),
-            Self::CloudflareApiUrl => Some(cloudflare::DEFAULT_URL),
-            Self::DigitaloceanUserAgent | Self::CloudflareUserAgent => Some("flipop/<version>"),
             Self::SslCertFile | Self::SslCertDir => Some("the CA bundle of the system"),
-            Self::DigitaloceanAccessToken
-            | Self::DigitaloceanAccessTokenFile
-            | Self::CloudflareToken
-            | Self::CloudflareTokenFile
-            | Self::Kubeconfig
+            Self::Kubeconfig
             | Self::Home
             | Self::PodNamespace
             | Self::NodeName
@@ -98,14 +70,74 @@ impl Variable {
         }
     }
 
-    /// It says how to use a provider.
-    pub(super) fn is_of_provider(self) -> bool {
-        self.name().starts_with("DIGITALOCEAN_") || self.name().starts_with("CLOUDFLARE_")
-    }
-
     /// Reads the variable. An empty one counts as unset.
     pub(super) fn read(self, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         let spellings = std::iter::once(self.name().to_owned()).chain(self.alias());
         spellings.filter_map(|name| env(&name)).find(|value| !value.is_empty())
     }
+}
+
+/// The names of the variables that say how to use a provider.
+pub(super) fn of_provider(provider: &Provider) -> [&'static str; 4] {
+    let Variables { token_file, url, user_agent } = provider.variables;
+    [provider.descriptor.token_variable, token_file, url, user_agent]
+}
+
+/// A variable as documents describe it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DescribedVariable {
+    /// Its name, and then other spellings, which count if the name is not set.
+    pub names: Vec<String>,
+    /// The value that counts if the variable is unset or empty.
+    pub default: Option<&'static str>,
+    /// Plain text, with code between backquotes.
+    pub meaning: String,
+}
+
+/// Every variable: those of the providers, then the others.
+#[must_use]
+pub fn described_variables() -> Vec<DescribedVariable> {
+    let others = Variable::ALL.iter().map(|variable| DescribedVariable {
+        names: std::iter::once(variable.name().to_owned()).chain(variable.alias()).collect(),
+        default: variable.default_value(),
+        meaning: variable.meaning().to_owned(),
+    });
+    PROVIDERS.iter().flat_map(described).chain(others).collect()
+}
+
+/// The variables of a provider. What holds for the URL of each provider is said once, at the first.
+fn described(provider: &Provider) -> [DescribedVariable; 4] {
+    let [token, token_file, url, user_agent] = of_provider(provider);
+    let (title, paths) = (provider.descriptor.title, provider.paths);
+    let first = PROVIDERS.first().map_or(url, |first| first.variables.url);
+    let rules = if url == first {
+        "It must be an `https` URL; `http` is accepted for loopback addresses only. It may hold no credentials, \
+         query or fragment."
+            .to_owned()
+    } else {
+        format!("The rules are those of `{first}`.")
+    };
+    let row =
+        |name: &str, default, meaning| DescribedVariable { names: vec![name.to_owned()], default, meaning };
+    [
+        row(token, None, format!("{title} API token. It is read when the process starts.")),
+        row(
+            token_file,
+            None,
+            format!(
+                "Path of a file that holds the {title} API token. The file is read again every 2 s, so a new token \
+                 needs no restart. It must exist when the process starts. Setting `{token}` as well is an error."
+            ),
+        ),
+        row(
+            url,
+            Some(provider.default_url),
+            format!("Base URL of the {title} API, to which `{paths}` is appended. {rules}"),
+        ),
+        row(
+            user_agent,
+            Some("flipop/<version>"),
+            format!("Value of the `User-Agent` header in requests to {title}."),
+        ),
+    ]
 }

@@ -9,9 +9,9 @@
 //! records of the given name are ever written.
 
 use crate::permit::Permit;
+use crate::provider::call::{Account, CallContext, CallError};
 use crate::provider::http::bounded;
 use crate::provider::observe::Failure;
-use crate::provider::{Account, CallContext, CallError};
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::records::dns::{ChangeSet, Record, Zone};
 use futures::future::BoxFuture;

@@ -4,7 +4,7 @@
 //! change names what it adds or removes, and leaves everything else as it is.
 
 use crate::permit::Permit;
-use crate::provider::{Account, CallContext, CallError};
+use crate::provider::call::{Account, CallContext, CallError};
 use flipop_core::firewalls::action::Change;
 use flipop_core::firewalls::facts::{Rule, Sight};
 use flipop_core::model::fault::Fault;

@@ -1,7 +1,7 @@
 //! Reports each finished call, for metrics.
 
 use crate::clock::Clock;
-use crate::provider::{CallContext, CallError};
+use crate::provider::call::{CallContext, CallError};
 use flipop_core::model::fault::{Fault, FaultKind};
 use std::time::Duration;
 

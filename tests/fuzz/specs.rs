@@ -4,7 +4,7 @@ use crate::corpus::replay;
 use crate::input::json_like;
 use flipop::api::translate::{pool, record_set};
 use flipop::api::{FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
-use flipop::provider::DESCRIPTORS;
+use flipop::provider::descriptors;
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
@@ -29,7 +29,7 @@ use proptest::prelude::*;
 const MAX_PROBLEM_CHARS: usize = 500;
 
 fn providers() -> Providers {
-    Providers::new(DESCRIPTORS.map(|descriptor| (descriptor, descriptor.machines.is_some())), false)
+    Providers::new(descriptors().map(|descriptor| (descriptor, descriptor.machines.is_some())), false)
 }
 
 fn decent(problems: &[SpecProblem]) {

@@ -3,7 +3,7 @@
 use crate::page::{Page, cell, code, codes};
 use crate::sources;
 use clap::{Arg, ArgAction};
-use flipop::config::{Variable, command_line};
+use flipop::config::{DescribedVariable, command_line, described_variables};
 use flipop::exit::Exit;
 use std::path::Path;
 
@@ -46,7 +46,7 @@ pub(crate) fn render() -> String {
          exit code 2. Objects cannot use a provider without a token, and those that name it say which variable is \
          missing. [Tokens and scopes](../operations/tokens.md) explains how to exchange a token.",
     );
-    page.table(["variable", "default", "meaning"], Variable::ALL.iter().map(|variable| row(*variable)));
+    page.table(["variable", "default", "meaning"], described_variables().into_iter().map(row));
     page.heading(2, "How the API server is found");
     page.paragraph("FLIPOP looks in the same places as `kubectl`, in this order:");
     page.list([
@@ -108,11 +108,10 @@ pub(crate) fn flag(flag: &Arg) -> [String; 3] {
     [codes(forms), if takes_value { told } else { String::new() }, cell(&sentence(&help))]
 }
 
-fn row(variable: Variable) -> [String; 3] {
-    let names = std::iter::once(variable.name().to_owned()).chain(variable.alias());
-    let default = variable.default_value();
+fn row(variable: DescribedVariable) -> [String; 3] {
+    let DescribedVariable { names, default, meaning } = variable;
     let default = default.map(|text| if text.contains(' ') { cell(text) } else { code(text) });
-    [codes(names), default.unwrap_or_else(|| "none".to_owned()), cell(variable.meaning())]
+    [codes(names), default.unwrap_or_else(|| "none".to_owned()), cell(&meaning)]
 }
 
 /// Whether a word has the form of a variable name.
@@ -128,12 +127,14 @@ fn the_environment_is_read_in_one_place_and_every_variable_that_the_source_names
         let read = reads.iter().any(|read| source.text.contains(read));
         assert_eq!(read, source.path == Path::new("src/config/mod.rs"), "{}", source.path.display());
     }
+    let variables: Vec<String> =
+        described_variables().into_iter().flat_map(|variable| variable.names).collect();
     for (path, literal) in sources::all_literals() {
         // Text between braces is a constant of the source and does not count.
         let literal: String = literal.split('{').map(|part| part.split('}').next_back().unwrap()).collect();
         let words = literal.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
         for word in words.filter(|word| is_name(word)) {
-            let listed = Variable::ALL.iter().any(|variable| variable.name() == word);
+            let listed = variables.iter().any(|variable| variable == word);
             // These are read at build time.
             let known = ["FLIPOP_COMMIT", "CARGO_PKG_VERSION"].contains(&word);
             assert!(listed || known, "{}: {word} is no Variable", path.display());

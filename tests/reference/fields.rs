@@ -214,7 +214,7 @@ fn checked(path: &str) -> Option<[&'static str; 2]> {
 
 #[test]
 fn the_ranges_that_are_told_are_those_of_the_code() {
-    use flipop::provider::DESCRIPTORS;
+    use flipop::provider::descriptors;
     let described = |path: &str| {
         let all = all();
         let (_, schema) = all.iter().find(|(found, _)| found == path).unwrap();
@@ -227,8 +227,8 @@ fn the_ranges_that_are_told_are_those_of_the_code() {
     }
     for kind in ["FloatingIPPool", "NodeDNSRecordSet"] {
         let told = described(&format!("{kind}.spec.dnsRecordSet.ttl"));
-        for (of, name) in DESCRIPTORS.iter().zip(["DigitalOcean", "Cloudflare"]) {
-            let rules = of.dns.unwrap();
+        for of in descriptors() {
+            let (name, rules) = (of.title, of.dns.unwrap());
             let [floor, ceiling] = [rules.ttl_floor, rules.ttl_ceiling].map(|ttl| number(ttl.into()));
             assert!(told.contains(&format!("{floor} to {ceiling} at {name}")), "{told}");
         }

@@ -3,7 +3,7 @@
 use crate::page::{Page, cell, code};
 use crate::{fields, root, sources};
 use flipop::api::{GROUP, VERSION};
-use flipop::config::Variable;
+use flipop::config::described_variables;
 use flipop::kube::events::CONTROLLER;
 use flipop::kube::objects::FIELD_MANAGER;
 use flipop::leader::LEASE_NAME;
@@ -160,10 +160,12 @@ fn secret(page: &mut Page) {
         .collect();
     let name = text(&keys[0]["name"]);
     page.heading(2, "Secret");
+    let variables: Vec<String> =
+        described_variables().into_iter().flat_map(|variable| variable.names).collect();
     let listed = keys.into_iter().map(|key| {
         assert!(key["name"] == name && key["optional"] == true, "{key}");
         let key = text(&key["key"]);
-        assert!(Variable::ALL.iter().any(|variable| variable.name() == key), "{key}");
+        assert!(variables.iter().any(|variable| variable == key), "{key}");
         code(key)
     });
     let listed: Vec<String> = listed.collect();

@@ -50,10 +50,12 @@ static MACHINES: MachineKind = MachineKind {
 
 const DESCRIPTOR: Descriptor = Descriptor {
     name: PROVIDER,
+    title: "DigitalOcean",
     token_variable: "TOKEN",
     // The budget is not measured: it must not end.
     limits: Limits { requests: 1_000_000, window_ms: 1_000, creations: 0, creation_window_ms: 1_000 },
     machines: Some(&MACHINES),
+    managed_nodes: None,
     dns: None,
     firewalls: None,
 };

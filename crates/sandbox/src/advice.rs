@@ -6,7 +6,7 @@
 use flipop::api::translate::pool::pool_object;
 use flipop::api::translate::record_set::record_set_object;
 use flipop::api::{FloatingIPPool, NodeDNSRecordSet};
-use flipop::provider::DESCRIPTORS;
+use flipop::provider::descriptors;
 use flipop_core::addresses::pool::last_move::{MOVE_ANNOTATION, Request, request_of};
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
@@ -57,7 +57,7 @@ pub fn advice(object: &Value) -> Vec<String> {
 /// The providers of an operator with both tokens.
 #[must_use]
 pub fn providers() -> Providers {
-    Providers::new(DESCRIPTORS.map(|descriptor| (descriptor, true)), false)
+    Providers::new(descriptors().map(|descriptor| (descriptor, true)), false)
 }
 
 fn of_pool(object: &Value) -> Option<Vec<String>> {

@@ -11,11 +11,12 @@ use super::network::Network;
 use super::plan::Plan;
 use super::scene::TOKENS;
 use flipop::clock::Clock;
-use flipop::config::{Config, ProviderConfig};
+use flipop::config::Config;
 use flipop::kube::client::{Clients, Fence, ReadRefusals, ServerTime};
 use flipop::kube::kubeconfig::ClusterSettings;
 use flipop::leader::thread::LeaseHome;
 use flipop::operator::{self, OperatorError, Platform};
+use flipop::provider::{ProviderConfig, ProviderConfigs};
 use flipop::random::Random;
 use flipop::token::TokenSource;
 use flipop_apiserver::ApiServer;
@@ -154,11 +155,8 @@ impl Replica {
     fn config(&self) -> Config {
         let [digitalocean, cloudflare] = TOKENS;
         let provider = |token: &str, base_url: &str| {
-            Some(ProviderConfig {
-                token: TokenSource::Value(token.into()),
-                base_url: base_url.to_owned(),
-                user_agent: None,
-            })
+            let (token, base_url) = (TokenSource::Value(token.into()), base_url.to_owned());
+            ProviderConfig { token, base_url, user_agent: None }
         };
         Config {
             debug: false,
@@ -166,8 +164,10 @@ impl Replica {
             ignored_arguments: 0,
             metrics: None,
             cluster: ClusterSettings::default(),
-            digitalocean: provider(digitalocean, "https://api.digitalocean.com/"),
-            cloudflare: provider(cloudflare, "https://api.cloudflare.com/client/v4"),
+            providers: ProviderConfigs::from([
+                ("digitalocean", provider(digitalocean, "https://api.digitalocean.com/")),
+                ("cloudflare", provider(cloudflare, "https://api.cloudflare.com/client/v4")),
+            ]),
             node: None,
             hostname: format!("replica-{}", self.number),
         }

@@ -6,7 +6,7 @@ use crate::command::reach::Reach;
 use crate::command::{CommandError, accounts};
 use crate::config::ProviderVariables;
 use crate::provider::dns::DnsProvider;
-use crate::provider::{CallContext, DESCRIPTORS, Providers};
+use crate::provider::{CallContext, Providers, descriptors};
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::firewalls::spec::FirewallSpec;
@@ -75,7 +75,7 @@ pub(super) async fn check(
     let providers = accounts::clients(variables, &reach.clock)?;
     let demands = Demands::of(objects);
     let mut findings = Vec::new();
-    for descriptor in DESCRIPTORS {
+    for descriptor in descriptors() {
         let id = AccountId::from(descriptor.name);
         let has_token = providers.accounts().any(|(known, _)| *known == id);
         if !has_token && demands.asks_of(&id) {

@@ -5,18 +5,21 @@ use crate::command::copy::Objects;
 use crate::command::leader;
 use crate::command::reach::Reach;
 use crate::kube::watch::once;
+use crate::provider::descriptors;
 use flipop_core::model::facts::NodeFacts;
+use flipop_core::model::machine::MachineKind;
+use flipop_core::model::provider::{Descriptor, ManagedNodes};
+use futures::future::try_join_all;
 
 /// The most nodes that a line names.
 const MAX_NAMED: usize = 5;
 
-/// The label that `DigitalOcean` gives to the worker nodes of its managed Kubernetes.
-const DOKS_LABEL: &str = "doks.digitalocean.com/node-id";
-
 /// One line for each kind of doubt.
 pub(super) async fn check(reach: &Reach, objects: &Objects) -> Vec<Finding> {
-    let (all, workers) =
-        futures::join!(once::nodes(&reach.client, ""), once::nodes(&reach.client, DOKS_LABEL));
+    let managed: Vec<(Descriptor, ManagedNodes)> =
+        descriptors().filter_map(|of| Some((of, of.managed_nodes?))).collect();
+    let workers = managed.iter().map(|(_, nodes)| once::nodes(&reach.client, nodes.label));
+    let (all, workers) = futures::join!(once::nodes(&reach.client, ""), try_join_all(workers));
     let (all, workers) = match (all, workers) {
         (Ok(all), Ok(workers)) => (all, workers),
         (Err(trouble), _) | (_, Err(trouble)) => {
@@ -29,34 +32,50 @@ pub(super) async fn check(reach: &Reach, objects: &Objects) -> Vec<Finding> {
     let foreign: Vec<&NodeFacts> =
         all.iter().filter(|node| !node.provider_id.is_empty() && node.machine.is_none()).collect();
     if !without.is_empty() {
+        let titles = of_each(|of, _| of.title.to_owned());
+        let forms = of_each(|_, machines| machines.form());
         findings.push(Finding::bad(
             format!("{} no spec.providerID, and can hold no address", counted(&without, "has", "have")),
-            "run the cloud controller manager of DigitalOcean, or set it: digitalocean://<droplet id>",
+            format!("run the cloud controller manager of {titles}, or set it: {forms}"),
         ));
     }
     if !foreign.is_empty() {
+        let machines = of_each(|of, machines| format!("{}s of {}", machines.noun, of.title));
         findings.push(Finding::doubtful(
             format!(
                 "{} a spec.providerID that belongs to no provider of addresses",
                 counted(&foreign, "has", "have")
             ),
-            "only droplets of DigitalOcean can have addresses",
+            format!("only {machines} can have addresses"),
         ));
     }
     if findings.is_empty() {
         findings.push(Finding::good(format!("each of the {} nodes has a usable spec.providerID", all.len())));
     }
-    if !workers.is_empty() && !objects.pools.is_empty() {
-        let workers: Vec<&NodeFacts> = workers.iter().collect();
-        findings.push(Finding::doubtful(
-            format!(
-                "{} of DigitalOcean's managed Kubernetes (DOKS)",
-                counted(&workers, "is a worker", "are workers")
-            ),
-            "DigitalOcean does not support reserved IPs on them: ask DigitalOcean before you rely on it",
-        ));
+    for ((of, nodes), workers) in managed.iter().zip(workers) {
+        if !workers.is_empty() && !objects.pools.is_empty() {
+            findings.push(managed_workers(of.title, nodes.product, &workers));
+        }
     }
     findings
+}
+
+/// A part of a message for each provider of addresses.
+fn of_each(part: impl Fn(&Descriptor, &MachineKind) -> String) -> String {
+    let parts: Vec<String> = descriptors().filter_map(|of| Some(part(&of, of.machines?))).collect();
+    parts.join(" or ")
+}
+
+/// Nodes whose provider does not support addresses on them.
+fn managed_workers(title: &str, product: &str, workers: &[NodeFacts]) -> Finding {
+    let workers: Vec<&NodeFacts> = workers.iter().collect();
+    Finding::doubtful(
+        format!(
+            "{} of {title}'s managed Kubernetes ({product})",
+            counted(&workers, "is a worker", "are workers")
+        ),
+        format!("{title} does not support reserved IPs on them: ask {title} before you rely on it"),
+    )
 }
 
 fn counted(nodes: &[&NodeFacts], one: &str, many: &str) -> String {

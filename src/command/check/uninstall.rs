@@ -5,7 +5,8 @@ use crate::command::copy::{self, Objects};
 use crate::command::output::{Output, Tone, shown};
 use crate::command::reach::Reach;
 use crate::kube::watch::once;
-use flipop_core::addresses::pool::spec::ReclaimPolicy;
+use crate::provider::descriptors;
+use flipop_core::addresses::pool::spec::{PoolSpec, ReclaimPolicy};
 use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
 use kube::core::Resource as _;
 use serde::Serialize;
@@ -59,11 +60,12 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
         let spec = copy::pool_spec(pool, &providers);
         let purchased = pool.status.memory.iter().flat_map(|memory| &memory.purchased);
         let purchased: BTreeSet<String> = purchased.map(|purchased| purchased.ip.to_string()).collect();
+        let nowhere = format!("no {}", machine(spec.as_ref()));
         for (ip, entry) in &pool.status.ips {
             let ours = purchased.contains(ip);
             let bought = if ours { ", bought by FLIPOP" } else { "" };
             let given_back = ours && spec.as_ref().is_some_and(|spec| spec.reclaim == ReclaimPolicy::Delete);
-            let on = if entry.provider_id.is_empty() { "no droplet" } else { &entry.provider_id };
+            let on = if entry.provider_id.is_empty() { &nowhere } else { &entry.provider_id };
             left.insert(Left {
                 place: place.clone(),
                 what: format!("address {ip} on {on}{bought}"),
@@ -90,6 +92,15 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
         left.extend(records(&place, &set.status.fqdn, &provider, addresses));
     }
     Ok(left.into_iter().collect())
+}
+
+/// What an address of a pool can be on. Of a pool whose provider is unknown: the machines of all providers.
+fn machine(spec: Option<&PoolSpec>) -> String {
+    if let Some(machines) = spec.and_then(|spec| spec.machines) {
+        return machines.noun.to_owned();
+    }
+    let all: Vec<&str> = descriptors().filter_map(|of| Some(of.machines?.noun)).collect();
+    all.join(" or ")
 }
 
 fn finalizers(objects: &Objects, left: &mut BTreeSet<Left>) {

@@ -2,7 +2,7 @@
 //!
 //! Owns the copies. They begin with the statuses of objects, or with one read of the providers.
 
-use crate::provider::{CallContext, Providers};
+use crate::provider::{CallContext, Providers, descriptors};
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::{CallFailure, Fault, FaultKind};
 use flipop_core::model::ids::{AccountId, Address};
@@ -51,7 +51,7 @@ impl Account {
     /// Accounts that are read where one of these clients can read them. All others are assumed.
     pub(super) fn read(providers: Providers, notes: &mut Vec<String>) -> Self {
         let names: Vec<&str> = providers.accounts().map(|(id, _)| id.provider.as_str()).collect();
-        for descriptor in crate::provider::DESCRIPTORS {
+        for descriptor in descriptors() {
             if !names.contains(&descriptor.name) {
                 notes.push(format!(
                     "{} is not read, because there is no token in {}: its addresses and records are taken from the \

@@ -6,6 +6,7 @@ use crate::command::matched::Matched;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::{IpEntry, IpState};
+use flipop_core::model::ids::Address;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The names that hold each address.
@@ -39,7 +40,7 @@ pub(super) fn report(facts: &Facts, names: &Names, pool: &PoolObject, spec: Opti
         .iter()
         .map(|(ip, entry)| address(facts, names, pool, (ip, entry), matched.as_ref(), first.as_deref()))
         .collect();
-    addresses.sort_by_key(|address| address.address.parse::<std::net::Ipv4Addr>().ok());
+    addresses.sort_by_key(|address| address.address.parse::<Address>().ok());
     PoolReport {
         namespace,
         name,

@@ -6,7 +6,7 @@
 
 use super::{Cloudflare, records, refusal, result, wire};
 use crate::permit::Permit;
-use crate::provider::CallError;
+use crate::provider::call::CallError;
 use crate::provider::dns::{self, Applied, Unfinished};
 use crate::provider::http::{Request, bounded};
 use flipop_core::model::fault::{Fault, FaultKind};

@@ -14,11 +14,13 @@ mod zones;
 
 use crate::clock::Clock;
 use crate::permit::Permit;
+use crate::provider::call::{Account, CallContext, CallError};
+use crate::provider::clients::Services;
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
+use crate::provider::entry::{Provider, Variables};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError};
 use crate::provider::observe::Call;
 use crate::provider::rate::Excess;
-use crate::provider::{Account, CallContext, CallError};
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::provider::{Descriptor, Limits, Rules, ZoneForm};
@@ -26,6 +28,7 @@ use flipop_core::records::dns::{ChangeSet, Record, Zone};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
 use tokio::sync::watch;
 use zones::Zones;
 
@@ -36,11 +39,13 @@ pub const NAME: &str = "cloudflare";
 pub const DESCRIPTOR: Descriptor = Descriptor {
     firewalls: None,
     name: NAME,
+    title: "Cloudflare",
     token_variable: "CLOUDFLARE_TOKEN",
     // 1,200 requests in five minutes for each user, of which 50 are left to others. A request may arrive five seconds
     // after it was sent, because it may wait that long for its connection. Cloudflare has no addresses.
     limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
     machines: None,
+    managed_nodes: None,
     // 60 to 86,400 s. Enterprise zones allow 30 s or more, and 1 means "automatic" (API reference of DNS records).
     dns: Some(Rules {
         zone_form: ZoneForm::NameOrId,
@@ -57,8 +62,18 @@ const TTL_FLOOR: u32 = 60;
 /// Changes in one batch on the free plan. Other plans allow more (API reference, "Batch DNS records").
 const BATCH: usize = 200;
 
-/// The default URL of the API.
-pub const DEFAULT_URL: &str = "https://api.cloudflare.com/client/v4";
+/// Cloudflare, for DNS.
+pub(super) const PROVIDER: Provider = Provider {
+    descriptor: DESCRIPTOR,
+    variables: Variables {
+        token_file: "CLOUDFLARE_TOKEN_FILE",
+        url: "CLOUDFLARE_API_URL",
+        user_agent: "CLOUDFLARE_USER_AGENT",
+    },
+    default_url: "https://api.cloudflare.com/client/v4",
+    paths: "/zones/…",
+    connect: |config| Ok(Services { dns: Some(Arc::new(Cloudflare::new(config)?)), ..Services::default() }),
+};
 
 /// Cloudflare blocks a user above the limit for five minutes (API documentation, "Rate limits").
 const EXCESS: Excess = Excess { block_ms: 300_000, says: refusal::says_excess };

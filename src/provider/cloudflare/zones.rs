@@ -3,7 +3,7 @@
 //! A value with a dot is a name. For an ID, the name is looked up. It stays unknown if the token may only edit records.
 
 use super::{Cloudflare, refusal, result, wire};
-use crate::provider::CallContext;
+use crate::provider::call::CallContext;
 use crate::provider::dns;
 use crate::provider::http::{Answer, Request, bounded};
 use crate::provider::observe::Call;

@@ -6,11 +6,11 @@
 use super::refusal::Intent;
 use super::{DigitalOcean, accepted_or, list, wire};
 use crate::permit::Permit;
+use crate::provider::call::{CallContext, CallError};
 use crate::provider::dns::{self, Applied, DnsProvider, Named, Unfinished};
 use crate::provider::http::{Answer, Api, Request};
 use crate::provider::observe::Call;
 use crate::provider::paging::{self, Page, Pages};
-use crate::provider::{CallContext, CallError};
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::ids::Address;
 use flipop_core::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Zone};

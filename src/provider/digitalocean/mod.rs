@@ -12,21 +12,25 @@ mod refusal;
 mod wire;
 
 use crate::permit::Permit;
+use crate::provider::addresses::IpProvider;
+use crate::provider::call::{Account, Action, CallContext, CallError};
+use crate::provider::clients::Services;
+use crate::provider::entry::{Provider, Variables};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError, Request};
 use crate::provider::observe::Call;
 use crate::provider::rate::{Excess, SHORT_BLOCK_MS};
-use crate::provider::{Account, Action, CallContext, CallError, IpProvider};
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::ids::{ActionId, Address};
 use flipop_core::model::machine::{MachineId, MachineKind};
-use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, Rules, ZoneForm};
+use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, ManagedNodes, Rules, ZoneForm};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::StatusCode;
 use refusal::Intent;
 use serde_json::json;
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// The provider's name in specs and metric labels.
@@ -53,6 +57,7 @@ pub fn droplet(id: u64) -> MachineId {
 /// The facts about `DigitalOcean` for decisions and documents.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: NAME,
+    title: "DigitalOcean",
     token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
     // 250 requests a minute, of which ten are left to other users of the token, and 12 new addresses a minute. The
     // headers of every answer have the hourly limit.
@@ -63,6 +68,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         creation_window_ms: 60_000 + ARRIVAL_SPREAD_MS,
     },
     machines: Some(&DROPLETS),
+    managed_nodes: Some(ManagedNodes { product: "DOKS", label: "doks.digitalocean.com/node-id" }),
     // At least 30 s, although the API description names no bounds. The maximum is that of DNS itself (RFC 2181, section
     // 8).
     dns: Some(Rules {
@@ -78,8 +84,25 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 /// The minimum TTL, in seconds.
 const TTL_FLOOR: u32 = 30;
 
-/// The default URL of the API.
-pub const DEFAULT_URL: &str = "https://api.digitalocean.com/";
+/// `DigitalOcean`, for addresses, DNS and firewalls.
+pub(super) const PROVIDER: Provider = Provider {
+    descriptor: DESCRIPTOR,
+    variables: Variables {
+        token_file: "DIGITALOCEAN_ACCESS_TOKEN_FILE",
+        url: "DIGITALOCEAN_API_URL",
+        user_agent: "DIGITALOCEAN_USER_AGENT",
+    },
+    default_url: "https://api.digitalocean.com/",
+    paths: "/v2/…",
+    connect: |config| {
+        let client = Arc::new(DigitalOcean::new(config)?);
+        Ok(Services {
+            ips: Some(Arc::<DigitalOcean>::clone(&client)),
+            firewalls: Some(Arc::<DigitalOcean>::clone(&client)),
+            dns: Some(client),
+        })
+    },
+};
 
 /// The client of one token.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 //! a droplet.
 
 use super::droplet;
-use crate::provider::{Action, ActionStatus};
-use flipop_core::model::facts::{ReservedIp, region_slug};
+use crate::provider::call::Action;
+use flipop_core::model::facts::{ActionStatus, ReservedIp, region_slug};
 use flipop_core::model::ids::ActionId;
 use serde::Deserialize;
 use std::net::Ipv4Addr;

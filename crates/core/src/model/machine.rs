@@ -40,7 +40,7 @@ impl MachineKind {
 
     /// The form of `spec.providerID`.
     #[must_use]
-    pub(crate) fn form(&self) -> String {
+    pub fn form(&self) -> String {
         format!("{}://<{} id>", self.scheme, self.noun)
     }
 }

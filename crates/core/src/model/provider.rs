@@ -1,4 +1,5 @@
-//! The differences between providers that decisions have to know. Each provider describes itself in one value.
+//! The differences between providers that decisions and messages have to know. Each provider describes itself in one
+//! value.
 
 use crate::model::machine::MachineKind;
 use std::collections::BTreeMap;
@@ -8,16 +9,29 @@ use std::collections::BTreeMap;
 pub struct Descriptor {
     /// Its name in specs.
     pub name: &'static str,
+    /// Its name in sentences.
+    pub title: &'static str,
     /// The variable of the operator's environment that holds its token.
     pub token_variable: &'static str,
     /// The limits of one token.
     pub limits: Limits,
     /// The machines that its addresses are assigned to, if it has addresses.
     pub machines: Option<&'static MachineKind>,
+    /// The nodes that cannot have its addresses although they are such machines, if there are any.
+    pub managed_nodes: Option<ManagedNodes>,
     /// The rules of its DNS, if it has any.
     pub dns: Option<Rules>,
     /// The limits of its firewalls, if it has any.
     pub firewalls: Option<FirewallLimits>,
+}
+
+/// The worker nodes of a provider's managed Kubernetes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ManagedNodes {
+    /// The product's short name.
+    pub product: &'static str,
+    /// The label that the provider gives to each of them.
+    pub label: &'static str,
 }
 
 /// The limits of a provider's firewalls.
@@ -136,9 +150,11 @@ pub(crate) mod examples {
     /// A provider of addresses, and of zones that are written by name.
     pub(crate) const OF_BOTH: Descriptor = Descriptor {
         name: "digitalocean",
+        title: "DigitalOcean",
         token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
         limits: Limits { requests: 240, window_ms: 65_000, creations: 12, creation_window_ms: 65_000 },
         machines: Some(&DROPLETS),
+        managed_nodes: None,
         dns: Some(Rules {
             zone_form: ZoneForm::Name,
             ttl_floor: 30,
@@ -152,9 +168,11 @@ pub(crate) mod examples {
     /// A provider of zones only, which may also be written by id.
     pub(crate) const OF_DNS: Descriptor = Descriptor {
         name: "cloudflare",
+        title: "Cloudflare",
         token_variable: "CLOUDFLARE_TOKEN",
         limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
         machines: None,
+        managed_nodes: None,
         dns: Some(RULES_OF_DNS),
         firewalls: None,
     };

@@ -162,9 +162,11 @@ pub(crate) fn providers() -> Providers {
 
 pub(crate) const OF_BOTH: Descriptor = Descriptor {
     name: PROVIDER,
+    title: "DigitalOcean",
     token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
     limits: Limits { requests: 240, window_ms: 65_000, creations: 12, creation_window_ms: 65_000 },
     machines: Some(&DROPLETS),
+    managed_nodes: None,
     dns: Some(Rules {
         zone_form: ZoneForm::Name,
         ttl_floor: 30,
@@ -177,9 +179,11 @@ pub(crate) const OF_BOTH: Descriptor = Descriptor {
 
 pub(crate) const OF_DNS: Descriptor = Descriptor {
     name: CLOUDFLARE,
+    title: "Cloudflare",
     token_variable: "CLOUDFLARE_TOKEN",
     limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
     machines: None,
+    managed_nodes: None,
     dns: Some(Rules {
         zone_form: ZoneForm::NameOrId,
         ttl_floor: 60,

@@ -1,0 +1,72 @@
+//! The operations of a provider of addresses.
+//!
+//! Invariant: a list is complete, says that it may not be, or is a fault.
+
+use crate::permit::Permit;
+use crate::provider::call::{Account, Action, CallContext, CallError};
+use flipop_core::model::facts::{ReservedIp, ReservedIpList};
+use flipop_core::model::fault::Fault;
+use flipop_core::model::ids::{ActionId, Address};
+use flipop_core::model::machine::MachineId;
+use futures::future::BoxFuture;
+
+/// A provider of reserved IPs. Each method is one operation, with at most ten seconds for each of its requests. The
+/// provider itself repeats none.
+pub trait IpProvider: Account {
+    /// Every reserved IP of the account, or a fault. A list that may be incomplete says so in its `contradiction`.
+    fn list_reserved_ips<'a>(
+        &'a self,
+        context: &'a CallContext,
+    ) -> BoxFuture<'a, Result<ReservedIpList, Fault>>;
+
+    /// One reserved IP. [`flipop_core::model::fault::FaultKind::NotFound`] if the account does not have it.
+    fn get_reserved_ip<'a>(
+        &'a self,
+        context: &'a CallContext,
+        ip: Address,
+    ) -> BoxFuture<'a, Result<ReservedIp, Fault>>;
+
+    /// Whether the token may read machines. Without that scope every address looks unassigned.
+    fn prove_machine_read<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Result<bool, Fault>>;
+
+    /// Buys an address in a region.
+    fn create_reserved_ip<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        region: &'a str,
+    ) -> BoxFuture<'a, Result<Address, CallError>>;
+
+    /// Deletes an address. [`flipop_core::model::fault::FaultKind::NotFound`] if the account does not have it.
+    fn delete_reserved_ip<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        ip: Address,
+    ) -> BoxFuture<'a, Result<(), CallError>>;
+
+    /// Starts to move an address to a machine, from wherever it is.
+    fn assign<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        ip: Address,
+        machine: MachineId,
+    ) -> BoxFuture<'a, Result<Action, CallError>>;
+
+    /// Starts to take an address off its machine.
+    fn unassign<'a>(
+        &'a self,
+        context: &'a CallContext,
+        permit: &'a Permit,
+        ip: Address,
+    ) -> BoxFuture<'a, Result<Action, CallError>>;
+
+    /// The progress of an action. `NotFound` says nothing about the address: read that.
+    fn get_action<'a>(
+        &'a self,
+        context: &'a CallContext,
+        ip: Address,
+        action: ActionId,
+    ) -> BoxFuture<'a, Result<Action, Fault>>;
+}

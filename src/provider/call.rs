@@ -1,0 +1,81 @@
+//! What every call to a provider has: an object that it is for, an account that it uses, and maybe no result.
+//!
+//! Owns the types that the HTTP layer and all services of the providers share. So it imports none of these.
+
+use crate::permit::PermitEnded;
+use flipop_core::mechanism::budget::RateReport;
+use flipop_core::model::facts::ActionStatus;
+use flipop_core::model::fault::Fault;
+use flipop_core::model::ids::ActionId;
+use tokio::sync::watch;
+
+/// The object that a call is made for. Its fields label metrics and log lines.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct CallContext {
+    /// Kind of the object. Empty for calls that serve the whole account.
+    pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl CallContext {
+    /// The context of calls that serve every object of an account.
+    #[must_use]
+    pub fn account_wide() -> Self {
+        Self::default()
+    }
+
+    /// The context of calls for one object.
+    pub fn object(kind: &'static str, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { kind, namespace: namespace.into(), name: name.into() }
+    }
+}
+
+/// Why a mutating call has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// No byte of the request was written, because the leadership was over, or nearly so.
+    #[error("failed to start the call: {0}")]
+    NotSent(PermitEnded),
+    /// The request was made and failed.
+    #[error("{0}")]
+    Fault(Fault),
+}
+
+impl From<Fault> for CallError {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<PermitEnded> for CallError {
+    fn from(ended: PermitEnded) -> Self {
+        Self::NotSent(ended)
+    }
+}
+
+/// A provider's asynchronous operation on an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Action {
+    /// Its id, unique in the account.
+    pub id: ActionId,
+    /// Its progress.
+    pub status: ActionStatus,
+}
+
+/// The common part of every provider: a token, and limits on how often it may be used.
+pub trait Account: Send + Sync {
+    /// The provider's name in specs and metric labels.
+    fn provider(&self) -> &'static str;
+
+    /// Counts the changes of the token. A change ends the proofs of the old token's scopes.
+    fn token_generation(&self) -> watch::Receiver<u64>;
+
+    /// Checks whether a token file has changed. Calls do this too, so it is needed only at times without calls.
+    fn recheck_token(&self);
+
+    /// The latest known rate limits of the token.
+    fn rate(&self) -> watch::Receiver<RateReport>;
+}

@@ -1,0 +1,50 @@
+//! One provider as a value: everything that the rest of the program has to know about it.
+//!
+//! Owns the form of that value, and of the settings with which a provider is used. Each provider's folder has one
+//! value, and [`super::PROVIDERS`] lists them. Code outside these folders asks the value, and names no provider.
+
+use crate::provider::clients::Services;
+use crate::provider::http::{ApiConfig, BuildError};
+use crate::token::TokenSource;
+use flipop_core::model::provider::Descriptor;
+use std::collections::BTreeMap;
+
+/// A provider.
+#[derive(Debug)]
+pub struct Provider {
+    /// The facts for decisions, messages and documents. They include the variable with the token.
+    pub descriptor: Descriptor,
+    /// The other variables of the environment that say how to use it.
+    pub variables: Variables,
+    /// The base URL of its API, unless the environment names another.
+    pub default_url: &'static str,
+    /// How paths below that URL begin, for documents.
+    pub paths: &'static str,
+    /// Sets up its client. Fails if the configuration cannot work.
+    pub connect: fn(ApiConfig) -> Result<Services, BuildError>,
+}
+
+/// The names of variables of the environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Variables {
+    /// A file with the token.
+    pub token_file: &'static str,
+    /// Base URL of the API.
+    pub url: &'static str,
+    /// The `User-Agent`.
+    pub user_agent: &'static str,
+}
+
+/// How to use one provider.
+#[derive(Debug, Clone)]
+pub struct ProviderConfig {
+    /// The source of the token.
+    pub token: TokenSource,
+    /// Base URL of the API: https, or http on loopback.
+    pub base_url: String,
+    /// The `User-Agent`, if it is not the default.
+    pub user_agent: Option<String>,
+}
+
+/// How to use each provider that has a token, by its name in specs.
+pub type ProviderConfigs = BTreeMap<&'static str, ProviderConfig>;
