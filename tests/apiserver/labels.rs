@@ -97,7 +97,9 @@ async fn an_older_node_policy_costs_the_labels_and_not_the_annotation(world: &mu
     world.pool("p", &spec(false)).await?;
     world.annotation_settles("alpha", Some(10)).await?;
     world
-        .pool_shows("p", "it says so", SOON, |pool| pool.has_condition("FLIPOP may change no labels of a node except"))
+        .pool_shows("p", "it says so", SOON, |pool| {
+            pool.has_condition("FLIPOP may change no labels of a node except")
+        })
         .await?;
     labelled(world, "alpha", &[]).await
 }

@@ -1,8 +1,8 @@
 //! As many objects as Kubernetes admits. Changes cost bounded work, and objects that do not concern FLIPOP cost none.
 
 use crate::faults::{OF_BOTH, droplet_of, fault, fleet, pods_key, spec};
+use flipop_core::addresses::account::op::MAX_OPS;
 use flipop_core::addresses::action as addresses;
-use flipop_core::addresses::pool::assign::MAX_OPS;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;

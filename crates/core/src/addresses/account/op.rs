@@ -10,6 +10,9 @@ use crate::model::ids::{ActionId, Address, Uid};
 use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
 
+/// Operations under way per account. Far above what a failover needs; it bounds memory and sockets.
+pub const MAX_OPS: usize = 64;
+
 /// Pending for this long, an action is reported as stalled.
 pub const STALLED_AFTER_MS: u64 = 300_000;
 

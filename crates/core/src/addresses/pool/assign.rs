@@ -10,7 +10,7 @@ use super::world::World;
 use super::{Candidate, Pool};
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
-use crate::addresses::account::op::{Op, OpKind};
+use crate::addresses::account::op::{MAX_OPS, Op, OpKind};
 use crate::addresses::account::rights::Right;
 use crate::addresses::action::Action;
 use crate::mechanism::budget::Purpose;
@@ -20,9 +20,6 @@ use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Operations under way per account. Far above what a failover needs; it bounds memory and sockets.
-pub const MAX_OPS: usize = 64;
 
 impl Pool {
     /// Decides which assignments start now. Only for a live pool with its nodes and its account known.

@@ -1,7 +1,7 @@
 //! The findings of a plan about addresses and candidates, and the reasons for which candidates wait.
 
-use super::assign::MAX_OPS;
 use super::placement::Placement;
+use crate::addresses::account::op::MAX_OPS;
 use crate::model::catalog::pool::NodesBlocked;
 use crate::model::ids::{Address, ObjectName};
 use crate::model::moment::Moment;

@@ -4,14 +4,13 @@
 //! an earlier read.
 
 use super::super::Pool;
-use super::super::assign::MAX_OPS;
 use super::super::memory::Purchased;
 use super::around::{Around, Records};
 use super::{Blocked, Giving};
 use crate::addresses::account::Account;
 use crate::addresses::account::EFFECT_MS;
 use crate::addresses::account::belief::{Belief, Place};
-use crate::addresses::account::op::{Op, OpKind, look_again_ms};
+use crate::addresses::account::op::{MAX_OPS, Op, OpKind, look_again_ms};
 use crate::addresses::account::rights::Right;
 use crate::addresses::action::Action;
 use crate::mechanism::budget::Purpose;
