@@ -39,3 +39,35 @@ impl From<Exit> for ExitCode {
         Self::from(exit.code())
     }
 }
+
+/// Ends the process on a panic in any thread, with its exit code. Logging replaces this hook by its own.
+pub fn end_on_panic() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::exit(Exit::Panic.code().into());
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHILD: &str = "FLIPOP_TEST_EXIT_PANIC";
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test runs itself as a child")]
+    fn a_panic_in_any_thread_is_told_and_ends_the_process() {
+        if std::env::var(CHILD).is_ok() {
+            end_on_panic();
+            let ended = std::thread::spawn(|| panic!("no way out")).join();
+            return assert!(ended.is_ok(), "the process goes on");
+        }
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let name = "exit::tests::a_panic_in_any_thread_is_told_and_ends_the_process";
+        let output = child.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(i32::from(Exit::Panic.code())), "{text}");
+        assert!(text.contains("no way out") && !text.contains("goes on"), "{text}");
+    }
+}

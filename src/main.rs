@@ -2,7 +2,7 @@
 
 use flipop::clock::Clock;
 use flipop::config::{AgentConfig, ConfigError, Invocation};
-use flipop::exit::Exit;
+use flipop::exit::{self, Exit};
 use flipop::{agent, command, operator, telemetry};
 use std::io::Write;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Errors of the command line and the environment go to standard error.
 fn main() -> ExitCode {
-    end_on_panic();
+    exit::end_on_panic();
     let exit = match Invocation::from_process() {
         Ok(Invocation::Command(order)) => command::run(&order),
         Ok(Invocation::Run(config)) => run(*config),
@@ -35,15 +35,6 @@ fn main() -> ExitCode {
         }
     };
     exit.into()
-}
-
-/// Ends the process on a panic in any thread, with the documented exit code. Logging replaces this hook by its own.
-fn end_on_panic() {
-    let tell = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        tell(panic);
-        std::process::exit(Exit::Panic.code().into());
-    }));
 }
 
 fn run(config: flipop::config::Config) -> Exit {

@@ -42,7 +42,7 @@ pub struct Layout {
     pub interface: u32,
     /// The networks of the node's pods.
     pub pods: Vec<Network>,
-    /// Destinations that keep the usual way, besides the private ones.
+    /// Destinations that pods reach without the address, besides the private ones.
     pub except: Vec<Network>,
     /// The bit that marks packets and connections.
     pub mark: u32,

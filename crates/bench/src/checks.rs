@@ -32,7 +32,10 @@ const PORT: u16 = 10_250;
 const LEASES: usize = 5_000;
 const RENEWAL: Duration = Duration::from_secs(10);
 
-/// Leases that are renewed in one transaction of the store.
+/// The fewest renewals a second with which the result counts.
+const RATE: f64 = 475.0;
+
+/// Leases that are renewed in one transaction of the store: 100 transactions a second are far below what it can do.
 const TOGETHER: usize = 5;
 
 /// The namespace of the Leases.
@@ -90,12 +93,12 @@ pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> 
             "node checks of {COUNT} nodes each second, {:.0} renewed Leases a second: processor time",
             both.rate
         ),
-        format_args!("≤ {CPU_PERCENT} % of a core"),
+        format_args!("≤ {CPU_PERCENT} % of a core, with {RATE:.0} renewals or more"),
         format_args!(
-            "{percent:.2} % (with {:.2} %, without renewals {:.2} %, without both {:.2} %)",
+            "{percent:.2} % (with {:.2} %, without renewals {:.2} %, without checks {:.2} %)",
             both.percent, checks.percent, before.percent
         ),
-        percent <= CPU_PERCENT,
+        percent <= CPU_PERCENT && both.rate >= RATE,
     );
     report.row(
         format_args!("node checks of {COUNT} nodes, {LEASES} Leases: memory of their own"),
@@ -154,7 +157,9 @@ async fn machines(world: &World) -> Outcome<JoinSet<()>> {
 async fn lease(world: &World) -> Outcome<Template> {
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), NAMESPACE);
     let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "template" },
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": "template", "ownerReferences": [{
+            "apiVersion": "v1", "kind": "Node", "name": "template", "uid": "00000000-0000-4000-8000-000000000000",
+        }] },
         "spec": {
             "holderIdentity": "template", "leaseDurationSeconds": 40, "renewTime": "2026-01-01T00:00:00.000000Z",
         },

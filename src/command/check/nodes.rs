@@ -32,11 +32,12 @@ pub(super) async fn check(reach: &Reach, objects: &Objects) -> Vec<Finding> {
     let foreign: Vec<&NodeFacts> =
         all.iter().filter(|node| !node.provider_id.is_empty() && node.machine.is_none()).collect();
     if !without.is_empty() {
-        let titles = of_each(|of, _| of.title.to_owned());
-        let forms = of_each(|_, machines| machines.form());
+        let remedy = of_each(|of, machines| {
+            format!("run the cloud controller manager of {}, or set it: {}", of.title, machines.form())
+        });
         findings.push(Finding::bad(
             format!("{} no spec.providerID, and can hold no address", counted(&without, "has", "have")),
-            format!("run the cloud controller manager of {titles}, or set it: {forms}"),
+            remedy,
         ));
     }
     if !foreign.is_empty() {

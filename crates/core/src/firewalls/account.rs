@@ -196,6 +196,9 @@ impl FirewallAccount {
             if is_write && !self.may_write(means, out) || !admit(means, out) {
                 continue;
             }
+            if is_write {
+                self.gate.sent(means.now);
+            }
             let epoch = means.epoch.clone();
             match step {
                 Step::Find(entry) => {
@@ -219,8 +222,8 @@ impl FirewallAccount {
         }
     }
 
-    /// Whether a change may be sent. While the token is refused, this change tests whether it still is.
-    fn may_write(&mut self, means: &Means<'_>, out: &mut Effects<Action>) -> bool {
+    /// Whether a change may be sent. While the token is refused, one change a minute tests whether it still is.
+    fn may_write(&self, means: &Means<'_>, out: &mut Effects<Action>) -> bool {
         if !means.permit {
             return false;
         }
@@ -228,7 +231,6 @@ impl FirewallAccount {
             out.later(at);
             return false;
         }
-        self.gate.sent(means.now);
         true
     }
 

@@ -3,6 +3,7 @@
 use super::Fleet;
 use super::action::Outcome;
 use crate::addresses::account::op::End;
+use crate::addresses::account::rights::Right;
 use crate::addresses::account::{Account, Changes};
 use crate::addresses::action::Outcome as OfAddresses;
 use crate::addresses::pool::Pool;
@@ -80,9 +81,10 @@ impl Fleet {
             OfAddresses::Created { epoch, pool, result } => {
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
                 account.creation_answered();
+                account.answered(Right::Create, &epoch, result.as_ref().err(), at.now);
                 match self.pools.get_mut(&pool.uid) {
                     Some(pool) if !pool.deleting || pool.is_going() => {
-                        pool.on_created(account, &epoch, result, at, &mut self.outbox);
+                        pool.on_created(account, result, at, &mut self.outbox);
                     }
                     gone => {
                         // So it no longer delays the other pools of the account.
@@ -94,9 +96,10 @@ impl Fleet {
             OfAddresses::Deleted { epoch, pool, ip, result } => {
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
                 account.deletion_answered(ip);
+                account.answered(Right::Delete, &epoch, result.as_ref().err(), at.now);
                 let owner = self.pools.get_mut(&pool.uid).filter(|pool| pool.is_giving(ip));
                 match (owner, &result) {
-                    (Some(pool), _) => pool.on_deleted(account, &epoch, ip, result, at),
+                    (Some(pool), _) => pool.on_deleted(ip, result, at),
                     (None, Ok(())) => account.deletion_is_unowned(ip, true, at.now),
                     (None, Err(CallFailure::Fault(fault))) if fault.outcome_unknown => {
                         account.deletion_is_unowned(ip, false, at.now);

@@ -371,6 +371,20 @@ fn of_one_account_only_one_request_is_under_way_even_when_its_pool_goes_meanwhil
 }
 
 #[test]
+fn an_acceptance_for_a_pool_that_went_meanwhile_lets_the_other_pools_buy_at_once() {
+    let mut world = world(1);
+    world.add_pool("other", RawPoolSpec { desired_ips: 1, ..spec() });
+    world.tricks.extend([Trick::Refused(FaultKind::Unauthorised), Trick::Slow(20)]);
+    let start = world.now;
+    world.run_while(90, |world| world.count(start, "create") < 2);
+    world.delete_pool("pool");
+    world.run(25);
+    assert_eq!(world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count(), 1);
+    assert_eq!(world.count(start, "create"), 3, "the account's token was accepted: {:?}", world.calls);
+    assert_eq!(world.pools["other"].spec.as_ref().unwrap().ips.len(), 1);
+}
+
+#[test]
 fn what_was_announced_for_another_region_is_not_bought() {
     let mut world = world(1);
     world.faults.held_status_writes = Some(Vec::new());

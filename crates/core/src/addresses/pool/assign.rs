@@ -42,8 +42,8 @@ impl Pool {
         let free = self.free_addresses(&mine, account, world, out);
         // Thousands of candidates are not copied for each plan.
         let mut candidates = std::mem::take(&mut self.candidates);
-        self.note_waits(&mut candidates, account, world, out);
-        let takers = if free.is_empty() { Vec::new() } else { self.takers(&candidates, account, world) };
+        let evicted = self.note_waits(&mut candidates, account, world, out);
+        let takers = if free.is_empty() { Vec::new() } else { self.takers(&candidates, &evicted, world) };
         let waits = self.pair(free, takers, account, world, out);
         for (name, wait) in waits {
             if let Some(candidate) = candidates.get_mut(&name) {
@@ -122,12 +122,17 @@ impl Pool {
             }
         }
         // By machine, because two nodes of one machine both have its address. One of the two is about to go.
-        let on = |candidate: &Candidate| stands.get(candidate.machine.as_ref()?);
-        let mut holds = Vec::with_capacity(self.candidates.len());
-        for (name, candidate) in &self.candidates {
-            let here = on(candidate);
+        let mut lost = Vec::new();
+        for (name, candidate) in &mut self.candidates {
+            let here = candidate.machine.as_ref().and_then(|machine| stands.get(machine));
             report.active.extend(here.into_iter().flatten().map(|ip| (*ip, name.clone())));
-            holds.push(here.and_then(BTreeSet::last).copied());
+            let holds = here.and_then(BTreeSet::last).copied();
+            if holds.is_some() {
+                candidate.lost = None;
+            } else if candidate.holds.is_some() {
+                lost.push(name.clone());
+            }
+            candidate.holds = holds;
         }
         for ip in self.effective() {
             let record = self.ips.entry(ip).or_default();
@@ -143,14 +148,11 @@ impl Pool {
                 record.released = self.counter;
             }
         }
-        for (candidate, holds) in self.candidates.values_mut().zip(holds) {
-            if candidate.holds.is_some() && holds.is_none() {
-                self.counter += 1;
+        for name in lost {
+            self.counter += 1;
+            if let Some(candidate) = self.candidates.get_mut(&name) {
                 candidate.lost = Some(self.counter);
-            } else if holds.is_some() {
-                candidate.lost = None;
             }
-            candidate.holds = holds;
         }
         report
     }
@@ -207,14 +209,15 @@ impl Pool {
     fn takers<'a>(
         &self,
         candidates: &'a BTreeMap<String, Candidate>,
-        account: &Account,
+        evicted: &BTreeMap<Uid, Address>,
         world: &World<'_>,
     ) -> Vec<Taker<'a>> {
-        let busy = self.busy(account, world);
         let able = candidates.iter().filter(|(_, candidate)| candidate.wait == Some(Wait::NoFreeIp));
-        let takers =
-            able.filter_map(|(name, candidate)| self.taker(name, candidate, &busy, account, world).ok());
-        let mut takers: Vec<Taker<'a>> = takers.collect();
+        let taker = |(name, candidate): (&'a String, &'a Candidate)| {
+            let evict = evicted.get(&candidate.uid).copied();
+            Some(Taker { name, machine: candidate.machine.as_ref()?, candidate, evict })
+        };
+        let mut takers: Vec<Taker<'a>> = able.filter_map(taker).collect();
         takers.sort_by_cached_key(|taker| {
             let Candidate { uid, lost, order, .. } = taker.candidate;
             let behind = Behind::place(self.behind.get(uid).copied(), world.now);

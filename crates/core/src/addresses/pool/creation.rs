@@ -15,7 +15,6 @@ use crate::addresses::account::rights::Right;
 use crate::addresses::action::Action;
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::{Effects, Notice};
-use crate::mechanism::epoch::Epoch;
 use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::{CallFailure, Fault, FaultKind};
@@ -420,16 +419,14 @@ impl Pool {
         }
     }
 
-    /// Takes in the answer to a creation, which was decided in the epoch `asked`.
+    /// Takes in the answer to a creation.
     pub fn on_created(
         &mut self,
         account: &mut Account,
-        asked: &Epoch,
         result: Result<Address, CallFailure>,
         at @ Context { now, .. }: Context,
         news: &mut Vec<Notice>,
     ) {
-        account.answered(Right::Create, asked, result.as_ref().err(), now);
         match result {
             Ok(ip) => {
                 let region =

@@ -90,7 +90,7 @@ impl Pool {
         let Some(Memory { unknown, orphans, former, .. }) = &self.memory else { return BTreeSet::new() };
         let mut found = orphans.clone().unwrap_or_else(|| {
             // Candidates count only while they are complete and the pool may act.
-            let sought = self.matched && self.is_live();
+            let sought = self.matched && self.is_live() && !world.strays.is_empty();
             let candidates = self.candidates.values().filter(|_| sought);
             let machines = candidates.filter_map(|candidate| candidate.machine.as_ref());
             let stray = machines.filter_map(|machine| world.strays.get(machine)).flatten();

@@ -44,23 +44,33 @@ impl Pool {
     }
 
     /// Notes why each candidate without an address waits. A candidate that can take an address waits for a free one.
+    /// Returns the addresses that have to be taken off such candidates first.
     pub(super) fn note_waits(
         &self,
         candidates: &mut BTreeMap<String, Candidate>,
         account: &Account,
         world: &World<'_>,
         out: &mut Effects<Action>,
-    ) {
+    ) -> BTreeMap<Uid, Address> {
         let busy = self.busy(account, world);
+        let mut evicted = BTreeMap::new();
         for (name, candidate) in candidates {
-            candidate.wait = self.lacks(name, candidate).then(|| {
-                let wait = self.taker(name, candidate, &busy, account, world).err().unwrap_or(Wait::NoFreeIp);
+            let wait = self.lacks(name, candidate).then(|| {
+                let wait = match self.can_take(candidate, &busy, account, world) {
+                    Ok((_, evict)) => {
+                        evicted.extend(evict.map(|ip| (candidate.uid.clone(), ip)));
+                        Wait::NoFreeIp
+                    }
+                    Err(wait) => wait,
+                };
                 if let Wait::RetryAt(at, _) | Wait::Pending(at, _) | Wait::Firewall(at) = &wait {
                     out.later(*at);
                 }
                 wait
             });
+            candidate.wait = wait;
         }
+        evicted
     }
 
     /// Whether the candidate has no address and may get one. A node that fails keeps what it has, and gets nothing.
@@ -76,6 +86,19 @@ impl Pool {
         account: &Account,
         world: &World<'_>,
     ) -> Result<Taker<'a>, Wait> {
+        let (machine, evict) = self.can_take(candidate, busy, account, world)?;
+        Ok(Taker { name, candidate, machine, evict })
+    }
+
+    /// Whether the candidate can take an address now. Returns its machine, and the address that has to be taken off it
+    /// first, or the reason to wait.
+    fn can_take<'a>(
+        &self,
+        candidate: &'a Candidate,
+        busy: &Busy<'_>,
+        account: &Account,
+        world: &World<'_>,
+    ) -> Result<(&'a MachineId, Option<Address>), Wait> {
         let kind = account.machines();
         let Some(machine) = candidate.machine.as_ref().filter(|machine| machine.kind() == kind) else {
             let (found, form) = (&candidate.provider_id, kind.form());
@@ -108,7 +131,7 @@ impl Pool {
         if let Some(until) = world.gates.get(machine).filter(|until| **until > world.now) {
             return Err(Wait::Firewall(*until));
         }
-        Ok(Taker { name, candidate, machine, evict })
+        Ok((machine, evict))
     }
 
     /// Whether an unused address on a candidate of ours may be taken off. Returns the address, or the reason to wait.

@@ -91,8 +91,8 @@ events! {
         "FLIPOP or the provider refused the move that the annotation `flipop.digitalocean.com/move` asks for. The message \
          says why. To ask again, set the annotation with another text after `#`.";
     MoveIgnored => Warning on POOL,
-        "FLIPOP cannot tell whether the annotation `flipop.digitalocean.com/move` asks for a new move: the leader never saw \
-         the pool without it, or it answered the same text before. Set the annotation again with another text after `#`.";
+        "FLIPOP cannot tell whether the annotation `flipop.digitalocean.com/move` asks for a new move: it was there when \
+         the leader first saw the pool, or the leader answered the same text before. Set the annotation again with another text after `#`.";
     MoveInterrupted => Warning on POOL,
         "A move by hand was not finished: the leader changed, the provider gave it up, or the annotation was changed before \
          it began. The message says why. Set the annotation again with another text after `#`.";

@@ -18,9 +18,6 @@ pub use around::{Around, Listed, Records};
 use super::Pool;
 use super::memory::Purchased;
 use super::spec::ReclaimPolicy;
-use crate::addresses::account::Account;
-use crate::addresses::account::rights::Right;
-use crate::mechanism::epoch::Epoch;
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::catalog::reclaim::ReclaimBlocked;
 use crate::model::facts::ReservedIp;
@@ -209,16 +206,13 @@ impl Pool {
         self.reclaim.giving.contains_key(&ip)
     }
 
-    /// Takes in the answer to a deletion, which was decided in the epoch `asked`.
+    /// Takes in the answer to a deletion.
     pub(crate) fn on_deleted(
         &mut self,
-        account: &mut Account,
-        asked: &Epoch,
         ip: Address,
         result: Result<(), CallFailure>,
         at @ Context { now, .. }: Context,
     ) {
-        account.answered(Right::Delete, asked, result.as_ref().err(), now);
         let marked = self.is_marked(ip);
         let Some(giving) = self.reclaim.giving.get_mut(&ip) else { return };
         giving.sending = false;
