@@ -5,7 +5,12 @@
 
 use flipop_core::model::moment::Moment;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+/// The wall clock counts as set when it differs by more than this from what the monotonic clock says. The two are read
+/// one after the other, and each reading drops a part of a millisecond.
+const SET_MS: u64 = 10;
 
 /// A source of time.
 trait Source: Send + Sync {
@@ -15,7 +20,11 @@ trait Source: Send + Sync {
 
 /// A monotonic clock and a wall clock.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Source>);
+pub struct Clock {
+    source: Arc<dyn Source>,
+    /// The answer of [`Clock::epoch_ms`], 0 before the first.
+    epoch_ms: Arc<AtomicU64>,
+}
 
 impl std::fmt::Debug for Clock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -27,7 +36,7 @@ impl Clock {
     /// The machine's clocks.
     #[must_use]
     pub fn system() -> Self {
-        Self(Arc::new(System))
+        Self::of(System)
     }
 
     /// Tokio's clock as the monotonic clock. The wall clock starts at `epoch` and runs with it.
@@ -39,27 +48,45 @@ impl Clock {
     /// Like [`Clock::simulated`], on a machine whose clock runs at `rate` thousandths of tokio's speed.
     #[must_use]
     pub fn drifting(epoch: jiff::Timestamp, rate: u64) -> Self {
-        Self(Arc::new(Simulated { start: tokio::time::Instant::now(), epoch, rate }))
+        Self::of(Simulated { start: tokio::time::Instant::now(), epoch, rate })
+    }
+
+    fn of(source: impl Source + 'static) -> Self {
+        Self { source: Arc::new(source), epoch_ms: Arc::default() }
     }
 
     /// Monotonic time. It also runs while the machine sleeps.
     #[must_use]
     pub fn now(&self) -> Moment {
-        self.0.now()
+        self.source.now()
     }
 
     /// Wall-clock time, for people and for the API server's records. No decision uses it.
     #[must_use]
     pub fn timestamp(&self) -> jiff::Timestamp {
-        self.0.timestamp()
+        self.source.timestamp()
     }
 
-    /// The wall-clock time at zero of the monotonic clock, in milliseconds since the Unix epoch. For texts that name a
-    /// future time.
+    /// The wall-clock time at zero of the monotonic clock, in milliseconds since the Unix epoch. For texts that name the
+    /// time of a moment. It stays the same until the wall clock is set, so one moment has one text.
     #[must_use]
     pub fn epoch_ms(&self) -> u64 {
         let wall = u64::try_from(self.timestamp().as_millisecond()).unwrap_or_default();
-        wall.saturating_sub(self.now().as_millis())
+        let read = wall.saturating_sub(self.now().as_millis());
+        let known = self.epoch_ms.load(Ordering::Relaxed);
+        if known.abs_diff(read) <= SET_MS {
+            return known;
+        }
+        self.epoch_ms.store(read, Ordering::Relaxed);
+        read
+    }
+
+    /// The wall-clock time of a moment, by the present wall clock.
+    #[must_use]
+    pub fn time_of(&self, moment: Moment) -> jiff::Timestamp {
+        let ms = self.epoch_ms().saturating_add(moment.as_millis());
+        jiff::Timestamp::from_millisecond(i64::try_from(ms).unwrap_or(i64::MAX))
+            .unwrap_or(jiff::Timestamp::MAX)
     }
 
     /// Waits until `moment`. Checks at least once a second, because tokio's timers do not count time asleep.
@@ -114,5 +141,40 @@ impl Source for Simulated {
     fn timestamp(&self) -> jiff::Timestamp {
         let elapsed = jiff::SignedDuration::from_millis(i64::try_from(self.elapsed_ms()).unwrap_or(i64::MAX));
         self.epoch.checked_add(elapsed).unwrap_or(jiff::Timestamp::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clocks that show what they are set to: the monotonic one and the wall clock, in milliseconds.
+    struct Shown(Arc<(AtomicU64, AtomicU64)>);
+
+    impl Source for Shown {
+        fn now(&self) -> Moment {
+            Moment::from_millis(self.0.0.load(Ordering::Relaxed))
+        }
+
+        fn timestamp(&self) -> jiff::Timestamp {
+            let ms = i64::try_from(self.0.1.load(Ordering::Relaxed)).unwrap();
+            jiff::Timestamp::from_millisecond(ms).unwrap()
+        }
+    }
+
+    #[test]
+    fn a_moment_has_one_time_until_the_wall_clock_is_set() {
+        let shown = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+        let clock = Clock::of(Shown(Arc::clone(&shown)));
+        let read = |now, wall| {
+            shown.0.store(now, Ordering::Relaxed);
+            shown.1.store(wall, Ordering::Relaxed);
+            clock.time_of(Moment::from_millis(2_000)).as_millisecond()
+        };
+        assert_eq!(read(5_000, 1_000_000_005_000), 1_000_000_002_000);
+        // The next millisecond began on one of the clocks only.
+        assert_eq!(read(6_000, 1_000_000_006_001), 1_000_000_002_000);
+        assert_eq!(read(7_001, 1_000_000_007_000), 1_000_000_002_000);
+        assert_eq!(read(8_000, 1_000_000_010_000), 1_000_000_004_000, "the wall clock was set");
     }
 }

@@ -97,8 +97,7 @@ fn groups(left_out: &NodesLeftOut, name: &ObjectName) -> Vec<Value> {
 
 fn change(change: &Change, clock: &Clock) -> Value {
     let Change { at, object, ip, from, to, reason, moved: _, phases, failover } = change;
-    let age_ms = i64::try_from(clock.now().millis_since(*at)).unwrap_or(i64::MAX);
-    let time = clock.timestamp().checked_sub(jiff::SignedDuration::from_millis(age_ms)).unwrap_or_default();
+    let time = clock.time_of(*at);
     let phases = phases.map(|Phases { decided_ms, confirmed_ms, published_ms }| {
         let noticed_ms = failover.map(|failover| failover.noticed_ms);
         json!({
