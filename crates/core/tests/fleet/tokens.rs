@@ -3,12 +3,9 @@
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick};
-use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::ActionStatus;
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::ActionId;
 
 const REFUSED: Trick = Trick::Refused(FaultKind::Unauthorised);
 
@@ -315,24 +312,6 @@ fn however_many_addresses_wait_a_token_that_was_refused_is_tried_once_a_minute()
     world.run(65);
     assert_eq!(active(&world), 12, "the first accepted request releases the others");
     assert!(!is_refused(&world, "pool"));
-}
-
-#[test]
-fn what_the_former_token_was_granted_late_says_nothing_of_the_new_one() {
-    let mut world = World::with(3, 3);
-    world.tricks.extend(vec![REFUSED; 1_000]);
-    world.run(5);
-    let (epoch, changed) = (world.epoch.clone(), world.now);
-    change_token(&mut world, PROVIDER);
-    world.run(5);
-    assert!(world.count(changed, "assign") > 0 && is_refused(&world, "pool"), "{:?}", world.calls);
-    let (from, result) = (world.now, Ok((ActionId(99), ActionStatus::Completed)));
-    world.observe(Input::Outcome(addresses::Outcome::Changed { epoch, ip: ip(1), result }.into()));
-    world.run(20);
-    assert_eq!(world.count(from, "assign"), 0, "{:?}", world.calls);
-    world.tricks.clear();
-    world.run(60);
-    assert_eq!(active(&world), 3);
 }
 
 #[test]
