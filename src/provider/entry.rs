@@ -1,7 +1,8 @@
 //! One provider as a value: everything that the rest of the program has to know about it.
 //!
 //! Owns the form of that value, and of the settings with which a provider is used. Each provider's folder has one
-//! value, and [`super::PROVIDERS`] lists them. Decisions, configuration and commands ask the value, and name no provider.
+//! value, and [`super::PROVIDERS`] lists them. Decisions, configuration and commands ask the value, and name no
+//! provider.
 
 use crate::provider::clients::Services;
 use crate::provider::http::{ApiConfig, BuildError};

@@ -1,5 +1,5 @@
-//! Node checks of a hundred nodes that have addresses, and the Leases of a large cluster: processor time and memory that
-//! they add.
+//! Node checks of a hundred nodes that have addresses, and the Leases of a large cluster: processor time and memory
+//! that they add.
 
 use crate::bulk::{Copied, Store, Template};
 use crate::footprint::{Memory, processor_time};
