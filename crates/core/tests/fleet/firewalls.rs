@@ -1,9 +1,8 @@
 //! `spec.firewall`: which ports are open on which machines, in which order they open and close, and what that costs.
 
 use crate::walls::{Slip, opens, rule};
-use crate::world::{PROVIDER, World, droplet, ip};
+use crate::world::{World, droplet, ip};
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::moment::Moment;
 use std::collections::BTreeSet;
@@ -246,22 +245,6 @@ fn a_refused_change_is_tried_once_a_minute_for_all_pools() {
     world.run(600);
     let tries = world.count(from, "create");
     assert!((8..=11).contains(&tries), "{tries}");
-}
-
-#[test]
-fn a_rate_limit_puts_off_the_test_of_a_refusal_no_longer_than_it_lasts() {
-    let mut world = World::walled(1, 1);
-    world.walls.slips.extend([Slip::Refused(FaultKind::Unauthorised)]);
-    let start = world.now;
-    world.run_while(30, |world| world.count(start, "create") == 0);
-    let refused = world.now;
-    world.run(50);
-    let blocked_until = Some(refused.plus_millis(75_000));
-    world.observe(Input::Rate(PROVIDER.into(), RateReport { blocked_until, ..RateReport::default() }));
-    world.run(20);
-    assert_eq!(world.count(start, "create"), 1, "{:?}", world.calls);
-    world.run(10);
-    assert_eq!(world.count(start, "create"), 2, "{:?}", world.calls);
 }
 
 #[test]
