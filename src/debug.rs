@@ -58,7 +58,8 @@ fn pool(pool: &PoolSnapshot, left_out: &NodesLeftOut) -> Value {
             "assignments": ip.assignments, "errors": ip.errors,
         })
     });
-    let waiting = pool.waiting.iter().map(|(node, why)| json!({"node": node, "waitsFor": why}));
+    let waiting = pool.waiting.reasons().into_iter();
+    let waiting = waiting.map(|(node, why)| json!({"node": node, "waitsFor": why}));
     let suspects = pool.suspects.iter().map(|SuspectSnapshot { node, reason, since_s, ends_s }| {
         json!({"node": node, "reason": reason, "sinceSeconds": since_s, "endsSeconds": ends_s})
     });

@@ -18,7 +18,7 @@ fn pool(name: &str, conditions: Vec<Condition>) -> PoolSnapshot {
         unfulfilled: 0,
         ips: Vec::new(),
         moves: BTreeMap::new(),
-        waiting: Vec::new(),
+        waiting: Waiting::default(),
         suspects: Vec::new(),
         published: Vec::new(),
         conditions,

@@ -133,7 +133,7 @@ impl Fleet {
             let found = check.map(|check| thought_of((evidence, own), check, (pool.checks(), stores.0), now));
             let found = found.unwrap_or_default();
             let owner = pool.owner();
-            told.extend(notices(&verdicts, check, &owner, |name| pool.candidates.contains_key(name)));
+            told.extend(notices(&verdicts, check, &owner, |name| pool.candidates.contains(name)));
             let mut again = pool.checked.differ(&found);
             self.dirty |= !again.is_empty() || pool.checked.doubted != found.doubted;
             pool.checked = found;
@@ -191,7 +191,7 @@ impl Fleet {
         &self,
         wanted: &mut BTreeMap<CheckKey, CheckTarget>,
         check: NodeCheck,
-        (checks, nodes): (impl Iterator<Item = (&'a String, &'a Uid, bool)>, &NodeStore),
+        (checks, nodes): (impl Iterator<Item = (&'a str, &'a Uid, bool)>, &NodeStore),
     ) {
         for (name, uid, holds) in checks {
             let Some(node) = nodes.get(name).filter(|node| node.uid == *uid) else { continue };
@@ -200,7 +200,7 @@ impl Fleet {
                 continue;
             }
             let period_ms = if holds { check.period_ms } else { check.period_ms.max(IDLE_PERIOD_MS) };
-            let target = CheckTarget { name: name.clone(), address, period_ms };
+            let target = CheckTarget { name: name.to_owned(), address, period_ms };
             let of = wanted.entry(CheckKey { node: uid.clone(), check }).or_insert(target);
             of.period_ms = of.period_ms.min(period_ms);
         }
@@ -228,7 +228,7 @@ impl Fleet {
 fn thought_of<'a>(
     (evidence, own): (&Evidence, Option<&str>),
     check: NodeCheck,
-    (checks, nodes): (impl Iterator<Item = (&'a String, &'a Uid, bool)>, &NodeStore),
+    (checks, nodes): (impl Iterator<Item = (&'a str, &'a Uid, bool)>, &NodeStore),
     now: Moment,
 ) -> CheckedNodes {
     let mut found = CheckedNodes::default();
@@ -242,7 +242,7 @@ fn thought_of<'a>(
         let key = CheckKey { node: uid.clone(), check };
         match evidence.standing(&key, now) {
             Standing::Dead => {
-                found.dead.insert(name.clone(), uid.clone());
+                found.dead.insert(name.to_owned(), uid.clone());
             }
             Standing::Behind => {
                 found.behind.insert(uid.clone());
@@ -253,7 +253,7 @@ fn thought_of<'a>(
             found.unproven.insert(uid.clone());
         }
         if evidence.is_doubted(&key) {
-            doubted.push(name.clone());
+            doubted.push(name.to_owned());
         }
     }
     found.doubted = (!doubted.is_empty()).then(|| {

@@ -9,7 +9,8 @@ use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
 use crate::addresses::action::Action as OfAddresses;
 use crate::addresses::pool::world::World;
-use crate::addresses::pool::{Candidate, Pool};
+use crate::addresses::pool::Pool;
+use crate::addresses::pool::candidates::Candidate;
 use crate::mechanism::effects::{Effect, Effects};
 use crate::model::facts::ReservedIp;
 use crate::model::ids::{AccountId, Address, ObjectRef, Uid};
@@ -366,7 +367,7 @@ impl Fleet {
                 let stays = |ip: &&Address| !pool.has_left(**ip) && !here.contains(*ip);
                 one.protected.extend(pool.effective().iter().chain(pool.effective_before()).filter(stays));
             } else if !known {
-                let nodes = pool.candidates.values().map(|candidate| candidate.uid.clone()).collect();
+                let nodes = pool.candidates.iter().map(|(_, candidate)| candidate.uid.clone()).collect();
                 one.unconfirmed.push((nodes, pool.effective().into_iter().collect()));
             }
             one.protected.extend(pool.annotated_still());

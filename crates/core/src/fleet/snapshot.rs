@@ -3,6 +3,7 @@
 use super::{Change, Fleet, GraceCounts};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::placement::Whereabouts;
+use crate::addresses::pool::report::NO_FREE_IP;
 use crate::addresses::pool::status::IpState;
 use crate::mechanism::suspicion::Suspicion;
 use crate::model::condition::Condition;
@@ -47,14 +48,37 @@ pub struct PoolSnapshot {
     pub ips: Vec<IpSnapshot>,
     /// Addresses moved from one node to another since the process started, by reason.
     pub moves: BTreeMap<&'static str, u64>,
-    /// For each candidate without an address, the reason for its wait.
-    pub waiting: Vec<(String, String)>,
+    /// The candidates without an address.
+    pub waiting: Waiting,
     /// Its conditions, which are those of its status until newer ones are known.
     pub conditions: Vec<Condition>,
     /// Nodes that fail and keep their address for now.
     pub suspects: Vec<SuspectSnapshot>,
     /// The addresses of its records, as last published.
     pub published: Vec<Address>,
+}
+
+/// Nodes that wait for an address. They can be thousands, and almost all wait for the same.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Waiting {
+    /// Those that wait for a free address, and perhaps others.
+    names: Arc<[String]>,
+    /// What the others wait for.
+    others: BTreeMap<Arc<str>, String>,
+}
+
+impl Waiting {
+    fn of(pool: &Pool) -> Self {
+        let others = pool.candidates.waits().map(|(name, wait)| (Arc::clone(name), pool.text_of(wait)));
+        Self { names: pool.candidates.assignable(), others: others.collect() }
+    }
+
+    /// For each node the reason for its wait, by name.
+    #[must_use]
+    pub fn reasons(&self) -> BTreeMap<&str, &str> {
+        let others = self.others.iter().map(|(name, why)| (&**name, why.as_str()));
+        self.names.iter().map(|name| (name.as_str(), NO_FREE_IP)).chain(others).collect()
+    }
 }
 
 /// A node that fails and keeps its address for now.
@@ -177,7 +201,7 @@ impl Fleet {
                 unfulfilled: pool.missing(),
                 ips: ips.collect(),
                 moves: pool.moves.clone(),
-                waiting: pool.waiting().map(|(node, wait)| (node.clone(), pool.text_of(wait))).collect(),
+                waiting: Waiting::of(pool),
                 conditions: pool.shown_conditions().to_vec(),
                 suspects: suspects(pool),
                 published: self.published(pool),

@@ -105,7 +105,6 @@ fn of_nodes_that_lost_their_addresses_the_one_without_for_longest_is_the_first_t
 
 #[test]
 fn what_a_node_waits_for_is_told_and_is_an_error_only_where_somebody_has_to_act() {
-    let waiting = |world: &World| world.fleet.snapshot().pools[0].waiting.clone();
     for (kind, words, error) in [
         (FaultKind::InProgress, "the provider is still busy with it", false),
         (FaultKind::Invalid, "the last assignment failed", true),
@@ -114,18 +113,18 @@ fn what_a_node_waits_for_is_told_and_is_an_error_only_where_somebody_has_to_act(
         world.tricks.extend([Trick::Refused(kind); 20]);
         world.run(10);
         assert_eq!(world.status("pool").node_errors.is_empty(), !error, "{kind}");
-        let told = waiting(&world);
+        let told = world.waits();
         assert!(told.len() == 1 && told[0].1.contains(words), "{kind}: {told:?}");
     }
     let mut world = World::with(1, 1);
     world.cloud.get_mut(&ip(1)).unwrap().region = "ams3".into();
     world.run(10);
-    assert!(waiting(&world)[0].1.contains("nyc3"), "{:?}", waiting(&world));
+    assert!(world.waits()[0].1.contains("nyc3"), "{:?}", world.waits());
     world.edit("pool", |spec| spec.ips.clear());
     world.edit("pool", |spec| spec.desired_ips = 1);
     world.edit("pool", |spec| spec.region = String::new());
     world.run(10);
-    assert!(waiting(&world)[0].1.contains("no address of the pool is free"), "{:?}", waiting(&world));
+    assert!(world.waits()[0].1.contains("no address of the pool is free"), "{:?}", world.waits());
 }
 
 #[test]

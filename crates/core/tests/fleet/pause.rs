@@ -163,7 +163,7 @@ fn the_status_tells_the_truth_and_why_no_more_happens() {
     assert!(ready.message.starts_with("1 of 2 addresses are on matching nodes"), "{ready:?}");
     assert!(ready.message.ends_with("incident 7"), "{ready:?}");
     assert_eq!(*world.status("pool").assignable_nodes, ["node-3"]);
-    let waiting = &world.fleet.snapshot().pools[0].waiting;
+    let waiting = world.waits();
     assert!(waiting[0].1.starts_with("the pool is paused by the annotation"), "{waiting:?}");
     world.pause("pool", Some("another reason"));
     world.run(2);

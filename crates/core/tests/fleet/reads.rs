@@ -489,7 +489,7 @@ fn a_newer_list_that_is_wanted_while_an_older_one_is_under_way_comes_after_it() 
     let from = world.now;
     world.run(5);
     assert_eq!(world.count(from, "list"), 1, "{:?}", world.calls);
-    let waiting = &world.fleet.snapshot().pools[0].waiting;
+    let waiting = world.waits();
     let why = waiting.iter().find(|(node, _)| node == "node-2").map(|(_, why)| why.clone());
     assert!(why.is_some_and(|why| why.contains(&ip(9).to_string())), "{waiting:?}");
 }

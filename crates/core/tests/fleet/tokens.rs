@@ -305,7 +305,7 @@ fn however_many_addresses_wait_a_token_that_was_refused_is_tried_once_a_minute()
     assert!((10..=12 + 10).contains(&world.assigns) && first <= 12, "{first}: {:?}", world.calls);
     assert!(world.assigns - first <= 10, "{:?}", world.calls);
     assert!(is_refused(&world, "pool"));
-    let waiting = &world.fleet.snapshot().pools[0].waiting;
+    let waiting = world.waits();
     let why = "the provider refuses it, and FLIPOP retries once a minute: Unauthorised by a trick";
     assert!(waiting.len() == 12 && waiting.iter().all(|(_, told)| told == why), "{waiting:?}");
     world.tricks.clear();

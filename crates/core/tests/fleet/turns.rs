@@ -160,7 +160,7 @@ fn an_address_that_is_only_reserved_for_another_node_is_not_in_another_region() 
     world.observe(Input::Permit(false));
     world.set_node(1, true);
     world.run(10);
-    let told = world.fleet.snapshot().pools[0].waiting.clone();
+    let told = world.waits();
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told.iter().all(|(_, wait)| !wait.contains("region")), "{told:?}");
     world.observe(Input::Permit(true));

@@ -154,6 +154,13 @@ impl World {
         self.cloud.insert(ip(n), read);
     }
 
+    /// The nodes of the first pool that wait for an address, each with the reason.
+    pub(crate) fn waits(&self) -> Vec<(String, String)> {
+        let snapshot = self.fleet.snapshot();
+        let reasons = snapshot.pools[0].waiting.reasons().into_iter();
+        reasons.map(|(node, why)| (node.to_owned(), why.to_owned())).collect()
+    }
+
     pub(crate) fn status(&self, name: &str) -> &PoolStatus {
         &self.pools[name].status
     }

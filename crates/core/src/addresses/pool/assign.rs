@@ -4,10 +4,11 @@
 //! account holds each started operation.
 
 use super::behind::Behind;
-use super::offer::{Free, Taker};
+use super::offer::{Free, Named, Taker};
 use super::report::{Report, Wait};
 use super::world::World;
-use super::{Candidate, Pool};
+use super::candidates::{Candidate, Candidates};
+use super::Pool;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{MAX_OPS, Op, OpKind};
@@ -20,6 +21,14 @@ use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Decides who is first among nodes that can take an address, before their turn does: whether the node has made no
+/// room for one, its place behind others after a failure, and whether it answers no check.
+type Rank = (bool, u64, bool);
+
+/// The rank of almost every node.
+const COMMON: Rank = (true, 0, false);
 
 impl Pool {
     /// Decides which assignments start now. Only for a live pool with its nodes and its account known.
@@ -43,12 +52,8 @@ impl Pool {
         // Thousands of candidates are not copied for each plan.
         let mut candidates = std::mem::take(&mut self.candidates);
         let evicted = self.note_waits(&mut candidates, account, world, out);
-        let takers = if free.is_empty() { Vec::new() } else { self.takers(&candidates, &evicted, world) };
-        let waits = self.pair(free, takers, account, world, out);
-        for (name, wait) in waits {
-            if let Some(candidate) = candidates.get_mut(&name) {
-                candidate.wait = Some(wait);
-            }
+        for (name, wait) in self.pair(free, &candidates, &evicted, account, world, out) {
+            candidates.settle(&name, Some(wait));
         }
         self.candidates = candidates;
     }
@@ -59,11 +64,10 @@ impl Pool {
         if failures.values().all(|failure| failure.kind != FaultKind::NodeInUse) {
             return;
         }
-        let taken =
-            |candidate: &&Candidate| candidate.machine.as_ref().is_some_and(|on| holders.contains_key(on));
-        for candidate in self.candidates.values().filter(taken) {
-            if failures.get(&candidate.uid).is_some_and(|failure| failure.kind == FaultKind::NodeInUse) {
-                failures.remove(&candidate.uid);
+        for name in self.candidates.on_any(holders) {
+            let Some(Candidate { uid, .. }) = self.candidates.get(&name) else { continue };
+            if failures.get(uid).is_some_and(|failure| failure.kind == FaultKind::NodeInUse) {
+                failures.remove(uid);
             }
         }
     }
@@ -93,8 +97,9 @@ impl Pool {
             }
             let standing = place.machine().and_then(|machine| self.candidate_on(machine));
             // A new claim must not rest on facts about nodes from an earlier term.
-            match standing.filter(|(node, _)| self.matched || self.report.active.get(ip) == Some(*node)) {
-                Some((node, _)) => self.report.active.insert(*ip, node.clone()),
+            let active = self.report.active.get(ip).map(String::as_str);
+            match standing.filter(|node| self.matched || active == Some(*node)) {
+                Some(node) => self.report.active.insert(*ip, node.to_owned()),
                 None => self.report.active.remove(ip),
             };
         }
@@ -122,17 +127,17 @@ impl Pool {
             }
         }
         // By machine, because two nodes of one machine both have its address. One of the two is about to go.
-        let mut lost = Vec::new();
-        for (name, candidate) in &mut self.candidates {
-            let here = candidate.machine.as_ref().and_then(|machine| stands.get(machine));
-            report.active.extend(here.into_iter().flatten().map(|ip| (*ip, name.clone())));
-            let holds = here.and_then(BTreeSet::last).copied();
-            if holds.is_some() {
-                candidate.lost = None;
-            } else if candidate.holds.is_some() {
-                lost.push(name.clone());
+        let mut holders: BTreeMap<Arc<str>, Address> = BTreeMap::new();
+        for (machine, here) in &stands {
+            for name in self.candidates.on(machine) {
+                report.active.extend(here.iter().map(|ip| (*ip, name.to_string())));
+                holders.extend(here.last().map(|ip| (Arc::clone(name), *ip)));
             }
-            candidate.holds = holds;
+        }
+        let lost = self.candidates.holders().filter(|name| !holders.contains_key(*name));
+        let lost: Vec<Arc<str>> = lost.cloned().collect();
+        for (name, ip) in holders {
+            self.candidates.hold(&name, ip);
         }
         for ip in self.effective() {
             let record = self.ips.entry(ip).or_default();
@@ -149,10 +154,8 @@ impl Pool {
             }
         }
         for name in lost {
-            self.counter += 1;
-            if let Some(candidate) = self.candidates.get_mut(&name) {
-                candidate.lost = Some(self.counter);
-            }
+            let count = self.tick();
+            self.candidates.lose(&name, count);
         }
         report
     }
@@ -205,57 +208,51 @@ impl Pool {
         self.on_server.remembers(ip) || self.spec.ips.contains(&ip)
     }
 
-    /// Candidates without an address that can take one, in the order in which they get one.
-    fn takers<'a>(
-        &self,
-        candidates: &'a BTreeMap<String, Candidate>,
-        evicted: &BTreeMap<Uid, Address>,
-        world: &World<'_>,
-    ) -> Vec<Taker<'a>> {
-        let able = candidates.iter().filter(|(_, candidate)| candidate.wait == Some(Wait::NoFreeIp));
-        let taker = |(name, candidate): (&'a String, &'a Candidate)| {
-            let evict = evicted.get(&candidate.uid).copied();
-            Some(Taker { name, machine: candidate.machine.as_ref()?, candidate, evict })
-        };
-        let mut takers: Vec<Taker<'a>> = able.filter_map(taker).collect();
-        takers.sort_by_cached_key(|taker| {
-            let Candidate { uid, lost, order, .. } = taker.candidate;
-            let behind = Behind::place(self.behind.get(uid).copied(), world.now);
-            (
-                !self.roomy.contains_key(uid),
-                behind,
-                self.checked.behind.contains(uid),
-                lost.is_none(),
-                *lost,
-                *order,
-            )
-        });
-        takers
+    /// The nodes whose rank differs from [`COMMON`].
+    fn uncommon(&self, now: Moment) -> BTreeMap<Uid, Rank> {
+        let behind = |uid: &Uid| Behind::place(self.behind.get(uid).copied(), now);
+        let rank = |uid: &Uid| (!self.roomy.contains_key(uid), behind(uid), self.checked.behind.contains(uid));
+        let uids = self.roomy.keys().chain(self.behind.keys()).chain(&self.checked.behind);
+        uids.map(|uid| (uid.clone(), rank(uid))).filter(|(_, rank)| *rank != COMMON).collect()
     }
 
-    /// Gives free addresses to takers. Returns the takers that wait for more than a free address, each with its
-    /// reason.
+    /// Gives free addresses to candidates that can take one. Returns those that wait for more than a free address, each
+    /// with its reason.
     fn pair(
         &mut self,
         mut free: Vec<Free>,
-        takers: Vec<Taker<'_>>,
+        candidates: &Candidates,
+        evicted: &BTreeMap<Uid, Address>,
         account: &mut Account,
         world: &World<'_>,
         out: &mut Effects<Action>,
-    ) -> Vec<(String, Wait)> {
-        let mut waits = Vec::new();
-        // The operations of this plan. Machines that were busy before it are not among the takers.
-        let mut begun: Vec<(&MachineId, Address)> = Vec::new();
+    ) -> Vec<(Arc<str>, Wait)> {
+        if free.is_empty() {
+            self.roomy.clear();
+            return Vec::new();
+        }
+        let uncommon = self.uncommon(world.now);
+        let (first, last) = out_of_turn(candidates, &uncommon);
+        let common = candidates.queue().filter(|(_, candidate)| !uncommon.contains_key(&candidate.uid));
+        let takers = first.iter().copied().chain(common).chain(last.iter().copied());
+        let takers = takers.filter_map(|named| Taker::new(named, evicted));
         let awaited = |uid: &Uid, ip: &mut Address| {
-            let taker = takers.iter().find(|taker| taker.candidate.uid == *uid);
+            let taker = first.iter().find(|(_, candidate)| candidate.uid == *uid);
+            let taker = taker.and_then(|named| Taker::new(*named, evicted));
             let free = free.iter().find(|free| free.ip == *ip);
             taker.zip(free).is_some_and(|(taker, free)| taker.suits(free))
         };
         self.roomy.retain(awaited);
+        let mut waits = Vec::new();
+        // The operations of this plan. Machines that were busy before it are not among the takers.
+        let mut begun: Vec<(&MachineId, Address)> = Vec::new();
         for taker in takers {
+            if free.is_empty() {
+                break;
+            }
             // Another node of the same machine may have come first.
             if let Some((_, ip)) = begun.iter().find(|(machine, _)| *machine == taker.machine) {
-                waits.push((taker.name.clone(), Wait::InFlight(*ip)));
+                waits.push((Arc::clone(taker.name), Wait::InFlight(*ip)));
                 continue;
             }
             let region = taker.candidate.region.as_deref();
@@ -270,7 +267,7 @@ impl Pool {
             let Some(position) = free.iter().position(fits) else {
                 let elsewhere = !free.is_empty() && !free.iter().any(|free| taker.suits(free));
                 if let Some(region) = region.filter(|_| elsewhere) {
-                    waits.push((taker.name.clone(), Wait::OtherRegion(region.to_owned())));
+                    waits.push((Arc::clone(taker.name), Wait::OtherRegion(region.to_owned())));
                 }
                 continue;
             };
@@ -278,7 +275,7 @@ impl Pool {
                 Ok(()) => {
                     let free = free.remove(position);
                     let (leaves, to) = taker.leaves(&free);
-                    waits.push((taker.name.clone(), Wait::InFlight(leaves)));
+                    waits.push((Arc::clone(taker.name), Wait::InFlight(leaves)));
                     if let Some(wait) = self.waits_for_labels(leaves, to, world, out) {
                         self.unlabelling.wait(wait);
                         continue;
@@ -291,9 +288,14 @@ impl Pool {
                     if let Some(at) = at {
                         out.later(at);
                     }
-                    waits.push((taker.name.clone(), wait));
+                    waits.push((Arc::clone(taker.name), wait));
                 }
             }
+        }
+        for (machine, ip) in begun {
+            let twins = candidates.on(machine).filter(|name| waits.iter().all(|(named, _)| named != *name));
+            let twins: Vec<Arc<str>> = twins.cloned().collect();
+            waits.extend(twins.into_iter().map(|name| (name, Wait::InFlight(ip))));
         }
         waits
     }
@@ -362,7 +364,7 @@ impl Pool {
         out: &mut Effects<Action>,
     ) {
         self.check_start(free.ip, account, world);
-        let node = (taker.candidate.uid.clone(), taker.name.clone());
+        let node = (taker.candidate.uid.clone(), taker.name.to_string());
         let (ip, kind) = match taker.evict {
             Some(holder) => (holder, OpKind::Unassign { successor: Some(free.ip) }),
             None => (free.ip, OpKind::Assign),
@@ -373,8 +375,22 @@ impl Pool {
         account.begin(ip, op, Purpose::Assign);
         let (epoch, pool, machine) = (account.epoch().clone(), self.object.clone(), taker.machine.clone());
         out.act(match kind {
-            OpKind::Assign => Action::Assign { epoch, pool, ip, machine, node: taker.name.clone() },
+            OpKind::Assign => Action::Assign { epoch, pool, ip, machine, node: taker.name.to_string() },
             OpKind::Unassign { .. } => Action::Unassign { epoch, pool, ip, machine },
         });
     }
+}
+
+/// The candidates in the queue that come before and after those of the common rank.
+fn out_of_turn<'a>(
+    candidates: &'a Candidates,
+    uncommon: &BTreeMap<Uid, Rank>,
+) -> (Vec<Named<'a>>, Vec<Named<'a>>) {
+    if uncommon.is_empty() {
+        return (Vec::new(), Vec::new());
+    }
+    let rank = |(_, candidate): &Named<'_>| uncommon.get(&candidate.uid).copied().unwrap_or(COMMON);
+    let mut ranked: Vec<Named<'a>> = candidates.queue().filter(|named| rank(named) != COMMON).collect();
+    ranked.sort_by_key(|named| (rank(named), named.1.turn()));
+    ranked.into_iter().partition(|named| rank(named) < COMMON)
 }

@@ -28,7 +28,7 @@ impl Pool {
         });
         let claimed: Vec<String> = claimed.collect();
         let others = left().any(|ip| !is_absent(&ip) && !is_claimed(&ip));
-        if under_way || (others && !self.waiting().all(|(_, wait)| wait.is_error())) {
+        if under_way || (others && !self.only_errors_wait()) {
             return None;
         }
         let absent = left().filter(|ip| is_absent(ip) && !is_claimed(ip));
@@ -46,10 +46,18 @@ impl Pool {
         Some((reason, parts.join("; ")))
     }
 
+    /// Whether no node waits, except for a problem of its own.
+    fn only_errors_wait(&self) -> bool {
+        !self.candidates.any_queued() && self.candidates.waits().all(|(_, wait)| wait.is_error())
+    }
+
     /// The reason if every waiting node belongs to another pool.
     fn claimed_nodes(&self) -> Option<(Ready, String)> {
         let mut pools: BTreeSet<&ObjectName> = BTreeSet::new();
-        for (_, wait) in self.waiting() {
+        if self.candidates.any_queued() {
+            return None;
+        }
+        for (_, wait) in self.candidates.waits() {
             match wait {
                 Wait::Claimed(pool) | Wait::ClaimedBy(pool, _) => pools.insert(pool),
                 Wait::NoFreeIp

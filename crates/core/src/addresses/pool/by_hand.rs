@@ -22,6 +22,7 @@ use crate::model::ids::Address;
 use crate::model::machine::MachineId;
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
+use std::sync::Arc;
 
 /// A list may show the state from before a move, but not for longer than this.
 const LISTS_LAG_MS: u64 = 30_000;
@@ -56,7 +57,7 @@ impl Pool {
     /// The node that a request to move names, if it is not among the candidates.
     pub(crate) fn move_target(&self) -> Option<String> {
         let request = Request::parse(self.moving.wanted()?).ok()?;
-        Some(request.node).filter(|node| !self.candidates.contains_key(node))
+        Some(request.node).filter(|node| !self.candidates.contains(node))
     }
 
     /// Whether an address is about to serve elsewhere. During a move by hand it serves in its old place until the
@@ -164,8 +165,9 @@ impl Pool {
                 if may.is_ok() && unlabelling.is_none() {
                     self.start(&free, &taker, world.now, account, world, out);
                     let from = self.stands_on(free.from.as_ref());
-                    if let Some(candidate) = self.candidates.get_mut(&request.node) {
-                        candidate.wait = Some(Wait::InFlight(request.ip));
+                    let name = self.candidates.named(&request.node).map(|(name, _)| Arc::clone(name));
+                    if let Some(name) = name {
+                        self.candidates.settle(&name, Some(Wait::InFlight(request.ip)));
                     }
                     self.moving.stage = Stage::Sent(request.ip);
                     if let Some(last) = &mut self.moving.last {
@@ -205,7 +207,7 @@ impl Pool {
             let why = if disabled { "is disabled" } else { "is not an address of the pool" };
             return refused(format!("{ip} {why}"));
         }
-        let Some((name, candidate)) = self.candidates.get_key_value(node) else {
+        let Some((name, candidate)) = self.candidates.named(node) else {
             return refused(match why_not {
                 None if self.suspects.is_recovering(node) => {
                     format!("{node} has matched again, but not yet for spec.grace.recoverySeconds")
@@ -286,7 +288,7 @@ impl Pool {
             return;
         }
         let on = place.machine().cloned();
-        if on.as_ref().and_then(|on| self.candidate_on(on)).is_some_and(|(node, _)| *node == to) {
+        if on.as_ref().and_then(|on| self.candidate_on(on)).is_some_and(|node| node == to) {
             self.moving.note(MoveOutcome::Done, "", now);
             self.moving.stage = Stage::Idle;
             return;
@@ -383,7 +385,7 @@ impl Pool {
     /// A machine in words: the candidate on it, or else its id. Empty for none.
     fn stands_on(&self, machine: Option<&MachineId>) -> String {
         let name =
-            |on: &MachineId| self.candidate_on(on).map_or_else(|| on.to_string(), |(node, _)| node.clone());
+            |on: &MachineId| self.candidate_on(on).map_or_else(|| on.to_string(), ToOwned::to_owned);
         machine.map(name).unwrap_or_default()
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Invariant: a check never takes the last matching node. While every node is dead, checks do not count.
 
-use super::{Candidate, Pool};
+use super::Pool;
+use super::candidates::Candidate;
+use std::sync::Arc;
 use crate::model::facts::NodeFacts;
 use crate::model::ids::Uid;
 use crate::model::mismatch::Mismatch;
@@ -11,9 +13,9 @@ use std::collections::BTreeSet;
 impl Pool {
     /// Whether a node that matches is dead, and another one could take over.
     pub(crate) fn check(&self, node: &NodeFacts) -> Result<(), Mismatch> {
-        let is_spare = |(name, candidate): (&String, &Candidate)| {
-            let dead = self.checked.dead.get(name) == Some(&candidate.uid);
-            *name != node.name && !dead && self.suspects.of(name).is_none()
+        let is_spare = |(name, candidate): (&Arc<str>, &Candidate)| {
+            let dead = self.checked.dead.get(&**name) == Some(&candidate.uid);
+            **name != node.name && !dead && self.suspects.of(name).is_none()
         };
         if self.checked.fails(node) && self.candidates.iter().any(is_spare) {
             return Err(Mismatch::CheckFailed);
@@ -22,12 +24,12 @@ impl Pool {
     }
 
     /// The nodes that are checked for the pool, each with whether it holds an address.
-    pub(crate) fn checks(&self) -> impl Iterator<Item = (&String, &Uid, bool)> {
-        let holders: BTreeSet<&String> = self.report.active.values().collect();
+    pub(crate) fn checks(&self) -> impl Iterator<Item = (&str, &Uid, bool)> {
+        let holders: BTreeSet<&str> = self.report.active.values().map(String::as_str).collect();
         let candidates = self.candidates.iter().map(move |(name, candidate)| {
-            (name, &candidate.uid, candidate.holds.is_some() || holders.contains(name))
+            (&**name, &candidate.uid, candidate.holds().is_some() || holders.contains(&**name))
         });
-        let dropped = self.checked.dead.iter().filter(|(name, _)| !self.candidates.contains_key(*name));
-        candidates.chain(dropped.map(|(name, uid)| (name, uid, false)))
+        let dropped = self.checked.dead.iter().filter(|(name, _)| !self.candidates.contains(name));
+        candidates.chain(dropped.map(|(name, uid)| (name.as_str(), uid, false)))
     }
 }

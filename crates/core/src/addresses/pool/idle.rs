@@ -98,7 +98,7 @@ impl Pool {
             spec_version: self.spec_version,
             idle,
             any_candidate: !self.candidates.is_empty(),
-            any_waits: self.waiting().next().is_some(),
+            any_waits: self.candidates.any_waits(),
         };
         let current = self
             .idle
@@ -196,10 +196,10 @@ impl Pool {
         };
         let unassigned = group(|how| *how == How::Unassigned);
         if !unassigned.is_empty() {
-            let why = if self.waiting().next().is_none() {
-                "there are more addresses than matching nodes".to_owned()
-            } else {
+            let why = if self.candidates.any_waits() {
                 self.retried(idle).unwrap_or_else(|| self.why_no_other())
+            } else {
+                "there are more addresses than matching nodes".to_owned()
             };
             parts.push(format!("{} unassigned and billed: {why}", they_are(&unassigned)));
         }

@@ -80,7 +80,7 @@ impl Pool {
     /// Removes the node from the candidates. Returns true if it was one.
     pub(super) fn drop_candidate(&mut self, name: &str, why: Mismatch, now: Moment) -> bool {
         let Some(candidate) = self.candidates.remove(name) else { return false };
-        if let Some(ip) = candidate.holds {
+        if let Some(ip) = candidate.holds() {
             self.losses.note(ip, name, why, now);
         }
         true
@@ -96,8 +96,8 @@ impl Pool {
         let used: BTreeSet<Address> = self.used().into_iter().collect();
         let mut orphaned = false;
         let mut told = Vec::new();
-        let takers = self.waiting().filter(|(_, wait)| wait.takes()).take(lost.len());
-        let takers: Vec<(String, Wait)> = takers.map(|(name, wait)| (name.clone(), wait.clone())).collect();
+        let takers = self.candidates.waits().filter(|(_, wait)| wait.takes()).take(lost.len());
+        let takers: Vec<(String, Wait)> = takers.map(|(name, wait)| (name.to_string(), wait.clone())).collect();
         let mut takers = takers.iter();
         for (ip, loss) in lost {
             if !used.contains(&ip) || self.report.active.contains_key(&ip) {
@@ -137,7 +137,7 @@ impl Pool {
         let from = match (left.filter(|_| assigns), &op.from) {
             (Some(loss), Some(_)) => loss.node.clone(),
             (_, Some(from)) => {
-                self.candidate_on(from).map_or_else(|| from.to_string(), |(name, _)| name.clone())
+                self.candidate_on(from).map_or_else(|| from.to_string(), ToOwned::to_owned)
             }
             (_, None) => String::new(),
         };
@@ -188,7 +188,7 @@ impl Pool {
     /// A move that somebody else made, as `/debug` shows it.
     pub(crate) fn change_by_others(&self, ip: Address, place: &Place, now: Moment) -> Change {
         let name = |machine: &MachineId| {
-            self.candidate_on(machine).map_or_else(|| machine.to_string(), |(name, _)| name.clone())
+            self.candidate_on(machine).map_or_else(|| machine.to_string(), ToOwned::to_owned)
         };
         Change {
             at: now,
@@ -205,14 +205,14 @@ impl Pool {
 
     /// The reason why an address without a matching node goes to no other node now.
     pub(super) fn why_no_other(&self) -> String {
-        if let Some((node, wait)) = self.waiting().find(|(_, wait)| wait.takes()) {
+        if let Some((node, wait)) = self.candidates.waits().find(|(_, wait)| wait.takes()) {
             return format!("{node} waits for an address ({})", self.text_of(wait));
         }
-        let blocked = self.waiting().find(|(_, wait)| !matches!(wait, Wait::NoFreeIp | Wait::InFlight(_)));
+        let blocked = self.candidates.waits().find(|(_, wait)| !matches!(wait, Wait::InFlight(_)));
         match blocked {
             Some((node, wait)) => format!("no matching node can take one ({node}: {})", self.text_of(wait)),
             None if self.candidates.is_empty() => "no other node matches".to_owned(),
-            None if self.waiting().next().is_none() => "every matching node has an address".to_owned(),
+            None if !self.candidates.any_waits() => "every matching node has an address".to_owned(),
             None => "no matching node is free".to_owned(),
         }
     }

@@ -8,6 +8,7 @@ pub mod assign;
 mod behind;
 mod blocked;
 mod by_hand;
+pub mod candidates;
 pub mod change;
 mod checked;
 mod crds;
@@ -52,41 +53,14 @@ use crate::model::moment::Moment;
 use crate::model::provider::Providers;
 use crate::model::survey::Explanation;
 use behind::Behind;
+use candidates::{Candidate, Candidates};
 use memory::Memory;
 use pause::Pause;
 use report::{Report, Wait};
 use spec::PoolSpec;
 use status::PoolStatus;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A node that matches.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// `metadata.uid` of the node.
-    pub uid: Uid,
-    /// `spec.providerID` of the node.
-    pub provider_id: String,
-    /// The machine that it names, if the software knows that kind of machine. It may be of another provider than the
-    /// pool's.
-    pub machine: Option<MachineId>,
-    /// Region of the node, if it is known.
-    pub region: Option<String>,
-    /// When it became a candidate, as a count.
-    pub order: u64,
-    /// When it lost the address that it had, as a count.
-    pub lost: Option<u64>,
-    /// The address of this pool that it has, if it has one.
-    pub holds: Option<Address>,
-    /// Why it waits for an address, by the last plan.
-    pub wait: Option<Wait>,
-}
-
-impl Candidate {
-    /// Whether it is this node, on the same machine.
-    fn is(&self, node: &NodeFacts) -> bool {
-        self.uid == node.uid && self.provider_id == node.provider_id
-    }
-}
+use std::sync::Arc;
 
 /// The pool's knowledge about one of its addresses, beside the account's belief.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -142,8 +116,8 @@ pub struct Pool {
     memory: Option<Memory>,
     /// The status as the server has it.
     pub(crate) on_server: PoolStatus,
-    /// Nodes that match, by name.
-    pub(crate) candidates: BTreeMap<String, Candidate>,
+    /// Nodes that match.
+    pub(crate) candidates: Candidates,
     /// The nodes and pods of this pool are completely known.
     pub(crate) matched: bool,
     /// The records of its addresses.
@@ -210,7 +184,7 @@ impl Pool {
             spec_version: 0,
             memory: None,
             on_server: PoolStatus::default(),
-            candidates: BTreeMap::new(),
+            candidates: Candidates::default(),
             matched: false,
             ips: BTreeMap::new(),
             node_failures: BTreeMap::new(),
@@ -271,7 +245,7 @@ impl Pool {
         self.resource_version = seen.resource_version;
         self.deleting = seen.deleting;
         self.guarded = seen.guarded;
-        self.on_server = seen.status;
+        self.know_status(seen.status);
         if seen.spec.is_ok() {
             self.moving.observed(seen.move_request.as_deref());
         }
@@ -303,7 +277,17 @@ impl Pool {
         }
         self.raw = seen.spec;
         self.spec_version += 1;
+        self.candidates.doubt();
         true
+    }
+
+    /// Takes in the status as the server has it. Most often it lists the same waiting nodes. They can be thousands, so
+    /// they are kept only once.
+    fn know_status(&mut self, status: PoolStatus) {
+        self.on_server = status;
+        if self.on_server.assignable_nodes == self.shown.assignable_nodes {
+            self.on_server.assignable_nodes = Arc::clone(&self.shown.assignable_nodes);
+        }
     }
 
     /// Every address that counts, in order: `spec.ips`, then the created ones.
@@ -364,10 +348,10 @@ impl Pool {
         !self.deleting && !self.spec.is_frozen()
     }
 
-    /// The candidate on a machine, with its name.
+    /// The name of the candidate on a machine.
     #[must_use]
-    pub fn candidate_on(&self, machine: &MachineId) -> Option<(&String, &Candidate)> {
-        self.candidates.iter().find(|(_, candidate)| candidate.machine.as_ref() == Some(machine))
+    pub fn candidate_on(&self, machine: &MachineId) -> Option<&str> {
+        self.candidates.on(machine).next().map(AsRef::as_ref)
     }
 
     /// The message for users about a wait.
@@ -411,8 +395,9 @@ impl Pool {
         let all = touched.is_none() || !self.matched;
         self.matched = true;
         if all {
+            let candidates = self.candidates.iter().map(|(name, _)| name.to_string());
             let names: BTreeSet<String> =
-                nodes.iter().map(|node| node.name.clone()).chain(self.candidates.keys().cloned()).collect();
+                nodes.iter().map(|node| node.name.clone()).chain(candidates).collect();
             for name in &names {
                 changed |= self.rematch_one(name, nodes.get(name), pods, clocks);
             }
@@ -471,28 +456,12 @@ impl Pool {
             Membership::Recovering => return self.drop_candidate(name, Mismatch::Replaced, clocks.now),
             Membership::Out(why) => return self.drop_candidate(name, why, clocks.now),
         }
-        match self.candidates.get_mut(name) {
-            Some(known) if known.is(node) => {
-                let changed = known.region != node.region;
-                known.region.clone_from(&node.region);
-                changed
-            }
-            Some(_) | None => {
-                self.drop_candidate(name, Mismatch::Replaced, clocks.now);
-                let order = self.tick();
-                let candidate = Candidate {
-                    uid: node.uid.clone(),
-                    provider_id: node.provider_id.clone(),
-                    machine: node.machine.clone(),
-                    region: node.region.clone(),
-                    order,
-                    lost: None,
-                    holds: None,
-                    wait: None,
-                };
-                self.candidates.insert(name.to_owned(), candidate);
-                true
-            }
+        if member {
+            return self.candidates.settle_in(name, node.region.as_ref());
         }
+        self.drop_candidate(name, Mismatch::Replaced, clocks.now);
+        let count = self.tick();
+        self.candidates.insert(node, count);
+        true
     }
 }

@@ -1,8 +1,10 @@
 //! An address that can be given out, and a node that can take one. Who gets which is decided elsewhere.
 
-use super::Candidate;
+use super::candidates::Candidate;
 use crate::model::ids::{Address, Uid};
 use crate::model::machine::MachineId;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An address that can be given out.
 #[derive(Debug, Clone)]
@@ -15,11 +17,22 @@ pub(super) struct Free {
 /// A candidate that can take one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Taker<'a> {
-    pub(super) name: &'a String,
+    pub(super) name: &'a Arc<str>,
     pub(super) candidate: &'a Candidate,
     pub(super) machine: &'a MachineId,
     /// An address that the pool disabled or gave up, and that has to be taken off first.
     pub(super) evict: Option<Address>,
+}
+
+/// A candidate with its name.
+pub(super) type Named<'a> = (&'a Arc<str>, &'a Candidate);
+
+impl<'a> Taker<'a> {
+    /// The candidate as a taker, if it is on a machine. `evicted` are the addresses to take off first.
+    pub(super) fn new((name, candidate): Named<'a>, evicted: &BTreeMap<Uid, Address>) -> Option<Self> {
+        let evict = evicted.get(&candidate.uid).copied();
+        Some(Self { name, candidate, machine: candidate.machine.as_ref()?, evict })
+    }
 }
 
 impl Taker<'_> {

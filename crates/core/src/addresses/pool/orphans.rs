@@ -91,8 +91,8 @@ impl Pool {
         let mut found = orphans.clone().unwrap_or_else(|| {
             // Candidates count only while they are complete and the pool may act.
             let sought = self.matched && self.is_live() && !world.strays.is_empty();
-            let candidates = self.candidates.values().filter(|_| sought);
-            let machines = candidates.filter_map(|candidate| candidate.machine.as_ref());
+            let candidates = self.candidates.iter().filter(|_| sought);
+            let machines = candidates.filter_map(|(_, candidate)| candidate.machine.as_ref());
             let stray = machines.filter_map(|machine| world.strays.get(machine)).flatten();
             unknown.iter().chain(stray).copied().collect()
         });

@@ -97,6 +97,7 @@ impl Pool {
         let moves = |ip| account.is_some_and(|account| self.leaves(ip, account));
         let place = |ip| (ip, Placement::of(ip, active.get(&ip), account, moves(ip)));
         self.report.placements = ips.into_iter().map(place).collect();
+        self.candidates.keep_assignable();
         self.shown = self.render_addresses(account);
     }
 }

@@ -22,7 +22,6 @@ use crate::model::pause::Reason;
 use crate::model::spec::Scope;
 use crate::model::words::{enumerate, name_all};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// The remedy for CRDs that drop our fields.
 const CRDS_OUTDATED: &str = "the installed CRDs drop status fields that a creation must not lose; apply the CRDs of this version first \
@@ -81,14 +80,9 @@ impl Pool {
         }
         let known = account.is_some_and(Account::is_known) && self.matched && self.is_live();
         if known {
-            let (wrong, assignable): (Vec<_>, Vec<_>) = self.waiting().partition(|(_, wait)| wait.is_error());
-            status.node_errors = wrong.into_iter().map(|(name, _)| name.clone()).collect();
-            let shown = &self.shown.assignable_nodes;
-            status.assignable_nodes = if shown.iter().eq(assignable.iter().map(|(name, _)| *name)) {
-                Arc::clone(shown)
-            } else {
-                assignable.into_iter().map(|(name, _)| name.clone()).collect()
-            };
+            let wrong = self.candidates.waits().filter(|(_, wait)| wait.is_error());
+            status.node_errors = wrong.map(|(name, _)| name.to_string()).collect();
+            status.assignable_nodes = self.candidates.assignable();
         } else {
             status.assignable_nodes.clone_from(&self.on_server.assignable_nodes);
             status.node_errors.clone_from(&self.on_server.node_errors);
@@ -361,11 +355,12 @@ impl Pool {
 
     fn blocked_nodes(&self) -> Option<Condition> {
         let blocked: Vec<String> = self
-            .waiting()
+            .candidates
+            .waits()
             .filter(|(_, wait)| wait.is_error())
             .map(|(name, wait)| format!("{name}: {}", self.text_of(wait)))
             .collect();
-        let reason = self.waiting().find_map(|(_, wait)| wait.blocked())?;
+        let reason = self.candidates.waits().find_map(|(_, wait)| wait.blocked())?;
         Some(Condition::new(reason, enumerate(blocked.into_iter())))
     }
 

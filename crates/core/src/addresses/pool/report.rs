@@ -7,6 +7,9 @@ use crate::model::ids::{Address, ObjectName};
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
+/// The message about a node that waits for a free address.
+pub const NO_FREE_IP: &str = "no address of the pool is free";
+
 /// The reason why a candidate without an address waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wait {
@@ -109,7 +112,7 @@ impl Wait {
     #[must_use]
     pub fn text(&self, noun: &str) -> String {
         match self {
-            Self::NoFreeIp => "no address of the pool is free".to_owned(),
+            Self::NoFreeIp => NO_FREE_IP.to_owned(),
             Self::CoolOff => "assignmentCoolOffSeconds has not passed since the last assignment".to_owned(),
             Self::InFlight(ip) => format!("an operation on {ip} is under way"),
             Self::RetryAt(_, message) => {

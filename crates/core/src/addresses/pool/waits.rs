@@ -2,18 +2,21 @@
 //!
 //! Owns the reason that each candidate carries until the next plan. Does not decide which node gets an address.
 
-use super::offer::Taker;
+use super::candidates::{Candidate, Candidates};
+use super::offer::{Named, Taker};
 use super::report::Wait;
 use super::world::World;
-use super::{Candidate, Pool};
+use super::Pool;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::action::Action;
 use crate::mechanism::effects::Effects;
+use crate::mechanism::failure::Failure;
 use crate::model::fault::FaultKind;
 use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
 use crate::model::machine::MachineId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Machines and nodes that an operation already concerns.
 pub(super) struct Busy<'a> {
@@ -38,24 +41,22 @@ impl Pool {
         Busy { machines, roomy }
     }
 
-    /// Candidates without an address, by name, and why each waits.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = (&String, &Wait)> {
-        self.candidates.iter().filter_map(|(name, candidate)| Some((name, candidate.wait.as_ref()?)))
-    }
-
-    /// Notes why each candidate without an address waits. A candidate that can take an address waits for a free one.
+    /// Notes why candidates without an address wait. A candidate that can take an address waits for a free one.
     /// Returns the addresses that have to be taken off such candidates first.
     pub(super) fn note_waits(
         &self,
-        candidates: &mut BTreeMap<String, Candidate>,
+        candidates: &mut Candidates,
         account: &Account,
         world: &World<'_>,
         out: &mut Effects<Action>,
     ) -> BTreeMap<Uid, Address> {
         let busy = self.busy(account, world);
         let mut evicted = BTreeMap::new();
-        for (name, candidate) in candidates {
-            let wait = self.lacks(name, candidate).then(|| {
+        for name in self.concerned(candidates, &busy, world) {
+            let Some(candidate) = candidates.get(&name).filter(|candidate| candidate.holds().is_none()) else {
+                continue;
+            };
+            let wait = self.lacks(&name, candidate).then(|| {
                 let wait = match self.can_take(candidate, &busy, account, world) {
                     Ok((_, evict)) => {
                         evicted.extend(evict.map(|ip| (candidate.uid.clone(), ip)));
@@ -68,19 +69,48 @@ impl Pool {
                 }
                 wait
             });
-            candidate.wait = wait;
+            candidates.settle(&name, wait);
         }
+        let still = |(name, candidate): Named<'_>| {
+            let evict = self.can_take(candidate, &busy, account, world).map(|(_, evict)| evict);
+            self.lacks(name, candidate) && evict == Ok(evicted.get(&candidate.uid).copied())
+        };
+        debug_assert!(candidates.queue().all(still), "a candidate that nothing concerns still waits for an address");
         evicted
+    }
+
+    /// The candidates whose wait may differ from that of the last plan: those that something concerns, and those that
+    /// waited for more than a free address.
+    fn concerned(
+        &self,
+        candidates: &mut Candidates,
+        busy: &Busy<'_>,
+        world: &World<'_>,
+    ) -> BTreeSet<Arc<str>> {
+        let mut concerned = candidates.unsettled();
+        concerned.extend(candidates.on_any(world.holders));
+        concerned.extend(candidates.on_any(world.gates));
+        concerned.extend(busy.machines.keys().flat_map(|machine| candidates.on(machine)).cloned());
+        let suspects = self.suspects.iter().filter_map(|(name, _)| candidates.named(name));
+        concerned.extend(suspects.map(|(name, _)| Arc::clone(name)));
+        let waits = |failure: &&Failure<String>| failure.retry.due() > world.now;
+        let failed = self.node_failures.iter().filter(|(_, failure)| waits(failure)).map(|(uid, _)| uid);
+        let uids: BTreeSet<&Uid> = failed.chain(busy.roomy.keys().copied()).collect();
+        if !uids.is_empty() {
+            let named = candidates.iter().filter(|(_, candidate)| uids.contains(&candidate.uid));
+            concerned.extend(named.map(|(name, _)| Arc::clone(name)));
+        }
+        concerned
     }
 
     /// Whether the candidate has no address and may get one. A node that fails keeps what it has, and gets nothing.
     fn lacks(&self, name: &str, candidate: &Candidate) -> bool {
-        candidate.holds.is_none() && self.suspects.of(name).is_none()
+        candidate.holds().is_none() && self.suspects.of(name).is_none()
     }
 
     pub(super) fn taker<'a>(
         &self,
-        name: &'a String,
+        name: &'a Arc<str>,
         candidate: &'a Candidate,
         busy: &Busy<'_>,
         account: &Account,

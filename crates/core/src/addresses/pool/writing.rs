@@ -65,7 +65,7 @@ impl Pool {
         }
         if !self.is_newer_than(&kept.resource_version) {
             self.resource_version = kept.resource_version;
-            self.on_server = kept.status;
+            self.know_status(kept.status);
         }
     }
 

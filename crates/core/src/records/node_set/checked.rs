@@ -24,10 +24,11 @@ impl NodeSet {
     }
 
     /// The nodes that are checked for the set, each with whether an address of it is published.
-    pub(crate) fn checks(&self) -> impl Iterator<Item = (&String, &Uid, bool)> {
-        let members = self.nodes.iter().map(|(name, member)| (name, &member.uid, self.is_published(member)));
+    pub(crate) fn checks(&self) -> impl Iterator<Item = (&str, &Uid, bool)> {
+        let members = self.nodes.iter();
+        let members = members.map(|(name, member)| (name.as_str(), &member.uid, self.is_published(member)));
         let dropped = self.checked.dead.iter().filter(|(name, _)| !self.nodes.contains_key(*name));
-        members.chain(dropped.map(|(name, uid)| (name, uid, false)))
+        members.chain(dropped.map(|(name, uid)| (name.as_str(), uid, false)))
     }
 
     fn is_published(&self, member: &Member) -> bool {

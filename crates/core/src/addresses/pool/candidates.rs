@@ -1,0 +1,285 @@
+//! The nodes that match a pool: which have an address, and why each of the others waits for one.
+//!
+//! Owns indexes of them, so that a plan visits only the nodes that something happened to. Does not decide which node
+//! gets an address. Invariant: a candidate has an address, waits for a free one, waits for something else, or is
+//! undecided. Exactly the index of its state names it.
+
+use super::report::Wait;
+use crate::model::facts::NodeFacts;
+use crate::model::ids::{Address, Uid};
+use crate::model::machine::MachineId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// A node that matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// `metadata.uid` of the node.
+    pub uid: Uid,
+    /// `spec.providerID` of the node.
+    pub provider_id: String,
+    /// The machine that it names, if the software knows that kind of machine. It may be of another provider than the
+    /// pool's.
+    pub machine: Option<MachineId>,
+    /// Region of the node, if it is known.
+    pub region: Option<String>,
+    /// The address of this pool that it has, if it has one.
+    holds: Option<Address>,
+    /// It waits for a free address.
+    queued: bool,
+    turn: Turn,
+}
+
+/// The place among those that wait for a free address. The values are counts of the pool's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Turn {
+    /// It lost the address that it had. Such nodes come first, in the order in which they lost it.
+    Lost(u64),
+    /// It had none, and became a candidate then.
+    Came(u64),
+}
+
+impl Candidate {
+    /// Whether it is this node, on the same machine.
+    pub(super) fn is(&self, node: &NodeFacts) -> bool {
+        self.uid == node.uid && self.provider_id == node.provider_id
+    }
+
+    /// The address of this pool that it has, if it has one.
+    #[must_use]
+    pub const fn holds(&self) -> Option<Address> {
+        self.holds
+    }
+
+    /// Its place among those that wait for a free address.
+    pub(super) const fn turn(&self) -> Turn {
+        self.turn
+    }
+}
+
+/// The nodes that match.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    by_name: BTreeMap<Arc<str>, Candidate>,
+    /// Two nodes are on one machine for a moment, while one replaces the other.
+    on: BTreeSet<(MachineId, Arc<str>)>,
+    holders: BTreeSet<Arc<str>>,
+    /// Those that wait for a free address, in the order in which they get one.
+    queue: BTreeMap<Turn, Arc<str>>,
+    /// Those that wait for something else.
+    others: BTreeMap<Arc<str>, Wait>,
+    /// The state of each of these is unknown until a plan looks at it.
+    undecided: BTreeSet<Arc<str>>,
+    /// The next plan looks at every candidate.
+    doubted: bool,
+    /// The names for `status.assignableNodes`, unless something changed since.
+    listed: Option<Arc<[String]>>,
+}
+
+impl Candidates {
+    /// Whether no node matches.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// How many nodes match.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Whether this node matches.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// A candidate by the name of its node.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Candidate> {
+        self.by_name.get(name)
+    }
+
+    /// A candidate with its name, as the indexes know it.
+    pub(super) fn named(&self, name: &str) -> Option<(&Arc<str>, &Candidate)> {
+        self.by_name.get_key_value(name)
+    }
+
+    /// All candidates, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Candidate)> {
+        self.by_name.iter()
+    }
+
+    /// The candidates on a machine, by name.
+    pub(super) fn on(&self, machine: &MachineId) -> impl Iterator<Item = &Arc<str>> {
+        let first = (machine.clone(), Arc::from(""));
+        let from = self.on.range((Bound::Included(first), Bound::Unbounded));
+        let machine = machine.clone();
+        from.take_while(move |(on, _)| *on == machine).map(|(_, name)| name)
+    }
+
+    /// The candidates on any of these machines.
+    pub(super) fn on_any<T>(&self, machines: &BTreeMap<MachineId, T>) -> Vec<Arc<str>> {
+        if machines.len() < self.on.len() {
+            machines.keys().flat_map(|machine| self.on(machine)).cloned().collect()
+        } else {
+            let here = self.on.iter().filter(|(machine, _)| machines.contains_key(machine));
+            here.map(|(_, name)| name).cloned().collect()
+        }
+    }
+
+    /// The candidates that have an address, by name.
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.holders.iter()
+    }
+
+    /// The candidates that wait for a free address, in the order in which they get one.
+    pub(super) fn queue(&self) -> impl Iterator<Item = (&Arc<str>, &Candidate)> {
+        self.queue.values().filter_map(|name| Some((name, self.by_name.get(name)?)))
+    }
+
+    /// The candidates that wait for something other than a free address, by name.
+    pub fn waits(&self) -> impl Iterator<Item = (&Arc<str>, &Wait)> {
+        self.others.iter()
+    }
+
+    /// Whether any candidate waits for a free address.
+    pub(super) fn any_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Whether any candidate waits for anything.
+    pub(super) fn any_waits(&self) -> bool {
+        self.any_queued() || !self.others.is_empty()
+    }
+
+    /// The names for `status.assignableNodes`: the candidates without an address, except those that are errors.
+    #[must_use]
+    pub fn assignable(&self) -> Arc<[String]> {
+        match &self.listed {
+            Some(listed) => Arc::clone(listed),
+            None => self.list(),
+        }
+    }
+
+    /// Makes that list, if something has changed since the last one.
+    pub(super) fn keep_assignable(&mut self) {
+        if self.listed.is_none() {
+            self.listed = Some(self.list());
+        }
+    }
+
+    fn list(&self) -> Arc<[String]> {
+        let waits = |name: &Arc<str>| self.others.get(name).is_some_and(|wait| !wait.is_error());
+        let listed = self.by_name.iter().filter(|(name, candidate)| candidate.queued || waits(name));
+        listed.map(|(name, _)| name.to_string()).collect()
+    }
+
+    /// The candidates without an address whose state may change although nothing happened to them.
+    pub(super) fn unsettled(&mut self) -> BTreeSet<Arc<str>> {
+        if std::mem::take(&mut self.doubted) {
+            let without = self.by_name.iter().filter(|(_, candidate)| candidate.holds.is_none());
+            return without.map(|(name, _)| Arc::clone(name)).collect();
+        }
+        self.undecided.iter().chain(self.others.keys()).cloned().collect()
+    }
+
+    /// The next plan looks at every candidate, because the spec changed.
+    pub(super) const fn doubt(&mut self) {
+        self.doubted = true;
+    }
+
+    /// Adds a node, as the pool's `count`th event.
+    pub(super) fn insert(&mut self, node: &NodeFacts, count: u64) {
+        let name: Arc<str> = node.name.as_str().into();
+        self.on.extend(node.machine.clone().map(|machine| (machine, Arc::clone(&name))));
+        self.undecided.insert(Arc::clone(&name));
+        let candidate = Candidate {
+            uid: node.uid.clone(),
+            provider_id: node.provider_id.clone(),
+            machine: node.machine.clone(),
+            region: node.region.clone(),
+            holds: None,
+            queued: false,
+            turn: Turn::Came(count),
+        };
+        let before = self.by_name.insert(name, candidate);
+        debug_assert!(before.is_none(), "a node replaces another only after its removal");
+    }
+
+    /// Removes a node.
+    pub(super) fn remove(&mut self, name: &str) -> Option<Candidate> {
+        let (name, candidate) = self.by_name.remove_entry(name)?;
+        self.leave(&name, candidate.queued.then_some(candidate.turn));
+        if let Some(machine) = &candidate.machine {
+            self.on.remove(&(machine.clone(), name));
+        }
+        Some(candidate)
+    }
+
+    /// Takes in the region of a node. Returns true if it is another one.
+    pub(super) fn settle_in(&mut self, name: &str, region: Option<&String>) -> bool {
+        let Some(candidate) = self.by_name.get_mut(name) else { return false };
+        let changed = candidate.region.as_ref() != region;
+        candidate.region = region.cloned();
+        changed
+    }
+
+    /// Notes the address of a candidate.
+    pub(super) fn hold(&mut self, name: &Arc<str>, ip: Address) {
+        let Some(candidate) = self.by_name.get_mut(name) else { return };
+        if candidate.holds.replace(ip).is_some() {
+            return;
+        }
+        let queued = std::mem::take(&mut candidate.queued).then_some(candidate.turn);
+        self.leave(name, queued);
+        self.holders.insert(Arc::clone(name));
+    }
+
+    /// Notes that a candidate has lost its address, as the pool's `count`th event.
+    pub(super) fn lose(&mut self, name: &Arc<str>, count: u64) {
+        let Some(candidate) = self.by_name.get_mut(name) else { return };
+        candidate.holds = None;
+        candidate.turn = Turn::Lost(count);
+        self.holders.remove(name);
+        self.undecided.insert(Arc::clone(name));
+    }
+
+    /// Notes why a candidate without an address waits. Without a reason it stays undecided.
+    pub(super) fn settle(&mut self, name: &Arc<str>, wait: Option<Wait>) {
+        let Some(candidate) = self.by_name.get_mut(name).filter(|candidate| candidate.holds.is_none()) else {
+            return;
+        };
+        let before = candidate.queued || self.others.get(name).is_some_and(|wait| !wait.is_error());
+        let after = wait.as_ref().is_some_and(|wait| !wait.is_error());
+        let listed = self.listed.take_if(|_| before == after);
+        let queued = std::mem::replace(&mut candidate.queued, wait == Some(Wait::NoFreeIp));
+        let turn = candidate.turn;
+        self.leave(name, queued.then_some(turn));
+        self.listed = listed;
+        match wait {
+            Some(Wait::NoFreeIp) => {
+                self.queue.insert(turn, Arc::clone(name));
+            }
+            Some(wait) => {
+                self.others.insert(Arc::clone(name), wait);
+            }
+            None => {
+                self.undecided.insert(Arc::clone(name));
+            }
+        }
+    }
+
+    /// Takes a candidate out of the index of its state.
+    fn leave(&mut self, name: &Arc<str>, turn: Option<Turn>) {
+        let queued = turn.is_some_and(|turn| self.queue.remove(&turn).is_some());
+        let waited = self.others.remove(name).is_some();
+        if queued || waited {
+            self.listed = None;
+        }
+        self.holders.remove(name);
+        self.undecided.remove(name);
+    }
+}
