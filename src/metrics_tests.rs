@@ -1,6 +1,7 @@
 //! Conditions in a scrape.
 
 use super::*;
+use flipop_core::fleet::Waiting;
 use std::collections::BTreeMap;
 
 fn condition(kind: &str, status: &str, reason: &str) -> Condition {

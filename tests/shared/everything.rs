@@ -7,7 +7,7 @@ use flipop::provider::CallContext;
 use flipop::provider::observe::{Call, CallObserver as _, CallRecord, Outcome};
 use flipop_core::addresses::pool::status::IpState;
 use flipop_core::fleet::{
-    AccountSnapshot, FailoverPhase, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot,
+    AccountSnapshot, FailoverPhase, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, Waiting,
 };
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{Address, ObjectName};
@@ -64,7 +64,7 @@ fn snapshot() -> Snapshot {
         unfulfilled: 1,
         ips: vec![ip],
         moves: BTreeMap::from([("NotReady", 1)]),
-        waiting: Vec::new(),
+        waiting: Waiting::default(),
         conditions: vec![condition.clone()],
         suspects: Vec::new(),
         published: Vec::new(),

@@ -32,7 +32,9 @@ pub use crate::addresses::pool::change::{Change, Failover, Phases};
 pub use failovers::FailoverPhase;
 pub use left_out::{LeftOut, NodesLeftOut};
 pub use patience::GraceCounts;
-pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, SuspectSnapshot};
+pub use snapshot::{
+    AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, SuspectSnapshot, Waiting,
+};
 pub use unready::QUIET_AFTER_START_MS;
 
 use crate::addresses::account::Account;

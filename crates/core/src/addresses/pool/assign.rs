@@ -3,12 +3,12 @@
 //! Total and level-triggered: the same facts give the same plan. Planning twice starts nothing twice, because the
 //! account holds each started operation.
 
+use super::Pool;
 use super::behind::Behind;
+use super::candidates::{Candidate, Candidates};
 use super::offer::{Free, Named, Taker};
 use super::report::{Report, Wait};
 use super::world::World;
-use super::candidates::{Candidate, Candidates};
-use super::Pool;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{MAX_OPS, Op, OpKind};
@@ -211,7 +211,8 @@ impl Pool {
     /// The nodes whose rank differs from [`COMMON`].
     fn uncommon(&self, now: Moment) -> BTreeMap<Uid, Rank> {
         let behind = |uid: &Uid| Behind::place(self.behind.get(uid).copied(), now);
-        let rank = |uid: &Uid| (!self.roomy.contains_key(uid), behind(uid), self.checked.behind.contains(uid));
+        let rank =
+            |uid: &Uid| (!self.roomy.contains_key(uid), behind(uid), self.checked.behind.contains(uid));
         let uids = self.roomy.keys().chain(self.behind.keys()).chain(&self.checked.behind);
         uids.map(|uid| (uid.clone(), rank(uid))).filter(|(_, rank)| *rank != COMMON).collect()
     }

@@ -384,8 +384,7 @@ impl Pool {
 
     /// A machine in words: the candidate on it, or else its id. Empty for none.
     fn stands_on(&self, machine: Option<&MachineId>) -> String {
-        let name =
-            |on: &MachineId| self.candidate_on(on).map_or_else(|| on.to_string(), ToOwned::to_owned);
+        let name = |on: &MachineId| self.candidate_on(on).map_or_else(|| on.to_string(), ToOwned::to_owned);
         machine.map(name).unwrap_or_default()
     }
 }

@@ -283,3 +283,7 @@ impl Candidates {
         self.undecided.remove(name);
     }
 }
+
+#[cfg(test)]
+#[path = "candidates_tests.rs"]
+mod tests;

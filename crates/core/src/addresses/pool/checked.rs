@@ -4,11 +4,11 @@
 
 use super::Pool;
 use super::candidates::Candidate;
-use std::sync::Arc;
 use crate::model::facts::NodeFacts;
 use crate::model::ids::Uid;
 use crate::model::mismatch::Mismatch;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl Pool {
     /// Whether a node that matches is dead, and another one could take over.

@@ -97,7 +97,8 @@ impl Pool {
         let mut orphaned = false;
         let mut told = Vec::new();
         let takers = self.candidates.waits().filter(|(_, wait)| wait.takes()).take(lost.len());
-        let takers: Vec<(String, Wait)> = takers.map(|(name, wait)| (name.to_string(), wait.clone())).collect();
+        let takers: Vec<(String, Wait)> =
+            takers.map(|(name, wait)| (name.to_string(), wait.clone())).collect();
         let mut takers = takers.iter();
         for (ip, loss) in lost {
             if !used.contains(&ip) || self.report.active.contains_key(&ip) {
@@ -136,9 +137,7 @@ impl Pool {
         let left = self.ips.get(ip).and_then(|record| record.left.as_ref());
         let from = match (left.filter(|_| assigns), &op.from) {
             (Some(loss), Some(_)) => loss.node.clone(),
-            (_, Some(from)) => {
-                self.candidate_on(from).map_or_else(|| from.to_string(), ToOwned::to_owned)
-            }
+            (_, Some(from)) => self.candidate_on(from).map_or_else(|| from.to_string(), ToOwned::to_owned),
             (_, None) => String::new(),
         };
         let reason = match (op.kind, left, &op.from) {

@@ -2,11 +2,11 @@
 //!
 //! Owns the reason that each candidate carries until the next plan. Does not decide which node gets an address.
 
+use super::Pool;
 use super::candidates::{Candidate, Candidates};
 use super::offer::{Named, Taker};
 use super::report::Wait;
 use super::world::World;
-use super::Pool;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::action::Action;
@@ -53,7 +53,8 @@ impl Pool {
         let busy = self.busy(account, world);
         let mut evicted = BTreeMap::new();
         for name in self.concerned(candidates, &busy, world) {
-            let Some(candidate) = candidates.get(&name).filter(|candidate| candidate.holds().is_none()) else {
+            let Some(candidate) = candidates.get(&name).filter(|candidate| candidate.holds().is_none())
+            else {
                 continue;
             };
             let wait = self.lacks(&name, candidate).then(|| {
@@ -75,7 +76,10 @@ impl Pool {
             let evict = self.can_take(candidate, &busy, account, world).map(|(_, evict)| evict);
             self.lacks(name, candidate) && evict == Ok(evicted.get(&candidate.uid).copied())
         };
-        debug_assert!(candidates.queue().all(still), "a candidate that nothing concerns still waits for an address");
+        debug_assert!(
+            candidates.queue().all(still),
+            "a candidate that nothing concerns still waits for an address"
+        );
         evicted
     }
 
