@@ -55,11 +55,11 @@ verify: mutations runs
 
 # Writes crds/ and their copies in k8s/ from the Rust types.
 crds:
-    UPDATE_CRDS=1 cargo test --test crds
+    UPDATE_CRDS=1 cargo test --locked --test crds
 
 # Writes the dashboard, and the copies in charts/, kustomize/ and argocd/.
 install-files:
-    UPDATE_INSTALL=1 cargo test --test install -- copies
+    UPDATE_INSTALL=1 cargo test --locked --test install -- copies
 
 # The chart, the manifests and their checksums as a release has them, with the name of the image.
 release-files IMAGE="registry.example.com/flipop":
@@ -75,11 +75,11 @@ checkov:
 
 # Writes the generated pages of docs/reference/ from the code.
 reference:
-    UPDATE_DOCS=1 cargo test --test reference
+    UPDATE_DOCS=1 cargo test --locked --test reference
 
 # Takes docs/failover.png, README's picture, from the web page of the sandbox in Chromium.
 picture:
-    UPDATE_DOCS=1 cargo test --package flipop-sandbox --test page
+    UPDATE_DOCS=1 cargo test --locked --package flipop-sandbox --test page
 
 # Builds the image's final stage with buildah and runs it.
 image:

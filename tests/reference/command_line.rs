@@ -2,6 +2,7 @@
 
 use crate::page::{Page, cell, code, codes};
 use crate::sources;
+use clap::builder::PossibleValue;
 use clap::{Arg, ArgAction};
 use flipop::config::{DescribedVariable, command_line, described_variables};
 use flipop::exit::Exit;
@@ -105,13 +106,46 @@ pub(crate) fn flag(flag: &Arg) -> [String; 3] {
         }
         None => (help, codes(flag.get_default_values().iter().map(|value| value.to_string_lossy()))),
     };
-    [codes(forms), if takes_value { told } else { String::new() }, cell(&sentence(&help))]
+    let meaning = format!("{}{}", cell(&sentence(&help)), values(flag));
+    [codes(forms), if takes_value { told } else { String::new() }, meaning]
+}
+
+/// A sentence with the values of a flag or an argument, if only these are possible. It begins with a space.
+pub(crate) fn values(of: &Arg) -> String {
+    let values = of.get_possible_values();
+    let told: Vec<String> = values.iter().filter(|value| !value.is_hide_set()).map(value).collect();
+    if told.is_empty() { String::new() } else { format!(" Values: {}.", told.join(", ")) }
+}
+
+/// A value, and what it means unless its name says that.
+fn value(value: &PossibleValue) -> String {
+    let name = code(value.get_name());
+    let help = value.get_help().map(ToString::to_string).unwrap_or_default();
+    let mut letters = help.chars();
+    match letters.next().filter(|_| !help.eq_ignore_ascii_case(value.get_name())) {
+        Some(first) => {
+            let meaning = format!("{}{}", first.to_lowercase(), letters.as_str());
+            format!("{name} ({})", cell(&meaning))
+        }
+        None => name,
+    }
 }
 
 fn row(variable: DescribedVariable) -> [String; 3] {
     let DescribedVariable { names, default, meaning } = variable;
     let default = default.map(|text| if text.contains(' ') { cell(text) } else { code(text) });
     [codes(names), default.unwrap_or_else(|| "none".to_owned()), cell(&meaning)]
+}
+
+#[test]
+fn the_values_of_a_flag_are_named_with_what_they_mean() {
+    let explained = PossibleValue::new("wide").help("A table");
+    let hidden = PossibleValue::new("old").help("As before").hide(true);
+    let values_of = |those: [PossibleValue; 2]| values(&Arg::new("format").value_parser(those));
+    assert_eq!(values_of([explained, hidden]), " Values: `wide` (a table).");
+    let plain = [PossibleValue::new("json").help("JSON"), PossibleValue::new("yaml")];
+    assert_eq!(values_of(plain), " Values: `json`, `yaml`.");
+    assert_eq!(values(&Arg::new("name")), "");
 }
 
 /// Whether a word has the form of a variable name.

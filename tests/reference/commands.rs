@@ -1,6 +1,6 @@
 //! Each command with its arguments and flags.
 
-use crate::command_line::{flag, sentence};
+use crate::command_line::{flag, sentence, values};
 use crate::page::{Page, cell, code};
 use clap::{Arg, Command};
 use flipop::config::command_line;
@@ -39,7 +39,8 @@ pub(crate) fn render() -> String {
                     let name = argument
                         .get_value_names()
                         .map_or(argument.get_id().as_str(), |names| names[0].as_str());
-                    [code(&name.to_uppercase()), cell(&sentence(&argument.get_help().unwrap().to_string()))]
+                    let help = sentence(&argument.get_help().unwrap().to_string());
+                    [code(&name.to_uppercase()), format!("{}{}", cell(&help), values(argument))]
                 }),
             );
         }

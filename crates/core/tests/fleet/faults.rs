@@ -155,9 +155,21 @@ pub(crate) fn droplet_of(id: u64) -> MachineId {
     DROPLETS.machine(id.to_string())
 }
 
-/// A provider of addresses and DNS that takes one change per request, and a provider of DNS that takes many.
+/// The machines of [`OF_SERVERS`].
+static SERVERS: MachineKind = MachineKind {
+    noun: "server",
+    scheme: ELSEWHERE,
+    read_scope: "server:read",
+    id: |id| Some(id.to_owned()),
+};
+
+/// The name of a provider whose machines are no droplets.
+pub(crate) const ELSEWHERE: &str = "elsewhere";
+
+/// A provider of addresses and DNS that takes one change per request, a provider of DNS that takes many, and a provider
+/// of addresses with other machines.
 pub(crate) fn providers() -> Providers {
-    Providers::new([(OF_BOTH, true), (OF_DNS, true)], false)
+    Providers::new([(OF_BOTH, true), (OF_DNS, true), (OF_SERVERS, true)], false)
 }
 
 pub(crate) const OF_BOTH: Descriptor = Descriptor {
@@ -175,6 +187,16 @@ pub(crate) const OF_BOTH: Descriptor = Descriptor {
         changes_per_request: 1,
     }),
     firewalls: Some(FirewallLimits { machines: 10, rules: 50, sources: 1_000 }),
+};
+
+const OF_SERVERS: Descriptor = Descriptor {
+    name: ELSEWHERE,
+    title: "Elsewhere",
+    token_variable: "ELSEWHERE_TOKEN",
+    machines: Some(&SERVERS),
+    dns: None,
+    firewalls: None,
+    ..OF_BOTH
 };
 
 pub(crate) const OF_DNS: Descriptor = Descriptor {

@@ -1,7 +1,7 @@
 //! Nodes that change unexpectedly: two nodes of one droplet, nodes made again under their names, nodes gone from a
 //! filter.
 
-use crate::faults::{nodes_key, spec};
+use crate::faults::{ELSEWHERE, nodes_key, spec};
 use crate::world::{Trick, World, ip};
 use crate::zones::set_spec;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -31,6 +31,17 @@ fn two_nodes_of_one_droplet_get_one_assignment() {
     world.set_node_on(7, 1);
     world.run(120);
     assert_eq!(world.assigns, 1, "{:?}", world.calls);
+}
+
+#[test]
+fn a_pool_of_another_provider_waits_for_machines_of_that_provider() {
+    let mut world = World::with(1, 3);
+    world.run(10);
+    world.edit("pool", |spec| spec.provider = ELSEWHERE.into());
+    world.run(10);
+    let waits = world.waits();
+    let no_server = |(_, why): &(String, String)| why.contains("is not of the form elsewhere://<server id>");
+    assert!(waits.len() >= 2 && waits.iter().all(no_server), "{waits:?}");
 }
 
 #[test]

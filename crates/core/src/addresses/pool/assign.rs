@@ -5,8 +5,8 @@
 
 use super::Pool;
 use super::behind::Behind;
-use super::candidates::{Candidate, Candidates};
-use super::offer::{Free, Named, Taker};
+use super::candidates::{Candidate, Candidates, Named};
+use super::offer::{Free, Taker};
 use super::report::{Report, Wait};
 use super::world::World;
 use crate::addresses::account::Account;
@@ -23,12 +23,19 @@ use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Decides who is first among nodes that can take an address, before their turn does: whether the node has made no
-/// room for one, its place behind others after a failure, and whether it answers no check.
-type Rank = (bool, u64, bool);
+/// The rank of a node that can take an address. Among nodes of one rank, their turn decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// It has not made room for an address.
+    no_room: bool,
+    /// Its place behind others after a failure.
+    behind: u64,
+    /// It answers no check.
+    silent: bool,
+}
 
 /// The rank of almost every node.
-const COMMON: Rank = (true, 0, false);
+const COMMON: Rank = Rank { no_room: true, behind: 0, silent: false };
 
 impl Pool {
     /// Decides which assignments start now. Only for a live pool with its nodes and its account known.
@@ -53,7 +60,7 @@ impl Pool {
         let mut candidates = std::mem::take(&mut self.candidates);
         let evicted = self.note_waits(&mut candidates, account, world, out);
         for (name, wait) in self.pair(free, &candidates, &evicted, account, world, out) {
-            candidates.settle(&name, Some(wait));
+            candidates.note_wait(&name, Some(wait));
         }
         self.candidates = candidates;
     }
@@ -210,9 +217,11 @@ impl Pool {
 
     /// The nodes whose rank differs from [`COMMON`].
     fn uncommon(&self, now: Moment) -> BTreeMap<Uid, Rank> {
-        let behind = |uid: &Uid| Behind::place(self.behind.get(uid).copied(), now);
-        let rank =
-            |uid: &Uid| (!self.roomy.contains_key(uid), behind(uid), self.checked.behind.contains(uid));
+        let rank = |uid: &Uid| Rank {
+            no_room: !self.roomy.contains_key(uid),
+            behind: Behind::place(self.behind.get(uid).copied(), now),
+            silent: self.checked.behind.contains(uid),
+        };
         let uids = self.roomy.keys().chain(self.behind.keys()).chain(&self.checked.behind);
         uids.map(|uid| (uid.clone(), rank(uid))).filter(|(_, rank)| *rank != COMMON).collect()
     }
@@ -252,8 +261,7 @@ impl Pool {
                 break;
             }
             // Another node of the same machine may have come first.
-            if let Some((_, ip)) = begun.iter().find(|(machine, _)| *machine == taker.machine) {
-                waits.push((Arc::clone(taker.name), Wait::InFlight(*ip)));
+            if begun.iter().any(|(machine, _)| *machine == taker.machine) {
                 continue;
             }
             let region = taker.candidate.region.as_deref();
@@ -266,7 +274,7 @@ impl Pool {
                     }
             };
             let Some(position) = free.iter().position(fits) else {
-                let elsewhere = !free.is_empty() && !free.iter().any(|free| taker.suits(free));
+                let elsewhere = !free.iter().any(|free| taker.suits(free));
                 if let Some(region) = region.filter(|_| elsewhere) {
                     waits.push((Arc::clone(taker.name), Wait::OtherRegion(region.to_owned())));
                 }
@@ -276,8 +284,8 @@ impl Pool {
                 Ok(()) => {
                     let free = free.remove(position);
                     let (leaves, to) = taker.leaves(&free);
-                    waits.push((Arc::clone(taker.name), Wait::InFlight(leaves)));
                     if let Some(wait) = self.waits_for_labels(leaves, to, world, out) {
+                        waits.push((Arc::clone(taker.name), Wait::InFlight(leaves)));
                         self.unlabelling.wait(wait);
                         continue;
                     }
@@ -294,9 +302,9 @@ impl Pool {
             }
         }
         for (machine, ip) in begun {
-            let twins = candidates.on(machine).filter(|name| waits.iter().all(|(named, _)| named != *name));
-            let twins: Vec<Arc<str>> = twins.cloned().collect();
-            waits.extend(twins.into_iter().map(|name| (name, Wait::InFlight(ip))));
+            let queued = |name: &&Arc<str>| candidates.get(name).is_some_and(Candidate::is_queued);
+            let here = candidates.on(machine).filter(queued);
+            waits.extend(here.map(|name| (Arc::clone(name), Wait::InFlight(ip))));
         }
         waits
     }

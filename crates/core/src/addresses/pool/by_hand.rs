@@ -167,7 +167,7 @@ impl Pool {
                     let from = self.stands_on(free.from.as_ref());
                     let name = self.candidates.named(&request.node).map(|(name, _)| Arc::clone(name));
                     if let Some(name) = name {
-                        self.candidates.settle(&name, Some(Wait::InFlight(request.ip)));
+                        self.candidates.note_wait(&name, Some(Wait::InFlight(request.ip)));
                     }
                     self.moving.stage = Stage::Sent(request.ip);
                     if let Some(last) = &mut self.moving.last {

@@ -1,7 +1,7 @@
 //! The nodes that match a pool: which have an address, and why each of the others waits for one.
 //!
-//! Owns indexes of them, so that a plan visits only the nodes that something happened to. Does not decide which node
-//! gets an address. Invariant: a candidate has an address, waits for a free one, waits for something else, or is
+//! Owns the reasons, and indexes of the nodes: a plan visits only the nodes that something happened to, unless an
+//! address is free that the others cannot take. Does not decide which node gets an address. Invariant: a candidate has an address, waits for a free one, waits for something else, or is
 //! undecided. Exactly the index of its state names it.
 
 use super::report::Wait;
@@ -31,6 +31,9 @@ pub struct Candidate {
     turn: Turn,
 }
 
+/// A candidate with its name.
+pub(super) type Named<'a> = (&'a Arc<str>, &'a Candidate);
+
 /// The place among those that wait for a free address. The values are counts of the pool's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Turn {
@@ -52,6 +55,11 @@ impl Candidate {
         self.holds
     }
 
+    /// Whether it waits for a free address.
+    pub(super) const fn is_queued(&self) -> bool {
+        self.queued
+    }
+
     /// Its place among those that wait for a free address.
     pub(super) const fn turn(&self) -> Turn {
         self.turn
@@ -68,11 +76,11 @@ pub struct Candidates {
     /// Those that wait for a free address, in the order in which they get one.
     queue: BTreeMap<Turn, Arc<str>>,
     /// Those that wait for something else.
-    others: BTreeMap<Arc<str>, Wait>,
+    waiting: BTreeMap<Arc<str>, Wait>,
     /// The state of each of these is unknown until a plan looks at it.
     undecided: BTreeSet<Arc<str>>,
-    /// The next plan looks at every candidate.
-    doubted: bool,
+    /// The next plan looks at every candidate without an address.
+    all_due: bool,
     /// The names for `status.assignableNodes`, unless something changed since.
     listed: Option<Arc<[String]>>,
 }
@@ -136,13 +144,13 @@ impl Candidates {
     }
 
     /// The candidates that wait for a free address, in the order in which they get one.
-    pub(super) fn queue(&self) -> impl Iterator<Item = (&Arc<str>, &Candidate)> {
+    pub(super) fn queue(&self) -> impl Iterator<Item = Named<'_>> {
         self.queue.values().filter_map(|name| Some((name, self.by_name.get(name)?)))
     }
 
     /// The candidates that wait for something other than a free address, by name.
     pub fn waits(&self) -> impl Iterator<Item = (&Arc<str>, &Wait)> {
-        self.others.iter()
+        self.waiting.iter()
     }
 
     /// Whether any candidate waits for a free address.
@@ -152,7 +160,7 @@ impl Candidates {
 
     /// Whether any candidate waits for anything.
     pub(super) fn any_waits(&self) -> bool {
-        self.any_queued() || !self.others.is_empty()
+        self.any_queued() || !self.waiting.is_empty()
     }
 
     /// The names for `status.assignableNodes`: the candidates without an address, except those that are errors.
@@ -172,23 +180,23 @@ impl Candidates {
     }
 
     fn list(&self) -> Arc<[String]> {
-        let waits = |name: &Arc<str>| self.others.get(name).is_some_and(|wait| !wait.is_error());
+        let waits = |name: &Arc<str>| self.waiting.get(name).is_some_and(|wait| !wait.is_error());
         let listed = self.by_name.iter().filter(|(name, candidate)| candidate.queued || waits(name));
         listed.map(|(name, _)| name.to_string()).collect()
     }
 
     /// The candidates without an address whose state may change although nothing happened to them.
-    pub(super) fn unsettled(&mut self) -> BTreeSet<Arc<str>> {
-        if std::mem::take(&mut self.doubted) {
+    pub(super) fn take_unsettled(&mut self) -> BTreeSet<Arc<str>> {
+        if std::mem::take(&mut self.all_due) {
             let without = self.by_name.iter().filter(|(_, candidate)| candidate.holds.is_none());
             return without.map(|(name, _)| Arc::clone(name)).collect();
         }
-        self.undecided.iter().chain(self.others.keys()).cloned().collect()
+        self.undecided.iter().chain(self.waiting.keys()).cloned().collect()
     }
 
-    /// The next plan looks at every candidate, because the spec changed.
-    pub(super) const fn doubt(&mut self) {
-        self.doubted = true;
+    /// Has the next plan look at every candidate without an address.
+    pub(super) const fn look_at_all(&mut self) {
+        self.all_due = true;
     }
 
     /// Adds a node, as the pool's `count`th event.
@@ -212,6 +220,7 @@ impl Candidates {
     /// Removes a node.
     pub(super) fn remove(&mut self, name: &str) -> Option<Candidate> {
         let (name, candidate) = self.by_name.remove_entry(name)?;
+        self.listed = None;
         self.leave(&name, candidate.queued.then_some(candidate.turn));
         if let Some(machine) = &candidate.machine {
             self.on.remove(&(machine.clone(), name));
@@ -220,7 +229,7 @@ impl Candidates {
     }
 
     /// Takes in the region of a node. Returns true if it is another one.
-    pub(super) fn settle_in(&mut self, name: &str, region: Option<&String>) -> bool {
+    pub(super) fn note_region(&mut self, name: &str, region: Option<&String>) -> bool {
         let Some(candidate) = self.by_name.get_mut(name) else { return false };
         let changed = candidate.region.as_ref() != region;
         candidate.region = region.cloned();
@@ -234,6 +243,7 @@ impl Candidates {
             return;
         }
         let queued = std::mem::take(&mut candidate.queued).then_some(candidate.turn);
+        self.listed = None;
         self.leave(name, queued);
         self.holders.insert(Arc::clone(name));
     }
@@ -248,23 +258,24 @@ impl Candidates {
     }
 
     /// Notes why a candidate without an address waits. Without a reason it stays undecided.
-    pub(super) fn settle(&mut self, name: &Arc<str>, wait: Option<Wait>) {
+    pub(super) fn note_wait(&mut self, name: &Arc<str>, wait: Option<Wait>) {
         let Some(candidate) = self.by_name.get_mut(name).filter(|candidate| candidate.holds.is_none()) else {
             return;
         };
-        let before = candidate.queued || self.others.get(name).is_some_and(|wait| !wait.is_error());
-        let after = wait.as_ref().is_some_and(|wait| !wait.is_error());
-        let listed = self.listed.take_if(|_| before == after);
-        let queued = std::mem::replace(&mut candidate.queued, wait == Some(Wait::NoFreeIp));
+        let listed = |wait: &Wait| !wait.is_error();
+        let before = candidate.queued || self.waiting.get(name).is_some_and(listed);
+        if before != wait.as_ref().is_some_and(listed) {
+            self.listed = None;
+        }
         let turn = candidate.turn;
+        let queued = std::mem::replace(&mut candidate.queued, wait == Some(Wait::NoFreeIp));
         self.leave(name, queued.then_some(turn));
-        self.listed = listed;
         match wait {
             Some(Wait::NoFreeIp) => {
                 self.queue.insert(turn, Arc::clone(name));
             }
             Some(wait) => {
-                self.others.insert(Arc::clone(name), wait);
+                self.waiting.insert(Arc::clone(name), wait);
             }
             None => {
                 self.undecided.insert(Arc::clone(name));
@@ -273,12 +284,11 @@ impl Candidates {
     }
 
     /// Takes a candidate out of the index of its state.
-    fn leave(&mut self, name: &Arc<str>, turn: Option<Turn>) {
-        let queued = turn.is_some_and(|turn| self.queue.remove(&turn).is_some());
-        let waited = self.others.remove(name).is_some();
-        if queued || waited {
-            self.listed = None;
+    fn leave(&mut self, name: &Arc<str>, queued: Option<Turn>) {
+        if let Some(turn) = queued {
+            self.queue.remove(&turn);
         }
+        self.waiting.remove(name);
         self.holders.remove(name);
         self.undecided.remove(name);
     }

@@ -273,11 +273,12 @@ impl Pool {
             self.request_changed();
         }
         if account_id != self.spec.account_id {
+            // Another provider may have other machines.
+            self.candidates.look_at_all();
             self.account_changed();
         }
         self.raw = seen.spec;
         self.spec_version += 1;
-        self.candidates.doubt();
         true
     }
 
@@ -457,7 +458,7 @@ impl Pool {
             Membership::Out(why) => return self.drop_candidate(name, why, clocks.now),
         }
         if member {
-            return self.candidates.settle_in(name, node.region.as_ref());
+            return self.candidates.note_region(name, node.region.as_ref());
         }
         self.drop_candidate(name, Mismatch::Replaced, clocks.now);
         let count = self.tick();

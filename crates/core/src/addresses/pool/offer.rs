@@ -1,6 +1,6 @@
 //! An address that can be given out, and a node that can take one. Who gets which is decided elsewhere.
 
-use super::candidates::Candidate;
+use super::candidates::{Candidate, Named};
 use crate::model::ids::{Address, Uid};
 use crate::model::machine::MachineId;
 use std::collections::BTreeMap;
@@ -23,9 +23,6 @@ pub(super) struct Taker<'a> {
     /// An address that the pool disabled or gave up, and that has to be taken off first.
     pub(super) evict: Option<Address>,
 }
-
-/// A candidate with its name.
-pub(super) type Named<'a> = (&'a Arc<str>, &'a Candidate);
 
 impl<'a> Taker<'a> {
     /// The candidate as a taker, if it is on a machine. `evicted` are the addresses to take off first.

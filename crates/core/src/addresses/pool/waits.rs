@@ -1,10 +1,10 @@
 //! The reasons for which candidates without an address wait.
 //!
-//! Owns the reason that each candidate carries until the next plan. Does not decide which node gets an address.
+//! Decides which candidates a plan looks at. Does not decide which node gets an address.
 
 use super::Pool;
-use super::candidates::{Candidate, Candidates};
-use super::offer::{Named, Taker};
+use super::candidates::{Candidate, Candidates, Named};
+use super::offer::Taker;
 use super::report::Wait;
 use super::world::World;
 use crate::addresses::account::Account;
@@ -70,7 +70,7 @@ impl Pool {
                 }
                 wait
             });
-            candidates.settle(&name, wait);
+            candidates.note_wait(&name, wait);
         }
         let still = |(name, candidate): Named<'_>| {
             let evict = self.can_take(candidate, &busy, account, world).map(|(_, evict)| evict);
@@ -91,7 +91,7 @@ impl Pool {
         busy: &Busy<'_>,
         world: &World<'_>,
     ) -> BTreeSet<Arc<str>> {
-        let mut concerned = candidates.unsettled();
+        let mut concerned = candidates.take_unsettled();
         concerned.extend(candidates.on_any(world.holders));
         concerned.extend(candidates.on_any(world.gates));
         concerned.extend(busy.machines.keys().flat_map(|machine| candidates.on(machine)).cloned());
