@@ -91,7 +91,10 @@ fn ready_is_false_for_a_reason() {
 #[test]
 fn a_mistake_is_told_in_words_and_only_as_long_as_it_is_there() {
     for (provider, message) in [
-        ("cloudflare", "provider \"cloudflare\" has no floating IPs; use one that has: digitalocean, elsewhere"),
+        (
+            "cloudflare",
+            "provider \"cloudflare\" has no floating IPs; use one that has: digitalocean, elsewhere",
+        ),
         ("nobody", "unknown provider \"nobody\"; use one of: digitalocean, elsewhere"),
         ("", "no provider is named; use one of: digitalocean, elsewhere"),
     ] {
