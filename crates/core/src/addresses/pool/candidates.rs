@@ -1,8 +1,10 @@
 //! The nodes that match a pool: which have an address, and why each of the others waits for one.
 //!
 //! Owns the reasons, and indexes of the nodes: a plan visits only the nodes that something happened to, unless an
-//! address is free that the others cannot take. Does not decide which node gets an address. Invariant: a candidate has an address, waits for a free one, waits for something else, or is
-//! undecided. Exactly the index of its state names it.
+//! address is free that the others cannot take. Does not decide which node gets an address.
+//!
+//! Invariant: a candidate has an address, waits for a free one, waits for something else, or is undecided. Exactly the
+//! index of its state names it.
 
 use super::report::Wait;
 use crate::model::facts::NodeFacts;

@@ -135,7 +135,8 @@ proptest! {
                 prop_assert_eq!(states, usize::from(candidates.contains(name)));
                 let holds = candidates.get(name).is_some_and(|candidate| candidate.holds().is_some());
                 prop_assert_eq!(holds, candidates.holders().any(|holder| holder == name));
-                prop_assert_eq!(candidates.on(&MACHINES.machine(&**name)).count(), usize::from(candidates.contains(name)));
+                let here = candidates.on(&MACHINES.machine(&**name)).count();
+                prop_assert_eq!(here, usize::from(candidates.contains(name)));
             }
             let in_turn = candidates.queue.iter().all(|(turn, name)| candidates.by_name[name].turn == *turn);
             prop_assert!(in_turn);
