@@ -30,12 +30,12 @@ struct Rank {
     no_room: bool,
     /// Its place behind others after a failure.
     behind: u64,
-    /// It answers no check.
-    silent: bool,
+    /// It failed a check lately.
+    fails: bool,
 }
 
 /// The rank of almost every node.
-const COMMON: Rank = Rank { no_room: true, behind: 0, silent: false };
+const COMMON: Rank = Rank { no_room: true, behind: 0, fails: false };
 
 impl Pool {
     /// Decides which assignments start now. Only for a live pool with its nodes and its account known.
@@ -220,7 +220,7 @@ impl Pool {
         let rank = |uid: &Uid| Rank {
             no_room: !self.roomy.contains_key(uid),
             behind: Behind::place(self.behind.get(uid).copied(), now),
-            silent: self.checked.behind.contains(uid),
+            fails: self.checked.behind.contains(uid),
         };
         let uids = self.roomy.keys().chain(self.behind.keys()).chain(&self.checked.behind);
         uids.map(|uid| (uid.clone(), rank(uid))).filter(|(_, rank)| *rank != COMMON).collect()

@@ -182,9 +182,12 @@ impl Candidates {
     }
 
     fn list(&self) -> Arc<[String]> {
-        let waits = |name: &Arc<str>| self.waiting.get(name).is_some_and(|wait| !wait.is_error());
-        let listed = self.by_name.iter().filter(|(name, candidate)| candidate.queued || waits(name));
+        let listed = self.by_name.iter().filter(|(name, candidate)| self.lists(name, candidate));
         listed.map(|(name, _)| name.to_string()).collect()
+    }
+
+    fn lists(&self, name: &str, candidate: &Candidate) -> bool {
+        candidate.queued || self.waiting.get(name).is_some_and(|wait| !wait.is_error())
     }
 
     /// The candidates without an address whose state may change although nothing happened to them.
@@ -222,7 +225,10 @@ impl Candidates {
     /// Removes a node.
     pub(super) fn remove(&mut self, name: &str) -> Option<Candidate> {
         let (name, candidate) = self.by_name.remove_entry(name)?;
-        self.listed = None;
+        // Most often a node with an address goes, and thousands of others wait as before.
+        if self.lists(&name, &candidate) {
+            self.listed = None;
+        }
         self.leave(&name, candidate.queued.then_some(candidate.turn));
         if let Some(machine) = &candidate.machine {
             self.on.remove(&(machine.clone(), name));
@@ -240,12 +246,15 @@ impl Candidates {
 
     /// Notes the address of a candidate.
     pub(super) fn hold(&mut self, name: &Arc<str>, ip: Address) {
+        let before = self.get(name).is_some_and(|candidate| self.lists(name, candidate));
         let Some(candidate) = self.by_name.get_mut(name) else { return };
         if candidate.holds.replace(ip).is_some() {
             return;
         }
         let queued = std::mem::take(&mut candidate.queued).then_some(candidate.turn);
-        self.listed = None;
+        if before {
+            self.listed = None;
+        }
         self.leave(name, queued);
         self.holders.insert(Arc::clone(name));
     }
@@ -261,11 +270,11 @@ impl Candidates {
 
     /// Notes why a candidate without an address waits. Without a reason it stays undecided.
     pub(super) fn note_wait(&mut self, name: &Arc<str>, wait: Option<Wait>) {
+        let before = self.get(name).is_some_and(|candidate| self.lists(name, candidate));
         let Some(candidate) = self.by_name.get_mut(name).filter(|candidate| candidate.holds.is_none()) else {
             return;
         };
         let listed = |wait: &Wait| !wait.is_error();
-        let before = candidate.queued || self.waiting.get(name).is_some_and(listed);
         if before != wait.as_ref().is_some_and(listed) {
             self.listed = None;
         }

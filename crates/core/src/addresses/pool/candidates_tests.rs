@@ -67,7 +67,11 @@ fn the_list_of_waiting_nodes_is_made_again_only_when_it_changes() {
     assert_eq!(*candidates.assignable(), ["a", "b"]);
     candidates.keep_assignable();
     candidates.hold(&a, ip(1));
-    assert_eq!(*candidates.assignable(), ["b"]);
+    candidates.keep_assignable();
+    let listed = candidates.assignable();
+    assert_eq!(*listed, ["b"]);
+    candidates.remove("a");
+    assert!(Arc::ptr_eq(&listed, &candidates.assignable()), "a node with an address is not on it");
     candidates.remove("b");
     assert_eq!(*candidates.assignable(), [""; 0]);
 }
