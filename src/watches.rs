@@ -6,6 +6,7 @@
 use crate::api::{FloatingIPPool, NodeDNSRecordSet};
 use crate::kube::trouble::TroubleKind;
 use crate::kube::watch::{self, Seen, WatchContext, WatchName};
+use crate::probe::feed::BEAT;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::node_check::LeaseFacts;
@@ -132,7 +133,7 @@ impl Watches {
         if self.leases_running.is_none() {
             let cancel = self.of_round.child_token();
             let (context, sink) = (self.context.clone(), self.leases.sender.clone());
-            self.tracker.spawn(watch::watch_leases(context, self.round, sink, cancel.clone()));
+            self.tracker.spawn(watch::watch_leases(context, BEAT, self.round, sink, cancel.clone()));
             self.leases_running = Some(cancel);
         }
     }

@@ -32,6 +32,7 @@ impl Executor {
         (generation, status): (i64, &PoolStatus),
         before: &[Condition],
     ) -> Done {
+        calls_of_the_plan_leave().await;
         let status = pool::written_status(status, generation, before, self.clock.timestamp());
         let uid = object.uid.clone();
         let kept = self
@@ -51,6 +52,7 @@ impl Executor {
         (generation, status): (i64, &RecordSetStatus),
         before: &[Condition],
     ) -> Done {
+        calls_of_the_plan_leave().await;
         let status = record_set::written_status(status, generation, before, self.clock.timestamp());
         let uid = object.uid.clone();
         let kept = self
@@ -130,9 +132,8 @@ impl Executor {
         S: Serialize + DeserializeOwned + Default,
     {
         let version = ObjectVersion { name: object.name, uid: object.uid, resource_version };
-        let body = serde_json::to_value(status).unwrap_or_default();
-        let written = writes::replace_status::<K>(&self.client, &self.permit, &version, body).await;
-        kept(&written.map_err(write_failure)?)
+        let written = writes::replace_status::<K, S>(&self.client, &self.permit, &version, status);
+        written.await.map_err(write_failure)
     }
 
     pub(super) async fn write_finalizer(&self, pool: ObjectRef, present: bool) -> Outcome {
@@ -170,6 +171,12 @@ impl Executor {
     }
 }
 
+/// Lets the tasks run that are ready: the calls of the same plan leave before its status is rendered, which takes
+/// milliseconds for thousands of nodes.
+async fn calls_of_the_plan_leave() {
+    tokio::task::yield_now().await;
+}
+
 /// The conditions after a write, as the reconcile loop keeps them.
 fn conditions_of<S>(
     kind: ObjectKind,
@@ -193,15 +200,6 @@ fn installed<T>(listed: Result<Vec<T>, Trouble>) -> Result<Vec<T>, WriteFailure>
         }
         Err(trouble) => Err(WriteFailure::Transient(trouble.message)),
     }
-}
-
-/// The version and status of an object, from the server's answer.
-fn kept<S: DeserializeOwned + Default>(object: &serde_json::Value) -> Result<(String, S), WriteFailure> {
-    let version = object.pointer("/metadata/resourceVersion").and_then(serde_json::Value::as_str);
-    let status = object.get("status").cloned().unwrap_or_default();
-    let status: Option<S> = serde_json::from_value(status)
-        .map_err(|error| WriteFailure::Transient(format!("failed to read back: {error}")))?;
-    Ok((version.unwrap_or_default().to_owned(), status.unwrap_or_default()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "made for map_err")]

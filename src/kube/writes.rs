@@ -14,6 +14,7 @@ use kube::Client;
 use kube::api::{ListParams, ObjectList, Patch, PatchParams, PostParams, Resource};
 use kube::core::Request;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -136,35 +137,67 @@ pub struct ObjectVersion {
     pub resource_version: String,
 }
 
-/// Replaces the status of one object and returns the object as the server stored it.
+/// A status in a request, with the version that it replaces.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Replacement<'a, S> {
+    api_version: Cow<'static, str>,
+    kind: Cow<'static, str>,
+    metadata: Replaced<'a>,
+    status: &'a S,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Replaced<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    resource_version: &'a str,
+}
+
+/// The parts of an answer to a status that are needed.
+#[derive(Deserialize)]
+struct Stored<S> {
+    #[serde(default)]
+    metadata: StoredMeta,
+    status: Option<S>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct StoredMeta {
+    resource_version: String,
+}
+
+/// Replaces the status of one object of kind `K`. Returns the object's new version, and the status as the server stored
+/// it: an older CRD leaves out fields.
 ///
 /// # Errors
 /// See [`WriteError`]. [`WriteError::Conflict`] if the object has another version by now.
-pub async fn replace_status<K>(
+pub async fn replace_status<K, S>(
     client: &Client,
     permit: &Permit,
     object: &ObjectVersion,
-    status: Value,
-) -> Result<Value, WriteError>
+    status: &S,
+) -> Result<(String, S), WriteError>
 where
     K: Resource<DynamicType = ()>,
+    S: Serialize + DeserializeOwned + Default,
 {
-    let call = Call::new::<K>("update", "/status");
-    let body = json!({
-        "apiVersion": K::api_version(&()), "kind": K::kind(&()),
-        "metadata": {
-            "namespace": object.name.namespace, "name": object.name.name,
-            "uid": object.uid.0, "resourceVersion": object.resource_version,
-        },
-        "status": status,
-    });
-    let request = Request::new(K::url_path(&(), Some(&object.name.namespace))).replace_subresource(
+    let ObjectVersion { name: ObjectName { namespace, name }, uid, resource_version } = object;
+    let metadata = Replaced { namespace, name, uid: &uid.0, resource_version };
+    let body = Replacement { api_version: K::api_version(&()), kind: K::kind(&()), metadata, status };
+    let body = serde_json::to_vec(&body).map_err(|error| WriteError::Invalid(error.to_string()))?;
+    let request = Request::new(K::url_path(&(), Some(namespace))).replace_subresource(
         "status",
-        &object.name.name,
+        name,
         &post_params(),
-        body.to_string().into_bytes(),
+        body,
     );
-    send(client, Some(permit), &call, request).await
+    let call = Call::new::<K>("update", "/status");
+    let stored: Stored<S> = send(client, Some(permit), &call, request).await?;
+    Ok((stored.metadata.resource_version, stored.status.unwrap_or_default()))
 }
 
 /// Reads one object afresh, lets `edit` compute a new list of `spec.ips`, and writes the object back with nothing else

@@ -34,9 +34,8 @@ fn object() -> ObjectVersion {
 #[tokio::test(start_paused = true)]
 async fn a_status_is_put_whole_with_the_version_that_it_replaces() {
     let mut bench = start();
-    let object = object();
-    let write =
-        replace_status::<FloatingIPPool>(&bench.client, &bench.permit, &object, json!({"error": "x"}));
+    let (object, status) = (object(), json!({"error": "x"}));
+    let write = replace_status::<FloatingIPPool, _>(&bench.client, &bench.permit, &object, &status);
     let server = async {
         let call = bench.calls.next().await;
         assert_eq!(call.request.method(), http::Method::PUT);
@@ -49,17 +48,18 @@ async fn a_status_is_put_whole_with_the_version_that_it_replaces() {
                 "metadata": {"namespace": "web", "name": "pool", "uid": "u1", "resourceVersion": "7"},
                 "status": {"error": "x"}})
         );
-        call.answer(stub::object(&json!({"status": {}})));
+        call.answer(stub::object(&json!({"metadata": {"resourceVersion": "8"}, "status": {"error": "y"}})));
     };
     let (stored, ()) = tokio::join!(write, server);
-    assert_eq!(stored, Ok(json!({"status": {}})));
+    assert_eq!(stored, Ok(("8".to_owned(), json!({"error": "y"}))));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_sent_without_enough_of_a_permit() {
     let mut bench = start();
     tokio::time::sleep(Duration::from_millis(7_001)).await;
-    let result = replace_status::<FloatingIPPool>(&bench.client, &bench.permit, &object(), json!({})).await;
+    let result =
+        replace_status::<FloatingIPPool, _>(&bench.client, &bench.permit, &object(), &json!({})).await;
     assert_eq!(result, Err(WriteError::PermitEnded { unknown: false }));
     assert!(bench.calls.is_quiet());
 }
@@ -69,7 +69,8 @@ async fn a_write_under_way_ends_with_the_permit_and_is_unknown() {
     let mut bench = start();
     let object = object();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let write = replace_status::<FloatingIPPool>(&bench.client, &bench.permit, &object, json!({}));
+    let status = json!({});
+    let write = replace_status::<FloatingIPPool, _>(&bench.client, &bench.permit, &object, &status);
     let (result, _unanswered) = tokio::join!(write, bench.calls.next());
     assert_eq!(result, Err(WriteError::PermitEnded { unknown: true }));
     assert_eq!(bench.clock.now().as_millis(), 10_000);
@@ -87,7 +88,8 @@ async fn a_write_that_is_not_answered_ends_after_ten_seconds_although_the_permit
             bench.source.extend(bench.clock.now());
         }
     };
-    let write = replace_status::<FloatingIPPool>(&bench.client, &bench.permit, &object, json!({}));
+    let status = json!({});
+    let write = replace_status::<FloatingIPPool, _>(&bench.client, &bench.permit, &object, &status);
     let ((result, _unanswered), ()) = tokio::select! {
         both = async { tokio::join!(write, bench.calls.next()) } => (both, ()),
         () = renewals => panic!("endless"),

@@ -79,9 +79,12 @@ impl Probe for Sockets {
     }
 }
 
-/// Finishes the handshake, and closes the connection as TLS requires.
+/// Finishes the handshake, and says that the connection ends, as TLS requires.
 async fn finish(tls: &TlsConnector, address: SocketAddr, stream: TcpStream) -> io::Result<()> {
-    tls.connect(ServerName::from(address.ip()), stream).await?.shutdown().await
+    let mut stream = tls.connect(ServerName::from(address.ip()), stream).await?;
+    stream.get_mut().1.send_close_notify();
+    // Dropping it closes the socket, so it needs no shutdown of its own.
+    stream.flush().await
 }
 
 /// The verdict that an error gives about the other machine.

@@ -1,5 +1,6 @@
 //! The Lease that a kubelet renews, reduced to the facts that decisions need.
 
+use super::{RawMeta, nullable, slim_metadata};
 use flipop_core::model::node_check::LeaseFacts;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{NamespaceResourceScope, Resource};
@@ -12,35 +13,55 @@ pub const NAMESPACE: &str = "kube-node-lease";
 /// The kubelet's default duration, in seconds.
 const DEFAULT_DURATION_S: u64 = 40;
 
-/// A Lease as the API server sends it.
+/// A Lease as the API server sends it, reduced to its facts.
 #[derive(Debug, Clone, Deserialize)]
+#[serde(from = "RawLease")]
 pub struct LeaseSlim {
     metadata: ObjectMeta,
-    #[serde(default, deserialize_with = "nullable")]
-    spec: Spec,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    lease_duration_seconds: Option<i64>,
-    renew_time: Option<String>,
-}
-
-fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spec, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+    facts: LeaseFacts,
 }
 
 impl LeaseSlim {
-    /// Reduces it to its facts.
+    /// The facts about this Lease that decisions need.
     #[must_use]
     pub fn into_facts(self) -> LeaseFacts {
-        let duration_s = self.spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        self.facts
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct RawLease {
+    #[serde(deserialize_with = "nullable")]
+    pub(super) metadata: RawMeta,
+    #[serde(deserialize_with = "nullable")]
+    pub(super) spec: RawLeaseSpec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct RawLeaseSpec {
+    #[serde(rename = "leaseDurationSeconds")]
+    pub(super) duration_s: Option<i64>,
+    #[serde(rename = "renewTime", deserialize_with = "microsecond")]
+    pub(super) renewed_us: Option<i64>,
+}
+
+/// A time, in microseconds since 1970. An unreadable one counts as absent.
+fn microsecond<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.and_then(|text| text.parse().ok()).map(jiff::Timestamp::as_microsecond))
+}
+
+impl From<RawLease> for LeaseSlim {
+    fn from(RawLease { metadata, spec }: RawLease) -> Self {
+        let RawLeaseSpec { duration_s, renewed_us } = spec;
+        let duration_s = duration_s.and_then(|seconds| u64::try_from(seconds).ok());
         let duration_s = duration_s.filter(|seconds| *seconds > 0).unwrap_or(DEFAULT_DURATION_S);
-        LeaseFacts {
-            name: self.metadata.name.unwrap_or_default(),
-            renewed: self.spec.renew_time.unwrap_or_default(),
-            duration_ms: duration_s.saturating_mul(1_000),
+        let RawMeta { name, namespace, uid, resource_version, .. } = metadata;
+        Self {
+            metadata: slim_metadata(&name, &namespace, &uid, resource_version),
+            facts: LeaseFacts { name, renewed_us, duration_ms: duration_s.saturating_mul(1_000) },
         }
     }
 }
@@ -86,7 +107,7 @@ mod tests {
         });
         let expected = LeaseFacts {
             name: "node-1".into(),
-            renewed: "2026-01-01T00:00:00.000001Z".into(),
+            renewed_us: Some(1_767_225_600_000_001),
             duration_ms: 20_000,
         };
         assert_eq!(facts(lease), expected);
@@ -95,9 +116,11 @@ mod tests {
             json!({}),
             json!({ "leaseDurationSeconds": 0 }),
             json!({ "leaseDurationSeconds": -7 }),
+            json!({ "renewTime": "yesterday" }),
+            json!({ "renewTime": null }),
         ] {
             let read = facts(json!({ "metadata": { "name": "n" }, "spec": odd }));
-            assert_eq!((read.renewed.as_str(), read.duration_ms), ("", 40_000), "{odd}");
+            assert_eq!((read.renewed_us, read.duration_ms), (None, 40_000), "{odd}");
         }
     }
 }

@@ -153,6 +153,26 @@ fn a_pod_means_the_same_as_in_json() {
 }
 
 #[test]
+fn a_lease_means_the_same_as_in_json() {
+    let times = [(None, None), (Some("2026-01-01T00:00:00.000001Z"), Some((1_767_225_600, 1_999)))];
+    for (duration_s, (text, time)) in
+        [None, Some(0), Some(20)].into_iter().flat_map(|d| times.map(|t| (d, t)))
+    {
+        let value = json!({
+            "metadata": {"namespace": "kube-node-lease", "name": "n", "uid": "u", "resourceVersion": "7"},
+            "spec": {"holderIdentity": "n", "leaseDurationSeconds": duration_s, "renewTime": text},
+        });
+        let renewed = time.map(|(seconds, nanoseconds)| MicroTime { seconds, nanoseconds });
+        let spec = Some(LeaseSpec { duration_s, renewed });
+        let of_wire = Lease { metadata: Some(meta(&value["metadata"])), spec };
+        let of_wire = leases(&list(vec![of_wire])).unwrap().unwrap().items.remove(0);
+        let of_json = serde_json::from_value::<LeaseSlim>(value).unwrap();
+        assert_eq!(of_wire.meta(), of_json.meta());
+        assert_eq!(of_wire.into_facts(), of_json.into_facts());
+    }
+}
+
+#[test]
 fn one_odd_byte_hides_no_other_node() {
     let mut odd = node_of(&full());
     odd.metadata.as_mut().unwrap().annotations[0].value = Bytes::from_static(b"\xff");

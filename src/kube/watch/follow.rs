@@ -11,7 +11,7 @@ use crate::kube::objects::protobuf::Wire;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use flipop_core::model::facts::Observed;
 use flipop_core::model::moment::Moment;
-use futures::{Stream, StreamExt};
+use futures::{FutureExt as _, Stream, StreamExt};
 use kube::Api;
 use kube::api::{ListParams, WatchParams};
 use kube::core::{ObjectList, Resource, ResourceExt};
@@ -84,6 +84,8 @@ pub(super) struct Source<K: Clone, T> {
     /// Reads them as protobuf, if the API has that for these objects.
     pub(super) wire: Option<Wire<K>>,
     pub(super) cut: fn(K) -> T,
+    /// The pause before it waits for more events. Meanwhile they gather on the connection, and are read together.
+    pub(super) pause: Duration,
 }
 
 /// Why a round ended.
@@ -312,8 +314,16 @@ where
         let failed = |relist, trouble| Err(Stop::Failed { verb: "watch", relist, trouble });
         let mut lines: u64 = 0;
         loop {
-            let next = tokio::time::timeout(Duration::from_millis(SILENCE_MS), stream.next()).await;
-            let Ok(next) = next else { return failed(true, Trouble::timed_out(SILENCE_MS)) };
+            let next = if let Some(next) = stream.next().now_or_never() {
+                next
+            } else {
+                if !self.source.pause.is_zero() {
+                    tokio::time::sleep(self.source.pause).await;
+                }
+                let next = tokio::time::timeout(Duration::from_millis(SILENCE_MS), stream.next()).await;
+                let Ok(next) = next else { return failed(true, Trouble::timed_out(SILENCE_MS)) };
+                next
+            };
             let event = match next {
                 None => return Ok(lines),
                 Some(Ok(Event::Failed(trouble))) => return failed(true, trouble),

@@ -31,6 +31,7 @@ use kube::core::{DeserializeGuard, NamespaceResourceScope, Resource};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -71,13 +72,15 @@ pub async fn watch_nodes<G: Clone + Send>(
         absent: Absent::Waited,
         wire: Some(protobuf::NODES),
         cut: NodeSlim::into_facts,
+        pause: Duration::ZERO,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
 }
 
-/// Watches the Leases that kubelets renew.
+/// Watches the Leases that kubelets renew. Their events are read in bursts, `pause` apart.
 pub async fn watch_leases<G: Clone + Send>(
     context: WatchContext,
+    pause: Duration,
     tag: G,
     sink: Sink<G, LeaseFacts>,
     cancel: CancellationToken,
@@ -88,8 +91,9 @@ pub async fn watch_leases<G: Clone + Send>(
         label_selector: String::new(),
         field_selector: None,
         absent: Absent::Waited,
-        wire: None,
+        wire: Some(protobuf::LEASES),
         cut: LeaseSlim::into_facts,
+        pause,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
 }
@@ -109,6 +113,7 @@ pub async fn watch_own_node(
         absent: Absent::Waited,
         wire: None,
         cut: OwnNode::into_facts,
+        pause: Duration::ZERO,
     };
     Follow::new(context, source, (), sink).run(cancel).await;
 }
@@ -137,6 +142,7 @@ pub async fn watch_pods<G: Clone + Send>(
         absent: Absent::Waited,
         wire: Some(protobuf::PODS),
         cut: PodSlim::into_facts,
+        pause: Duration::ZERO,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
 }
@@ -163,6 +169,7 @@ pub async fn watch_resources<K, G>(
         absent: Absent::CountsAsEmpty,
         wire: None,
         cut: resource::seen,
+        pause: Duration::ZERO,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
 }

@@ -157,6 +157,9 @@ impl NodeStore {
     }
 }
 
+/// The namespace and name of a pod.
+type PodKey = (Box<str>, Box<str>);
+
 #[derive(Debug, PartialEq, Eq)]
 struct StoredPod {
     node: Box<str>,
@@ -167,7 +170,7 @@ struct StoredPod {
 #[derive(Debug, Default)]
 pub struct PodStore {
     complete: bool,
-    pods: BTreeMap<(Box<str>, Box<str>), StoredPod>,
+    pods: BTreeMap<PodKey, StoredPod>,
     serving: BTreeMap<Box<str>, u32>,
 }
 
@@ -187,7 +190,8 @@ impl PodStore {
                 let first = !self.complete;
                 self.pods.clear();
                 for pod in pods {
-                    self.insert(pod);
+                    let (key, pod) = stored(pod);
+                    self.insert(key, pod);
                 }
                 self.complete = true;
                 let nodes = before.keys().chain(self.serving.keys());
@@ -197,9 +201,14 @@ impl PodStore {
                     .collect()
             }
             Observed::Apply(pod) => {
-                let removed = self.remove(&pod.namespace, &pod.name);
-                let node: Box<str> = pod.node.as_str().into();
-                let inserted = self.insert(pod);
+                let (key, pod) = stored(pod);
+                // Most events of pods change nothing that counts.
+                if self.pods.get(&key) == Some(&pod) {
+                    return BTreeSet::new();
+                }
+                let removed = self.remove(&key);
+                let node = pod.node.clone();
+                let inserted = self.insert(key, pod);
                 match (removed, inserted) {
                     (Some(old), true) if old == node => BTreeSet::new(),
                     (old, inserted) => {
@@ -208,28 +217,27 @@ impl PodStore {
                 }
             }
             Observed::Delete(pod) => {
-                self.remove(&pod.namespace, &pod.name).into_iter().map(|node| node.to_string()).collect()
+                let (key, _) = stored(pod);
+                self.remove(&key).into_iter().map(|node| node.to_string()).collect()
             }
         }
     }
 
     /// Returns true when the pod is the first one that serves on its node.
-    fn insert(&mut self, pod: PodFacts) -> bool {
-        let PodFacts { namespace, name, node, serving, fails_since_s: _ } = pod;
-        let node: Box<str> = node.into();
+    fn insert(&mut self, key: PodKey, pod: StoredPod) -> bool {
         let mut first = false;
-        if serving && !node.is_empty() {
-            let count = self.serving.entry(node.clone()).or_insert(0);
+        if pod.serving && !pod.node.is_empty() {
+            let count = self.serving.entry(pod.node.clone()).or_insert(0);
             *count += 1;
             first = *count == 1;
         }
-        self.pods.insert((namespace.into(), name.into()), StoredPod { node, serving });
+        self.pods.insert(key, pod);
         first
     }
 
     /// Returns the node if this was its last serving pod.
-    fn remove(&mut self, namespace: &str, name: &str) -> Option<Box<str>> {
-        let StoredPod { node, serving } = self.pods.remove(&(namespace.into(), name.into()))?;
+    fn remove(&mut self, key: &PodKey) -> Option<Box<str>> {
+        let StoredPod { node, serving } = self.pods.remove(key)?;
         if !serving {
             return None;
         }
@@ -270,6 +278,11 @@ impl PodStore {
     pub fn serves_on(&self, node: &str) -> bool {
         self.serving.contains_key(node)
     }
+}
+
+fn stored(pod: PodFacts) -> (PodKey, StoredPod) {
+    let PodFacts { namespace, name, node, serving, fails_since_s: _ } = pod;
+    ((namespace.into(), name.into()), StoredPod { node: node.into(), serving })
 }
 
 /// Whether a node, known to have the labels, matches.

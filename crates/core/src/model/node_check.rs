@@ -141,8 +141,8 @@ pub struct Checked {
 pub struct LeaseFacts {
     /// Its name, which is that of the node.
     pub name: String,
-    /// `spec.renewTime`, verbatim. Only its changes count.
-    pub renewed: String,
+    /// `spec.renewTime`, in microseconds since 1970. Only its changes count.
+    pub renewed_us: Option<i64>,
     /// `spec.leaseDurationSeconds`, in milliseconds.
     pub duration_ms: u64,
 }

@@ -38,7 +38,7 @@ pub(crate) fn name(n: u8) -> String {
 }
 
 pub(crate) fn lease(n: u8, renewals: u64) -> LeaseFacts {
-    LeaseFacts { name: name(n), renewed: format!("r-{renewals}"), duration_ms: 40_000 }
+    LeaseFacts { name: name(n), renewed_us: i64::try_from(renewals).ok(), duration_ms: 40_000 }
 }
 
 impl Clinic {

@@ -91,10 +91,9 @@ impl Pool {
         let mut found = orphans.clone().unwrap_or_else(|| {
             // Candidates count only while they are complete and the pool may act.
             let sought = self.matched && self.is_live() && !world.strays.is_empty();
-            let candidates = self.candidates.iter().filter(|_| sought);
-            let machines = candidates.filter_map(|(_, candidate)| candidate.machine.as_ref());
-            let stray = machines.filter_map(|machine| world.strays.get(machine)).flatten();
-            unknown.iter().chain(stray).copied().collect()
+            let strays = world.strays.iter().filter(|_| sought);
+            let ours = strays.filter(|(machine, _)| self.candidates.on(machine).next().is_some());
+            unknown.iter().chain(ours.flat_map(|(_, ips)| ips)).copied().collect()
         });
         // Former addresses are known to have been this pool's. An address that lists leave out may be in our region.
         let elsewhere = |read: &ReservedIp| Some(&read.region) != self.spec.region.as_ref();

@@ -17,7 +17,7 @@ const QUIET_MS: u64 = 12_000;
 
 #[derive(Debug, Clone)]
 struct Lease {
-    renewed: String,
+    renewed_us: Option<i64>,
     /// When it was last seen to change, or was first seen.
     changed: Moment,
     missed_ms: u64,
@@ -26,7 +26,7 @@ struct Lease {
 impl Lease {
     fn seen(facts: &LeaseFacts, changed: Moment) -> Self {
         let missed_ms = facts.duration_ms.saturating_mul(MISSED_PERCENT) / 100;
-        Self { renewed: facts.renewed.clone(), changed, missed_ms }
+        Self { renewed_us: facts.renewed_us, changed, missed_ms }
     }
 
     const fn missed_at(&self) -> Moment {
@@ -53,7 +53,7 @@ impl Leases {
                 let mut renewed = Vec::new();
                 for facts in list {
                     let known = before.remove(&facts.name);
-                    let is_renewed = known.as_ref().is_some_and(|known| known.renewed != facts.renewed);
+                    let is_renewed = known.as_ref().is_some_and(|known| known.renewed_us != facts.renewed_us);
                     let changed = known.filter(|_| !is_renewed).map_or(now, |known| known.changed);
                     self.by_node.insert(facts.name.clone(), Lease::seen(facts, changed));
                     renewed.extend(is_renewed.then(|| facts.name.clone()));
@@ -62,7 +62,7 @@ impl Leases {
             }
             Observed::Apply(facts) => {
                 let known = self.by_node.get(&facts.name);
-                let is_renewed = known.is_none_or(|known| known.renewed != facts.renewed);
+                let is_renewed = known.is_none_or(|known| known.renewed_us != facts.renewed_us);
                 let changed = known.filter(|_| !is_renewed).map_or(now, |known| known.changed);
                 self.by_node.insert(facts.name.clone(), Lease::seen(facts, changed));
                 is_renewed.then(|| facts.name.clone()).into_iter().collect()
@@ -85,8 +85,8 @@ impl Leases {
     }
 
     /// The renewal time in its Lease.
-    pub(super) fn renewed(&self, node: &str) -> Option<&str> {
-        self.by_node.get(node).map(|lease| lease.renewed.as_str())
+    pub(super) fn renewed_us(&self, node: &str) -> Option<i64> {
+        self.by_node.get(node).and_then(|lease| lease.renewed_us)
     }
 
     /// The time since its Lease was last seen to change.

@@ -174,7 +174,7 @@ impl Evidence {
                 lease_ms / 1_000,
             );
             let name = record.name.clone();
-            record.die(self.leases.renewed(&name), now);
+            record.die(self.leases.renewed_us(&name), now);
             self.verdicts.push(Verdict { key: key.clone(), name, text, took_ms });
             self.touched = true;
         }
@@ -220,7 +220,7 @@ impl Evidence {
     pub fn is_borne_out(&mut self, key: &CheckKey, lease: Option<&LeaseFacts>, same_heartbeat: bool) -> bool {
         let Some(record) = self.records.get_mut(key) else { return false };
         let Some(dead) = &record.dead else { return false };
-        let same = dead.lease.as_deref() == lease.map(|lease| lease.renewed.as_str());
+        let same = dead.lease_us == lease.and_then(|lease| lease.renewed_us);
         if same && lease.is_some() && same_heartbeat {
             return true;
         }

@@ -35,7 +35,7 @@ pub(super) struct Dead {
     /// The Lease was renewed after the verdict.
     renewed: bool,
     /// The renewal time in the Lease at the verdict.
-    pub(super) lease: Option<String>,
+    pub(super) lease_us: Option<i64>,
 }
 
 /// The checks of one node.
@@ -154,9 +154,9 @@ impl Record {
         enough.then(|| self.silent_since().plus_millis(SILENT_MS))
     }
 
-    pub(super) fn die(&mut self, lease: Option<&str>, now: Moment) {
+    pub(super) fn die(&mut self, lease_us: Option<i64>, now: Moment) {
         self.passes = 0;
-        self.dead = Some(Dead { since: now, renewed: false, lease: lease.map(ToOwned::to_owned) });
+        self.dead = Some(Dead { since: now, renewed: false, lease_us });
     }
 
     /// Whether other nodes are chosen first: a check failed, or none has passed lately.

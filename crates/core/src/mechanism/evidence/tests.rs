@@ -11,7 +11,11 @@ fn key(n: u8) -> CheckKey {
 }
 
 fn lease(n: u8, renewed: u64, duration_s: u64) -> LeaseFacts {
-    LeaseFacts { name: format!("n-{n}"), renewed: renewed.to_string(), duration_ms: duration_s * SECOND_MS }
+    LeaseFacts {
+        name: format!("n-{n}"),
+        renewed_us: i64::try_from(renewed).ok(),
+        duration_ms: duration_s * SECOND_MS,
+    }
 }
 
 fn at(seconds: u64) -> Moment {
