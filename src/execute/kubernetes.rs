@@ -32,7 +32,6 @@ impl Executor {
         (generation, status): (i64, &PoolStatus),
         before: &[Condition],
     ) -> Done {
-        calls_of_the_plan_leave().await;
         let status = pool::written_status(status, generation, before, self.clock.timestamp());
         let uid = object.uid.clone();
         let kept = self
@@ -52,7 +51,6 @@ impl Executor {
         (generation, status): (i64, &RecordSetStatus),
         before: &[Condition],
     ) -> Done {
-        calls_of_the_plan_leave().await;
         let status = record_set::written_status(status, generation, before, self.clock.timestamp());
         let uid = object.uid.clone();
         let kept = self
@@ -169,12 +167,6 @@ impl Executor {
         let result = result.await.map(|_object| ()).map_err(write_failure);
         Outcome::IpsWritten { pool: pool.uid, add, remove, result }
     }
-}
-
-/// Lets the tasks run that are ready: the calls of the same plan leave before its status is rendered, which takes
-/// milliseconds for thousands of nodes.
-async fn calls_of_the_plan_leave() {
-    tokio::task::yield_now().await;
 }
 
 /// The conditions after a write, as the reconcile loop keeps them.
