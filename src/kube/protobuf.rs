@@ -1,8 +1,8 @@
 //! The envelope of Kubernetes' protobuf encoding.
 //!
-//! Nodes and pods are requested in protobuf ([`super::objects`]), so a refusal of such a request may be protobuf too
-//! ([`super::refusal`]). Everything else is JSON. Field numbers are those of the API's `generated.proto` files; an
-//! API version never changes them. Unknown fields are skipped.
+//! Nodes, pods and Leases are requested in protobuf ([`super::objects`]), so a refusal of such a request may be
+//! protobuf too ([`super::refusal`]). Everything else is JSON. Field numbers are those of the API's `generated.proto`
+//! files; an API version never changes them. Unknown fields are skipped.
 
 use bytes::Bytes;
 use prost::{DecodeError, Message};

@@ -1,4 +1,4 @@
-//! Nodes and pods, decoded only as far as decisions need them.
+//! Nodes, pods and Leases, decoded only as far as decisions need them.
 //!
 //! Everything else that kubelets write (images, volumes, other conditions, other managers' fields) is skipped while the
 //! answer is read, and never stored. Odd values do not fail the decoding: a value that cannot be understood counts as
