@@ -1,5 +1,7 @@
 //! The list-then-watch loop, with an API server that the test answers by hand, on a paused clock.
 
+mod bursts;
+
 use super::*;
 use crate::kube::stub::{self, Call, Calls};
 use crate::kube::trouble::TroubleKind;
@@ -475,32 +477,4 @@ async fn what_a_watch_of_before_a_restart_showed_is_not_let_through() {
     cancel.cancel();
     tracker.close();
     tracker.wait().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn events_that_are_not_urgent_are_read_in_bursts() {
-    let (client, mut calls) = stub::by_hand();
-    let (context, _reset) = context(client);
-    let (sink, mut steps) = mpsc::channel(16);
-    let pause = Duration::from_millis(200);
-    let mut tasks = JoinSet::new();
-    tasks.spawn(watch_leases(context, pause, (), sink, CancellationToken::new()));
-    calls.next().await.answer(page(5, &[], None));
-    steps.recv().await.expect("the list");
-    let pen = begin(calls.next().await);
-    let began = Instant::now();
-    let arrived = async |steps: &mut mpsc::Receiver<((), Observed<LeaseFacts>)>| match steps.recv().await {
-        Some(((), Observed::Apply(lease))) => (lease.name, began.elapsed()),
-        other => panic!("{other:?}"),
-    };
-    for name in ["a", "b"] {
-        tokio::time::sleep(pause / 4).await;
-        pen.send(event("MODIFIED", &node(name, 6))).unwrap();
-    }
-    for name in ["a", "b"] {
-        assert_eq!(arrived(&mut steps).await, (name.to_owned(), pause));
-    }
-    tokio::time::sleep(3 * pause).await;
-    pen.send(event("MODIFIED", &node("c", 7))).unwrap();
-    assert_eq!(arrived(&mut steps).await, ("c".to_owned(), 4 * pause));
 }

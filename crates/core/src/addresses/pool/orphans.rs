@@ -93,7 +93,8 @@ impl Pool {
             let sought = self.matched && self.is_live() && !world.strays.is_empty();
             let strays = world.strays.iter().filter(|_| sought);
             let ours = strays.filter(|(machine, _)| self.candidates.on(machine).next().is_some());
-            unknown.iter().chain(ours.flat_map(|(_, ips)| ips)).copied().collect()
+            let stray = ours.flat_map(|(_, ips)| ips);
+            unknown.iter().chain(stray).copied().collect()
         });
         // Former addresses are known to have been this pool's. An address that lists leave out may be in our region.
         let elsewhere = |read: &ReservedIp| Some(&read.region) != self.spec.region.as_ref();
