@@ -1,8 +1,8 @@
 //! Nodes, pods and Leases in protobuf, which costs the API server and us a fraction of what JSON costs.
 //!
-//! Owns the messages of `k8s.io/api/core/v1` and `k8s.io/api/coordination/v1`, as far as decisions need them. [`super`] decides what their fields mean,
-//! for JSON as well. Texts are bytes here: the API server passes on what a client stored, and one invalid byte in one
-//! object must not hide all the others.
+//! Owns the messages of `k8s.io/api/core/v1` and `k8s.io/api/coordination/v1`, as far as decisions need them. [`super`]
+//! decides what their fields mean, for JSON as well. Texts are bytes here: the API server passes on what a client
+//! stored, and one invalid byte in one object must not hide all the others.
 
 use super::lease::{LeaseSlim, RawLease, RawLeaseSpec};
 use super::{
