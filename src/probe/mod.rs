@@ -32,7 +32,7 @@ pub const MAX_UNDERWAY: usize = 500;
 pub const MAX_ANSWERS: usize = 1_024;
 
 /// Checks begin at multiples of this. So the checks of many nodes share the wake-ups of the process.
-const BEAT_MS: u64 = 50;
+const GRID_MS: u64 = 50;
 
 /// While the limit holds checks back, the late ones are counted this often.
 const COUNTED_MS: u64 = 500;
@@ -233,7 +233,7 @@ impl Prober {
         let first = std::mem::take(&mut turn.first);
         let period_ms = turn.target.period_ms;
         let wait_ms = if first { 1 + self.random.below(period_ms) } else { period_ms };
-        turn.due = on_a_beat(started.plus_millis(wait_ms)).max(now);
+        turn.due = on_the_grid(started.plus_millis(wait_ms)).max(now);
         self.queue.insert((turn.due, key.clone()));
         Some(Checked { key, outcome })
     }
@@ -249,10 +249,10 @@ impl Prober {
     }
 }
 
-/// The beat that is nearest. A check that began a little late does not put off those that follow.
-fn on_a_beat(due: Moment) -> Moment {
+/// The multiple of [`GRID_MS`] that is nearest. A check that began a little late does not put off those that follow.
+fn on_the_grid(due: Moment) -> Moment {
     let ms = due.as_millis();
-    let since = ms % BEAT_MS;
-    let ms = if since * 2 < BEAT_MS { ms - since } else { ms.saturating_add(BEAT_MS - since) };
+    let since = ms % GRID_MS;
+    let ms = if since * 2 < GRID_MS { ms - since } else { ms.saturating_add(GRID_MS - since) };
     Moment::from_millis(ms)
 }

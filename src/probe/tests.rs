@@ -163,3 +163,10 @@ async fn beyond_five_hundred_at_once_checks_come_later_and_a_gauge_says_so() {
     assert!(stretched(&run).abs() < f64::EPSILON);
     assert!((0..nodes).all(|n| run.calls_of(&format!("n-{n}")) >= 5));
 }
+
+#[test]
+fn checks_begin_on_a_grid_and_one_that_began_late_puts_off_none() {
+    for (due_ms, expected_ms) in [(0, 0), (1_024, 1_000), (1_025, 1_050), (1_049, 1_050), (1_051, 1_050)] {
+        assert_eq!(on_the_grid(Moment::from_millis(due_ms)), Moment::from_millis(expected_ms), "{due_ms}");
+    }
+}
