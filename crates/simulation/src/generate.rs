@@ -7,7 +7,9 @@ use super::asks;
 use super::dice::{Draw, roll};
 use super::firewalls;
 use super::patient;
-use super::plan::{Act, Fault, Machines, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which};
+use super::plan::{
+    Act, Fault, Machines, Oddity, On, Plan, REST_MS, Side, Step, Then, Trigger, Weather, Which,
+};
 use super::scene::{self, CHAOS_MS};
 use super::workloads::{at, pool_spec};
 use flipop_cloud::Provider;
@@ -77,6 +79,7 @@ pub fn plan(seed: u64) -> Plan {
         triggers,
         end_ms: CHAOS_MS,
         staleness_ms: if kube { STALE_MS } else { scene::PROMPT_MS },
+        rest_ms: REST_MS,
         skew_s: draw.of(&[0, 0, 5, DAY_S]).unwrap_or_default(),
         machines: Machines::default(),
     };

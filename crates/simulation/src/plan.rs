@@ -8,6 +8,9 @@ pub use super::ailments::{Ail, Ailment, Machines};
 use flipop_cloud::Provider;
 use serde::{Deserialize, Serialize};
 
+/// The usual rest at the end of a run: the longest pause between two tries of a failed change.
+pub const REST_MS: u64 = 600_000;
+
 /// A whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +32,9 @@ pub struct Plan {
     pub triggers: Vec<Trigger>,
     /// When steps and faults are over. From then on everything has to become right.
     pub end_ms: u64,
+    /// How long the right state has to last without a write, after the end.
+    #[serde(default = "rest_ms", skip_serializing_if = "is_usual")]
+    pub rest_ms: u64,
     /// For how long the operator may act on outdated state. It follows from the faults of the plan.
     #[serde(default)]
     pub staleness_ms: u64,
@@ -48,6 +54,15 @@ fn is_right(skew_s: &u64) -> bool {
 
 fn one() -> usize {
     1
+}
+
+const fn rest_ms() -> u64 {
+    REST_MS
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_usual(rest_ms: &u64) -> bool {
+    *rest_ms == REST_MS
 }
 
 /// An act at a time.

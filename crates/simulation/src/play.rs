@@ -84,7 +84,7 @@ async fn await_rest(bed: &mut Bed) {
     let begin_ms = bed.network.now_ms();
     let patience = Patience::of(bed.network.plan());
     let limits = (begin_ms + patience.seen_ms(), begin_ms + patience.right_ms());
-    let mut settling = Settling::default();
+    let mut settling = Settling::new(bed.network.plan().rest_ms);
     let mut sight = look(bed);
     let mut wrong = complaints(bed, &sight);
     loop {

@@ -1,6 +1,6 @@
 //! Small undisturbed plans, one for each thing that users and machines do. Sweeps disturb them at every call and event.
 
-use super::plan::{Act, Machines, Plan, Step};
+use super::plan::{Act, Machines, Plan, REST_MS, Step};
 use super::scene::{CLOUDFLARE_ZONE, PROMPT_MS, REGION, ZONE};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -73,6 +73,7 @@ fn plan(name: &str, scene: Vec<Step>, then: Vec<Step>) -> Plan {
         triggers: Vec::new(),
         end_ms,
         staleness_ms: PROMPT_MS,
+        rest_ms: REST_MS,
         skew_s: 0,
         machines: Machines::default(),
     }

@@ -1,6 +1,6 @@
 //! The Lease that a kubelet renews, reduced to the facts that decisions need.
 
-use super::{RawMeta, nullable, slim_metadata};
+use super::{RawIdentity, nullable, slim_metadata};
 use flipop_core::model::node_check::LeaseFacts;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{NamespaceResourceScope, Resource};
@@ -33,7 +33,7 @@ impl LeaseSlim {
 #[serde(default)]
 pub(super) struct RawLease {
     #[serde(deserialize_with = "nullable")]
-    pub(super) metadata: RawMeta,
+    pub(super) metadata: RawIdentity,
     #[serde(deserialize_with = "nullable")]
     pub(super) spec: RawLeaseSpec,
 }
@@ -58,10 +58,13 @@ impl From<RawLease> for LeaseSlim {
         let RawLeaseSpec { duration_s, renewed_us } = spec;
         let duration_s = duration_s.and_then(|seconds| u64::try_from(seconds).ok());
         let duration_s = duration_s.filter(|seconds| *seconds > 0).unwrap_or(DEFAULT_DURATION_S);
-        let RawMeta { name, namespace, uid, resource_version, .. } = metadata;
         Self {
-            metadata: slim_metadata(&name, &namespace, &uid, resource_version),
-            facts: LeaseFacts { name, renewed_us, duration_ms: duration_s.saturating_mul(1_000) },
+            metadata: slim_metadata(metadata.resource_version),
+            facts: LeaseFacts {
+                name: metadata.name,
+                renewed_us,
+                duration_ms: duration_s.saturating_mul(1_000),
+            },
         }
     }
 }

@@ -111,13 +111,24 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// The metadata of a pod or a Lease. The rest decides nothing, and pods are by far the most numerous objects.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct RawIdentity {
+    #[serde(deserialize_with = "nullable")]
+    name: String,
+    #[serde(deserialize_with = "nullable")]
+    namespace: String,
+    resource_version: Option<String>,
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+/// The metadata of a node.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct RawMeta {
     #[serde(deserialize_with = "nullable")]
     name: String,
-    #[serde(deserialize_with = "nullable")]
-    namespace: String,
     #[serde(deserialize_with = "nullable")]
     uid: String,
     resource_version: Option<String>,
@@ -260,15 +271,9 @@ fn addresses_of(kind: &str, addresses: &[RawAddress]) -> Vec<Address> {
     addresses.iter().filter(|address| address.kind == kind).filter_map(|a| Address::v4(&a.address)).collect()
 }
 
-/// The metadata that a watch needs.
-fn slim_metadata(name: &str, namespace: &str, uid: &str, resource_version: Option<String>) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name.to_owned()),
-        namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
-        uid: Some(uid.to_owned()),
-        resource_version,
-        ..ObjectMeta::default()
-    }
+/// The metadata that a watch needs: its place in the stream of events.
+fn slim_metadata(resource_version: Option<String>) -> ObjectMeta {
+    ObjectMeta { resource_version, ..ObjectMeta::default() }
 }
 
 impl From<RawNode> for NodeSlim {
@@ -280,7 +285,7 @@ impl From<RawNode> for NodeSlim {
         let labels = labels_of(metadata.labels, &ours.map(|entry| &entry.fields.metadata.labels));
         let taints = spec.taints.into_iter();
         Self {
-            metadata: slim_metadata(&metadata.name, "", &metadata.uid, metadata.resource_version),
+            metadata: slim_metadata(metadata.resource_version),
             facts: NodeFacts {
                 name: metadata.name,
                 uid: Uid(metadata.uid),
@@ -306,7 +311,7 @@ impl From<RawNode> for NodeSlim {
 #[serde(default)]
 struct RawPod {
     #[serde(deserialize_with = "nullable")]
-    metadata: RawMeta,
+    metadata: RawIdentity,
     #[serde(deserialize_with = "nullable")]
     spec: RawPodSpec,
     #[serde(deserialize_with = "nullable")]
@@ -335,12 +340,7 @@ impl From<RawPod> for PodSlim {
         let fails_since_s =
             ready_of(&status.conditions).filter(|_| !is_ready).and_then(|ready| ready.since_s);
         Self {
-            metadata: slim_metadata(
-                &metadata.name,
-                &metadata.namespace,
-                &metadata.uid,
-                metadata.resource_version,
-            ),
+            metadata: slim_metadata(metadata.resource_version),
             facts: PodFacts {
                 namespace: metadata.namespace,
                 name: metadata.name,

@@ -6,8 +6,9 @@
 
 use super::lease::{LeaseSlim, RawLease, RawLeaseSpec};
 use super::{
-    FIELD_MANAGER, NodeSlim, PodSlim, RawAddress, RawAnnotations, RawCondition, RawLabels, RawManagedFields,
-    RawMeta, RawNode, RawNodeSpec, RawNodeStatus, RawPod, RawPodSpec, RawPodStatus, RawTaint,
+    FIELD_MANAGER, NodeSlim, PodSlim, RawAddress, RawAnnotations, RawCondition, RawIdentity, RawLabels,
+    RawManagedFields, RawMeta, RawNode, RawNodeSpec, RawNodeStatus, RawPod, RawPodSpec, RawPodStatus,
+    RawTaint,
 };
 use crate::kube::protobuf;
 pub use crate::kube::protobuf::ACCEPT;
@@ -126,13 +127,11 @@ struct Metadata {
     more: Bytes,
 }
 
-/// `ObjectMeta`.
+/// `ObjectMeta` of a node.
 #[derive(Clone, PartialEq, Message)]
 struct Meta {
     #[prost(bytes = "bytes", tag = "1")]
     name: Bytes,
-    #[prost(bytes = "bytes", tag = "3")]
-    namespace: Bytes,
     #[prost(bytes = "bytes", tag = "5")]
     uid: Bytes,
     #[prost(bytes = "bytes", tag = "6")]
@@ -145,6 +144,19 @@ struct Meta {
     annotations: Vec<Entry>,
     #[prost(message, repeated, tag = "17")]
     managed_fields: Vec<ManagedFields>,
+}
+
+/// `ObjectMeta` of a pod or a Lease.
+#[derive(Clone, PartialEq, Message)]
+struct Identity {
+    #[prost(bytes = "bytes", tag = "1")]
+    name: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    namespace: Bytes,
+    #[prost(bytes = "bytes", tag = "6")]
+    version: Bytes,
+    #[prost(message, optional, tag = "9")]
+    deletion_timestamp: Option<Time>,
 }
 
 /// `Time`. Only its presence counts here.
@@ -242,7 +254,7 @@ struct Instant {
 #[derive(Clone, PartialEq, Message)]
 struct Pod {
     #[prost(message, optional, tag = "1")]
-    metadata: Option<Meta>,
+    metadata: Option<Identity>,
     #[prost(message, optional, tag = "2")]
     spec: Option<PodSpec>,
     #[prost(message, optional, tag = "3")]
@@ -269,7 +281,7 @@ struct PodStatus {
 #[derive(Clone, PartialEq, Message)]
 struct Lease {
     #[prost(message, optional, tag = "1")]
-    metadata: Option<Meta>,
+    metadata: Option<Identity>,
     #[prost(message, optional, tag = "2")]
     spec: Option<LeaseSpec>,
 }
@@ -310,7 +322,6 @@ impl From<Meta> for RawMeta {
         let ours = |entry: &&ManagedFields| entry.manager == FIELD_MANAGER;
         Self {
             name: text(&meta.name),
-            namespace: text(&meta.namespace),
             uid: text(&meta.uid),
             resource_version: present(&meta.version),
             deletion_timestamp: meta.deletion_timestamp.map(|Time {}| IgnoredAny),
@@ -323,6 +334,17 @@ impl From<Meta> for RawMeta {
             },
             annotations: RawAnnotations { reserved_ip: value_of(&meta.annotations, RESERVED_IP_ANNOTATION) },
             managed_fields: meta.managed_fields.iter().filter(ours).map(RawManagedFields::from).collect(),
+        }
+    }
+}
+
+impl From<Identity> for RawIdentity {
+    fn from(Identity { name, namespace, version, deletion_timestamp }: Identity) -> Self {
+        Self {
+            name: text(&name),
+            namespace: text(&namespace),
+            resource_version: present(&version),
+            deletion_timestamp: deletion_timestamp.map(|Time {}| IgnoredAny),
         }
     }
 }
@@ -363,13 +385,22 @@ fn all<A, B: From<A>>(items: Vec<A>) -> Vec<B> {
     items.into_iter().map(B::from).collect()
 }
 
+/// The conditions of type `Ready`. The others decide nothing.
+fn ready(conditions: Vec<Pair>) -> Vec<RawCondition> {
+    conditions
+        .into_iter()
+        .filter(|condition| &condition.kind[..] == b"Ready")
+        .map(RawCondition::from)
+        .collect()
+}
+
 impl From<Node> for RawNode {
     fn from(Node { metadata, spec, status }: Node) -> Self {
         let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
         Self {
             metadata: metadata.unwrap_or_default().into(),
             spec: RawNodeSpec { provider_id: text(&spec.provider_id), taints: all(spec.taints) },
-            status: RawNodeStatus { conditions: all(status.conditions), addresses: all(status.addresses) },
+            status: RawNodeStatus { conditions: ready(status.conditions), addresses: all(status.addresses) },
         }
     }
 }
@@ -380,7 +411,7 @@ impl From<Pod> for RawPod {
         Self {
             metadata: metadata.unwrap_or_default().into(),
             spec: RawPodSpec { node_name: text(&spec.node_name) },
-            status: RawPodStatus { phase: text(&status.phase), conditions: all(status.conditions) },
+            status: RawPodStatus { phase: text(&status.phase), conditions: ready(status.conditions) },
         }
     }
 }

@@ -34,7 +34,6 @@ fn pairs(list: &Value, value: &str) -> Vec<Pair> {
 fn meta(meta: &Value) -> Meta {
     Meta {
         name: bytes(&meta["name"]),
-        namespace: bytes(&meta["namespace"]),
         uid: bytes(&meta["uid"]),
         version: bytes(&meta["resourceVersion"]),
         deletion_timestamp: meta["deletionTimestamp"].as_str().map(|_| Time {}),
@@ -44,6 +43,15 @@ fn meta(meta: &Value) -> Meta {
             manager: bytes(&entry["manager"]),
             fields: Some(Fields { raw: Bytes::from(entry["fieldsV1"].to_string()) }),
         }),
+    }
+}
+
+fn identity(meta: &Value) -> Identity {
+    Identity {
+        name: bytes(&meta["name"]),
+        namespace: bytes(&meta["namespace"]),
+        version: bytes(&meta["resourceVersion"]),
+        deletion_timestamp: meta["deletionTimestamp"].as_str().map(|_| Time {}),
     }
 }
 
@@ -137,10 +145,12 @@ fn a_pod_means_the_same_as_in_json() {
         let value = json!({
             "metadata": {"namespace": "n", "name": "p", "uid": "u", "deletionTimestamp": deletion},
             "spec": {"nodeName": "a"},
-            "status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]},
+            "status": {"phase": phase, "conditions": [
+                {"type": "Initialized", "status": "Unknown"}, {"type": "Ready", "status": ready},
+            ]},
         });
         let pod = Pod {
-            metadata: Some(meta(&value["metadata"])),
+            metadata: Some(identity(&value["metadata"])),
             spec: Some(PodSpec { node_name: Bytes::from("a") }),
             status: Some(PodStatus {
                 phase: Bytes::from(phase),
@@ -164,7 +174,7 @@ fn a_lease_means_the_same_as_in_json() {
         });
         let renewed = time.map(|(seconds, nanoseconds)| MicroTime { seconds, nanoseconds });
         let spec = Some(LeaseSpec { duration_s, renewed });
-        let of_wire = Lease { metadata: Some(meta(&value["metadata"])), spec };
+        let of_wire = Lease { metadata: Some(identity(&value["metadata"])), spec };
         let of_wire = leases(&list(vec![of_wire])).unwrap().unwrap().items.remove(0);
         let of_json = serde_json::from_value::<LeaseSlim>(value).unwrap();
         assert_eq!(of_wire.meta(), of_json.meta());

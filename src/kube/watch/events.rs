@@ -8,7 +8,7 @@
 use crate::kube::objects::protobuf::DecodeObject;
 use crate::kube::trouble::Trouble;
 use crate::kube::{protobuf, refusal};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream};
 use futures::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, Stream, StreamExt as _, TryStreamExt as _,
@@ -69,8 +69,10 @@ fn events<K>(
 where
     K: Resource + Clone + DeserializeOwned + Send,
 {
-    stream::try_unfold(Box::pin(body), move |mut body| async move {
-        let event = match frame(&mut body).await {
+    // Each event is written over the one before it, if nobody holds that any more.
+    let memory = BytesMut::new();
+    stream::try_unfold((Box::pin(body), memory), move |(mut body, mut memory)| async move {
+        let event = match frame(&mut body, &mut memory).await {
             Ok(None) => return Ok(None),
             Ok(Some(Frame::Protobuf(bytes))) => from_protobuf(bytes, decode)?,
             Ok(Some(Frame::Json(line))) => from_json(&line)?,
@@ -79,7 +81,7 @@ where
             Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(undecodable(error)),
             Err(error) => return Err(Error::ReadEvents(error)),
         };
-        Ok(Some((event, body)))
+        Ok(Some((event, (body, memory))))
     })
 }
 
@@ -91,7 +93,7 @@ enum Frame {
 
 /// Reads the next event. In protobuf it begins with its length in four bytes, the first of which is 0 up to
 /// [`MAX_BYTES`]. In JSON it is a line.
-async fn frame(body: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Frame>> {
+async fn frame(body: &mut (impl AsyncBufRead + Unpin), memory: &mut BytesMut) -> io::Result<Option<Frame>> {
     let Some(first) = body.fill_buf().await?.first().copied() else { return Ok(None) };
     if first == b'{' {
         let mut line = Vec::new();
@@ -109,9 +111,9 @@ async fn frame(body: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Fram
     if length > MAX_BYTES {
         return Err(too_long());
     }
-    let mut bytes = vec![0; length];
-    body.read_exact(&mut bytes).await?;
-    Ok(Some(Frame::Protobuf(bytes.into())))
+    memory.resize(length, 0);
+    body.read_exact(memory).await?;
+    Ok(Some(Frame::Protobuf(memory.split().freeze())))
 }
 
 fn too_long() -> io::Error {

@@ -6,6 +6,7 @@
 
 use super::events::{self, Event};
 use super::health::Registration;
+use super::repeats::{Print, Told};
 use super::{Sink, WatchContext, WatchName, page};
 use crate::kube::objects::protobuf::Wire;
 use crate::kube::trouble::{Trouble, TroubleKind};
@@ -84,6 +85,8 @@ pub(super) struct Source<K: Clone, T> {
     /// Reads them as protobuf, if the API has that for these objects.
     pub(super) wire: Option<Wire<K>>,
     pub(super) cut: fn(K) -> T,
+    /// Given, events that change no fact are left out.
+    pub(super) print: Option<fn(&T) -> Print>,
     /// The pause before it waits for more events. Meanwhile they gather on the connection, and are read together.
     pub(super) pause: Duration,
 }
@@ -109,6 +112,7 @@ pub(super) struct Follow<K: Clone, T, G> {
     tag: G,
     sink: Sink<G, T>,
     health: Registration,
+    told: Option<Told<T>>,
     /// Where to resume the watch.
     version: Option<String>,
     /// When the watch last heard the server.
@@ -130,12 +134,14 @@ where
         let health = context.health.register(&source.name);
         let newest = context.health.newest(&source.name);
         let heard_at = context.clock.now();
+        let told = source.print.map(Told::new);
         Self {
             context,
             source,
             tag,
             sink,
             health,
+            told,
             version: None,
             heard_at,
             newest,
@@ -361,7 +367,10 @@ where
         self.version = Some(version);
     }
 
-    async fn deliver(&self, step: Observed<T>) -> Result<(), Stop> {
+    async fn deliver(&mut self, step: Observed<T>) -> Result<(), Stop> {
+        if self.told.as_mut().is_some_and(|told| told.repeats(&step)) {
+            return Ok(());
+        }
         self.sink.send((self.tag.clone(), step)).await.map_err(|_| Stop::Closed)
     }
 

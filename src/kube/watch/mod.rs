@@ -11,6 +11,7 @@ mod follow;
 mod health;
 pub mod once;
 mod page;
+mod repeats;
 mod resource;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use flipop_core::model::node_check::LeaseFacts;
 use follow::{Absent, Follow, Source};
 use kube::core::{DeserializeGuard, NamespaceResourceScope, Resource};
 use kube::{Api, Client};
+use repeats::Print;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -72,6 +74,7 @@ pub async fn watch_nodes<G: Clone + Send>(
         absent: Absent::Waited,
         wire: Some(protobuf::NODES),
         cut: NodeSlim::into_facts,
+        print: None,
         pause: Duration::ZERO,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
@@ -93,6 +96,7 @@ pub async fn watch_leases<G: Clone + Send>(
         absent: Absent::Waited,
         wire: Some(protobuf::LEASES),
         cut: LeaseSlim::into_facts,
+        print: None,
         pause,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
@@ -113,6 +117,7 @@ pub async fn watch_own_node(
         absent: Absent::Waited,
         wire: None,
         cut: OwnNode::into_facts,
+        print: None,
         pause: Duration::ZERO,
     };
     Follow::new(context, source, (), sink).run(cancel).await;
@@ -142,6 +147,7 @@ pub async fn watch_pods<G: Clone + Send>(
         absent: Absent::Waited,
         wire: Some(protobuf::PODS),
         cut: PodSlim::into_facts,
+        print: Some(|pod| Print::new(&(&pod.namespace, &pod.name), pod)),
         pause: Duration::ZERO,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;
@@ -169,6 +175,7 @@ pub async fn watch_resources<K, G>(
         absent: Absent::CountsAsEmpty,
         wire: None,
         cut: resource::seen,
+        print: None,
         pause: Duration::ZERO,
     };
     Follow::new(context, source, tag, sink).run(cancel).await;

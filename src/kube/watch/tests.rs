@@ -1,6 +1,7 @@
 //! The list-then-watch loop, with an API server that the test answers by hand, on a paused clock.
 
 mod bursts;
+mod repeats;
 
 use super::*;
 use crate::kube::stub::{self, Call, Calls};

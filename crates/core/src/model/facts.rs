@@ -98,7 +98,7 @@ impl NodeFacts {
 }
 
 /// The facts about a pod that decisions need. The server filters pods by namespace and label.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PodFacts {
     /// Namespace of the pod.
     pub namespace: String,

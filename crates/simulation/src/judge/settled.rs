@@ -15,9 +15,6 @@ use flipop_cloud::{Cloud, IpView, Provider, RecordView};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// How long the right state has to last without a write.
-const REST_MS: u64 = 600_000;
-
 /// The time between two looks of the judge.
 pub(crate) const LOOK_MS: u64 = 2_000;
 
@@ -28,8 +25,10 @@ const LAST_WORDS_MS: u64 = 5_000;
 const LAST_REASONS_MS: u64 = 65_000;
 
 /// The progress of a run's end.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Settling {
+    /// How long the right state has to last without a write.
+    rest_ms: u64,
     right_since: Option<u64>,
     /// Whether some status says why nodes do not match.
     pub(crate) tells_reasons: bool,
@@ -69,6 +68,10 @@ pub(crate) enum Next {
 }
 
 impl Settling {
+    pub(crate) const fn new(rest_ms: u64) -> Self {
+        Self { rest_ms, right_since: None, tells_reasons: false }
+    }
+
     fn last_words_ms(&self) -> u64 {
         if self.tells_reasons { LAST_REASONS_MS } else { LAST_WORDS_MS }
     }
@@ -94,7 +97,7 @@ impl Settling {
                         "all is right since {since} ms, and yet it writes at {wrote_ms} ms"
                     ));
                 }
-                let rested = now_ms.saturating_sub(since.max(wrote_ms)) >= REST_MS;
+                let rested = now_ms.saturating_sub(since.max(wrote_ms)) >= self.rest_ms;
                 if rested { Next::Rest } else { Next::Look }
             }
             (Some(since), wrong) if now_ms > since.max(seen_ms).saturating_add(LOOK_MS) => {

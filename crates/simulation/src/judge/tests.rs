@@ -8,7 +8,7 @@ use super::settled::{self, Next, Settling};
 use super::{Ending, Judge, Process};
 use crate::facts::{Facts, Hold, Kind};
 use crate::furnish;
-use crate::plan::{Plan, Side};
+use crate::plan::{Plan, REST_MS, Side};
 use crate::scene::{API_VERSION, CLOUDFLARE_ZONE, REGION, USER_NAMESPACE, ZONE};
 use crate::workloads;
 use flipop_apiserver::{ApiServer, Changes, Key, Readiness};
@@ -300,7 +300,7 @@ fn all_has_to_be_right_in_time_and_to_stay_so_without_a_write() {
     let wrong = ["x".to_owned()];
     let limits = (110_000, 130_000);
     let look = |looks: &[(u64, &[String], u64)]| {
-        let mut settling = Settling::default();
+        let mut settling = Settling::new(REST_MS);
         let mut last = Next::Look;
         for (now_ms, complaints, wrote_ms) in looks {
             last = settling.look(*now_ms, limits, complaints, *wrote_ms);
@@ -314,7 +314,9 @@ fn all_has_to_be_right_in_time_and_to_stay_so_without_a_write() {
     assert!(blamed(look(&[(100_000, &[], 0), (114_000, &wrong, 0)])), "it was right");
     assert!(!blamed(look(&[(112_000, &[], 0), (200_000, &[], 116_000)])), "the last words");
     assert!(blamed(look(&[(112_000, &[], 0), (200_000, &[], 118_000)])));
-    let mut reasons = Settling::default();
+    let rests = |ms| look(&[(112_000, &[], 0), (112_000 + ms, &[], 0)]) == Next::Rest;
+    assert!(!rests(REST_MS - 1) && rests(REST_MS));
+    let mut reasons = Settling::new(REST_MS);
     reasons.tells_reasons = true;
     reasons.look(112_000, limits, &[], 0);
     assert!(!blamed(reasons.look(300_000, limits, &[], 176_000)), "a new reason for a mismatch may follow");

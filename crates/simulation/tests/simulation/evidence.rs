@@ -5,7 +5,9 @@
 use crate::support::{play, setting, with_all};
 use flipop_cloud::ChangeKind;
 use flipop_simulation::news::{News, What};
-use flipop_simulation::plan::{Act, Ail, Ailment, Fault, Machines, Plan, Side, Step, Weather, Which};
+use flipop_simulation::plan::{
+    Act, Ail, Ailment, Fault, Machines, Plan, REST_MS, Side, Step, Weather, Which,
+};
 use flipop_simulation::{Outcome, watch};
 use serde_json::json;
 use std::io::Write as _;
@@ -60,6 +62,7 @@ fn plan(name: &str, nodes: u64, (steps, ailments): (Vec<Step>, Vec<Ailment>), en
         triggers: Vec::new(),
         end_ms,
         staleness_ms: 5_000,
+        rest_ms: REST_MS,
         skew_s: 0,
         machines: Machines { kubelets: true, ailments },
     }

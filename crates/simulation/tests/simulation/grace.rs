@@ -4,7 +4,7 @@
 use crate::support::{play, setting, with_all};
 use flipop_cloud::ChangeKind;
 use flipop_simulation::news::{News, What};
-use flipop_simulation::plan::{Act, Machines, On, Plan, Step, Then, Trigger};
+use flipop_simulation::plan::{Act, Machines, On, Plan, REST_MS, Step, Then, Trigger};
 use flipop_simulation::{Outcome, watch};
 use serde_json::{Value, json};
 use std::io::Write as _;
@@ -66,6 +66,7 @@ fn plan(nodes: u64, ips: u8, (grace, pods): (&Value, bool), then: Vec<Step>) -> 
         triggers: Vec::new(),
         end_ms,
         staleness_ms: 5_000,
+        rest_ms: REST_MS,
         skew_s: DAY_S,
         machines: Machines::default(),
     }

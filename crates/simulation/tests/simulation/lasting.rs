@@ -4,7 +4,7 @@
 use crate::support::play;
 use flipop_cloud::Provider;
 use flipop_simulation::Outcome;
-use flipop_simulation::plan::{Act, Fault, Machines, Oddity, Plan, Side, Step, Weather, Which};
+use flipop_simulation::plan::{Act, Fault, Machines, Oddity, Plan, REST_MS, Side, Step, Weather, Which};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
@@ -14,9 +14,6 @@ const HOUR_MS: u64 = 60 * MINUTE_MS;
 
 /// By this time nodes and objects exist and the addresses are assigned.
 const QUIET_MS: u64 = 60_000;
-
-/// How long nothing may be written before a run ends (`REST_MS` of the judge).
-const REST_MS: u64 = 600_000;
 
 /// How often the judge looks whether the run may end.
 const LOOK_MS: u64 = 2_000;
@@ -81,6 +78,7 @@ fn plan(name: &str, (nodes, ips): (u64, u8), then: Vec<Step>, end_ms: u64) -> Pl
         triggers: Vec::new(),
         end_ms,
         staleness_ms: 5_000,
+        rest_ms: REST_MS,
         skew_s: 0,
         machines: Machines::default(),
     }

@@ -4,7 +4,7 @@
 use flipop_cloud::Provider;
 use flipop_simulation::Outcome;
 use flipop_simulation::plan::{
-    Act, Fault, Machines, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which,
+    Act, Fault, Machines, Oddity, On, Plan, REST_MS, Side, Step, Then, Trigger, Weather, Which,
 };
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -48,6 +48,7 @@ fn with_pool(name: &str, more: &Value, then: Vec<Step>) -> Plan {
         triggers: Vec::new(),
         end_ms: QUIET_MS + 120_000,
         staleness_ms: 150_000,
+        rest_ms: REST_MS,
         skew_s: 0,
         machines: Machines::default(),
     }
