@@ -41,6 +41,9 @@ const PROVIDER: &str = "digitalocean";
 /// The pool's addresses, unless it has fewer nodes to spare.
 const ADDRESSES: u16 = 10;
 
+/// The number of an address that no pool names, and of its machine. Each plan looks for such addresses.
+const STRAY: u16 = u16::MAX;
+
 static MACHINES: MachineKind = MachineKind {
     noun: "droplet",
     scheme: PROVIDER,
@@ -157,6 +160,7 @@ impl World {
         let objects: Vec<PoolObject> = (0..pools).map(|number| pool(number, of(number))).collect();
         let used = objects.iter().filter_map(|pool| pool.spec.as_ref().ok()).map(|spec| spec.ips.len());
         let standing = (0..pools).zip(used).flat_map(|(number, used)| of(number).take(used));
+        let standing = standing.chain([STRAY]);
         let places = standing.map(|number| (address(number), machine(number))).collect();
         let mut world = Self { fleet, now: Moment::from_millis(1_000_000), places, version: 1 };
         world.observe(Input::Leading);

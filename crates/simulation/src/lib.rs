@@ -83,7 +83,15 @@ fn runtime() -> io::Result<Runtime> {
 /// # Errors
 /// If the runtime cannot be built.
 pub fn run(plan: &Plan, story: bool) -> io::Result<Outcome> {
-    Ok(runtime()?.block_on(play::run(plan.clone(), story, None)))
+    Ok(runtime()?.block_on(play::run(plan.clone(), story, None, &mut || {})))
+}
+
+/// Plays a plan in the same way, and calls `after_step` after each of its steps.
+///
+/// # Errors
+/// If the runtime cannot be built.
+pub fn run_stepwise(plan: &Plan, after_step: &mut dyn FnMut()) -> io::Result<Outcome> {
+    Ok(runtime()?.block_on(play::run(plan.clone(), false, None, after_step)))
 }
 
 /// Plays a plan in the same way. Also returns all changes in the cluster and in the accounts.
@@ -92,6 +100,6 @@ pub fn run(plan: &Plan, story: bool) -> io::Result<Outcome> {
 /// If the runtime cannot be built.
 pub fn watch(plan: &Plan) -> io::Result<(Outcome, Vec<News>)> {
     let mut news = Vec::new();
-    let outcome = runtime()?.block_on(play::run(plan.clone(), false, Some(&mut news)));
+    let outcome = runtime()?.block_on(play::run(plan.clone(), false, Some(&mut news), &mut || {}));
     Ok((outcome, news))
 }

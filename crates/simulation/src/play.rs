@@ -13,7 +13,12 @@ use crate::news::{Feed, News};
 use std::sync::{Arc, Mutex};
 
 /// Runs a plan on the paused clock of the calling runtime, and gathers the changes if requested.
-pub(super) async fn run(plan: Plan, wanted: bool, gathered: Option<&mut Vec<News>>) -> Outcome {
+pub(super) async fn run(
+    plan: Plan,
+    wanted: bool,
+    gathered: Option<&mut Vec<News>>,
+    after_step: &mut dyn FnMut(),
+) -> Outcome {
     let story = Story::new(wanted);
     let wrong = Arc::new(Mutex::new(Vec::new()));
     let listener = logs::Listener {
@@ -27,7 +32,7 @@ pub(super) async fn run(plan: Plan, wanted: bool, gathered: Option<&mut Vec<News
     panics::listen();
     let mut bed = Bed::new(plan, story.clone());
     let feed = gathered.is_some().then(|| Feed::new(&bed.api, &bed.cloud, epoch()));
-    let busy = play(&mut bed).await;
+    let busy = play(&mut bed, after_step).await;
     if let Some((mut feed, gathered)) = feed.zip(gathered) {
         feed.complete(gathered);
     }
@@ -63,7 +68,7 @@ pub(super) async fn run(plan: Plan, wanted: bool, gathered: Option<&mut Vec<News
 }
 
 /// Plays the plan, then the time in which everything has to become right. Returns what happened during the plan.
-async fn play(bed: &mut Bed) -> Busy {
+async fn play(bed: &mut Bed, after_step: &mut dyn FnMut()) -> Busy {
     let plan = bed.network.plan().clone();
     for step in plan.steps.iter().filter(|step| step.at_ms <= plan.end_ms) {
         bed.wait_until(step.at_ms).await;
@@ -71,6 +76,7 @@ async fn play(bed: &mut Bed) -> Busy {
             return Busy::default();
         }
         bed.act(&step.act);
+        after_step();
     }
     bed.wait_until(plan.end_ms).await;
     let busy = bed.network.busy();

@@ -6,11 +6,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
 use flipop_simulation::workloads;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
-
-/// The real time between two samples.
-const PACE: Duration = Duration::from_millis(20);
 
 /// How many hours a plain run simulates.
 const HOURS: u64 = 6;
@@ -47,22 +42,13 @@ fn memory_and_open_files_stay_flat_over_simulated_days() {
     #[expect(clippy::disallowed_methods, reason = "how much is tested is the caller's decision")]
     let days: u64 = std::env::var("SIMULATION_DAYS").map_or(0, |days| days.parse().unwrap());
     let hours = if days == 0 { HOURS } else { days * 24 };
-    let (ended, wait) = channel();
-    let run = std::thread::spawn(move || {
-        let outcome = flipop_simulation::run(&workloads::hours(hours), false);
-        // The receiver is gone only if the test has already failed.
-        let _unheard = ended.send(());
-        outcome
-    });
     let mut samples = Vec::new();
-    while wait.recv_timeout(PACE) == Err(RecvTimeoutError::Timeout) {
-        samples.push((resident_kib(), open_files()));
-    }
-    let outcome = run.join().unwrap().unwrap();
+    let plan = workloads::hours(hours);
+    let outcome =
+        flipop_simulation::run_stepwise(&plan, &mut || samples.push((resident_kib(), open_files()))).unwrap();
     assert_eq!(outcome.violations, []);
     let assigns: usize = outcome.tally.assigns.values().sum();
     assert!(u64::try_from(assigns).unwrap() >= hours / 2, "{assigns} assignments in {hours} hours");
-    assert!(samples.len() >= 20, "{} samples", samples.len());
     let (memory, files): (Vec<u64>, Vec<usize>) = samples.into_iter().unzip();
     let (before, after) = (quarter(&memory, 1), quarter(&memory, 3));
     println!("{hours} hours, {assigns} assignments, {before} → {after} KiB, {} files", quarter(&files, 3));
