@@ -17,6 +17,7 @@ mod failover;
 mod footprint;
 mod hang;
 mod hundred;
+mod lists;
 mod load;
 mod publish;
 mod receiver;
