@@ -49,6 +49,7 @@ fn memory_and_open_files_stay_flat_over_simulated_days() {
     assert_eq!(outcome.violations, []);
     let assigns: usize = outcome.tally.assigns.values().sum();
     assert!(u64::try_from(assigns).unwrap() >= hours / 2, "{assigns} assignments in {hours} hours");
+    assert!(samples.len() >= 20, "{} samples", samples.len());
     let (memory, files): (Vec<u64>, Vec<usize>) = samples.into_iter().unzip();
     let (before, after) = (quarter(&memory, 1), quarter(&memory, 3));
     println!("{hours} hours, {assigns} assignments, {before} → {after} KiB, {} files", quarter(&files, 3));

@@ -85,7 +85,7 @@ pub(super) struct Source<K: Clone, T> {
     /// Reads them as protobuf, if the API has that for these objects.
     pub(super) wire: Option<Wire<K>>,
     pub(super) cut: fn(K) -> T,
-    /// Given, events that change no fact are left out.
+    /// Tells facts apart. If it is given, events that change no fact are left out.
     pub(super) print: Option<fn(&T) -> Print>,
     /// The pause before it waits for more events. Meanwhile they gather on the connection, and are read together.
     pub(super) pause: Duration,
