@@ -69,8 +69,6 @@ pub struct Reconciler {
     providers: Providers,
     conditions: BTreeMap<(ObjectKind, Uid), Vec<Condition>>,
     troubles: BTreeMap<WatchKey, String>,
-    /// Objects came, changed or went since the watches were last looked at.
-    specs_changed: bool,
     /// Rights that were found missing and objects that could not be read: each is said once.
     denials: BTreeSet<String>,
     metrics: Arc<Metrics>,
@@ -141,7 +139,6 @@ impl Reconciler {
             providers,
             conditions: BTreeMap::new(),
             troubles: BTreeMap::new(),
-            specs_changed: false,
             denials: BTreeSet::new(),
             metrics,
             server_time,
@@ -221,8 +218,6 @@ impl Reconciler {
                 self.executor.permit = permit;
                 self.observe(Input::Leading);
                 self.watches.restart();
-                // What a standby knew already is watched again at once, not only after the list of the pools.
-                self.specs_changed = true;
             }
             LeaderState::Standby { .. } if self.watches.are_idle() => self.watches.restart(),
             LeaderState::Leading { .. }
@@ -264,7 +259,6 @@ impl Reconciler {
 
     /// What is kept of our own objects beside the decisions.
     fn observe_objects<K: Conditioned>(&mut self, step: &Observed<Seen<K>>) {
-        self.specs_changed = true;
         match step {
             Observed::Reset(objects) => {
                 self.conditions.retain(|(kind, _), _| *kind != K::KIND);
@@ -390,8 +384,8 @@ impl Reconciler {
                 Effect::Tell(notice) => self.executor.tell(notice),
             }
         }
-        if std::mem::take(&mut self.specs_changed) {
-            self.watches.follow(&self.fleet.watches());
+        if let Some(wanted) = plan.watches {
+            self.watches.follow(&wanted);
         }
         if plan.fresh {
             self.watches.follow_leases(self.fleet.wants_leases());

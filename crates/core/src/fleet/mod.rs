@@ -117,6 +117,9 @@ pub struct Plan {
     pub wake: Option<Moment>,
     /// Something was evaluated again, so snapshots may differ.
     pub fresh: bool,
+    /// If anything happened: the watches that should run from now on, and no others. The objects of all others are
+    /// forgotten, so a watch that is asked for again later has to begin with a list.
+    pub watches: Option<BTreeSet<WatchKey>>,
 }
 
 /// The whole state.
@@ -206,7 +209,7 @@ impl Fleet {
         }
     }
 
-    /// The watches that some object asks for. After each plan exactly these should run.
+    /// The watches that some object asks for.
     #[must_use]
     pub fn watches(&self) -> BTreeSet<WatchKey> {
         let pools = self.pools.values().filter(|pool| !pool.deleting || pool.is_going());
@@ -340,13 +343,14 @@ impl Fleet {
         self.outbox.extend(purchases.chain(left).filter(|_| self.permit));
     }
 
-    /// Forgets the objects of watches that no object asks for any more. This happens only with a plan, which also ends
-    /// those watches. A watch that is given up and asked for again between two plans continues without a new list.
-    fn forget_unwatched(&mut self) {
+    /// Forgets the objects of watches that no object asks for any more, and returns the watches that remain. A watch
+    /// that is given up and asked for again between two plans continues without a new list.
+    fn forget_unwatched(&mut self) -> BTreeSet<WatchKey> {
         let wanted = self.watches();
         self.nodes.retain(|key, _| wanted.contains(key));
         self.pods.retain(|key, _| wanted.contains(key));
         self.watch_trouble.retain(|key, _| wanted.contains(key));
+        wanted
     }
 
     fn apply_pool(&mut self, seen: PoolObject, recall: bool, now: Moment) {

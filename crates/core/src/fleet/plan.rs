@@ -23,9 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 impl Fleet {
     /// Decides the next actions. They count as begun: a second plan without new facts is empty.
     pub fn plan(&mut self, now: Moment) -> Plan {
-        if self.dirty {
-            self.forget_unwatched();
-        }
+        let watches = self.dirty.then(|| self.forget_unwatched());
         if self.leading {
             self.weigh_checks(now);
         }
@@ -35,6 +33,7 @@ impl Fleet {
                 effects: std::mem::take(&mut self.outbox).into_iter().map(Effect::Tell).collect(),
                 wake: self.wake.into_iter().chain(self.checks_due()).min().filter(|_| self.leading),
                 fresh: false,
+                watches,
             };
         }
         self.dirty = false;
@@ -82,7 +81,7 @@ impl Fleet {
         let effects = out.into_vec();
         let is_write = |effect: &Effect<Action>| matches!(effect, Effect::Do(action) if action.is_write());
         debug_assert!(self.permit || !effects.iter().any(is_write), "nothing is written without a permit");
-        Plan { effects, wake: self.wake, fresh: true }
+        Plan { effects, wake: self.wake, fresh: true, watches }
     }
 
     /// Whether a fact since the last plan may change a decision. The arrival of a wake time may change one too.

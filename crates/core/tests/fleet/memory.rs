@@ -2,6 +2,7 @@
 //! decide nothing.
 
 use crate::faults::{OF_BOTH, nodes_key, spec};
+use crate::reclaim::bought;
 use crate::world::{PROVIDER, World, droplet, ip};
 use flipop_core::addresses::pool::memory::Intent;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -42,6 +43,21 @@ fn what_a_watch_showed_before_it_was_given_up_decides_nothing_when_it_is_asked_f
     world.hold_watches = false;
     world.run(60);
     assert_eq!((world.assigns, world.annotations.len()), (1, 0));
+}
+
+#[test]
+fn a_pool_that_comes_before_the_last_one_is_seen_to_go_begins_with_a_list() {
+    let mut world = bought(1, |_| {});
+    world.begin_deletion("pool");
+    // The event of its end is late. That it waits for nothing more is known from the answer to a write.
+    world.faults.mute = true;
+    world.run(120);
+    assert!(!world.pools.contains_key("pool") && world.fleet.watches().is_empty());
+    world.add_ip(9);
+    world.add_pool("other", RawPoolSpec { ips: vec![ip(9).to_string()], ..spec() });
+    world.faults.mute = false;
+    world.run(60);
+    assert_eq!(world.holder(1), Some(ip(9)));
 }
 
 #[test]

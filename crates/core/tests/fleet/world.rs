@@ -83,6 +83,8 @@ pub(crate) struct World {
     running: BTreeSet<WatchKey>,
     /// No watch starts.
     pub(crate) hold_watches: bool,
+    /// The watches that the last plan wanted.
+    wanted: BTreeSet<WatchKey>,
     /// Nodes that no watch shows, whose labels no pool asks for.
     pub(crate) unlabelled: u64,
     pub(crate) version: u64,
@@ -132,6 +134,7 @@ impl World {
             leases: BTreeMap::new(),
             running: BTreeSet::new(),
             hold_watches: false,
+            wanted: BTreeSet::new(),
             unlabelled: 0,
             version: 1,
             serial: 0,
@@ -182,7 +185,7 @@ impl World {
     /// The process starts, or restarts after a crash. It loses everything in flight.
     pub(crate) fn start(&mut self) {
         self.start_without_nodes();
-        self.follow();
+        self.begin_watches();
     }
 
     /// Another process starts, and does not lead.
@@ -192,7 +195,7 @@ impl World {
         self.running.clear();
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
         self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
-        self.follow();
+        self.begin_watches();
     }
 
     /// The process starts, and no list of nodes comes.
@@ -206,6 +209,12 @@ impl World {
         self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
     }
 
+    /// The first watches of a process, or of a time of leading.
+    fn begin_watches(&mut self) {
+        self.wanted = self.fleet.watches();
+        self.follow();
+    }
+
     /// Starts and ends watches, as the shell does after each plan. Only a new watch begins with a list. True if there
     /// was one.
     pub(crate) fn follow(&mut self) -> bool {
@@ -213,9 +222,9 @@ impl World {
         if self.hold_watches {
             return fresh;
         }
-        let wanted = self.fleet.watches();
+        let wanted = &self.wanted;
         self.running.retain(|key| wanted.contains(key));
-        for key in wanted {
+        for key in wanted.clone() {
             if !self.running.insert(key.clone()) {
                 continue;
             }
@@ -242,7 +251,7 @@ impl World {
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
         self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
         self.running.clear();
-        self.follow();
+        self.begin_watches();
     }
 
     pub(crate) fn observe(&mut self, input: Input) {
@@ -263,6 +272,7 @@ impl World {
             }
             let again = self.fleet.plan(self.now);
             assert!(again.effects.is_empty(), "planning twice does more: {:?}", again.effects);
+            self.wanted = again.watches.or(plan.watches).unwrap_or_else(|| std::mem::take(&mut self.wanted));
             if self.follow() {
                 continue;
             }
