@@ -268,7 +268,11 @@ struct RawAddress {
 }
 
 fn addresses_of(kind: &str, addresses: &[RawAddress]) -> Vec<Address> {
-    addresses.iter().filter(|address| address.kind == kind).filter_map(|a| Address::v4(&a.address)).collect()
+    let of_kind = addresses.iter().filter(|address| address.kind == kind);
+    let mut found: Vec<Address> = of_kind.filter_map(|address| Address::v4(&address.address)).collect();
+    // A node has one address of a kind, and a vector begins with room for four.
+    found.shrink_to_fit();
+    found
 }
 
 /// The metadata that a watch needs: its place in the stream of events.

@@ -15,107 +15,59 @@ pub use crate::kube::protobuf::ACCEPT;
 use bytes::Bytes;
 use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use flipop_core::model::node_labels::LabelKey;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
-use kube::core::{ObjectList, Resource, TypeMeta};
 use prost::{DecodeError, Message};
 use serde::de::IgnoredAny;
-use std::fmt::Debug;
 
-/// Decodes a list. `None` if the body is not protobuf.
-pub type DecodeList<K> = fn(&Bytes) -> Option<Result<ObjectList<K>, DecodeError>>;
-
-/// Decodes one object, with its version. `None` if the body is not protobuf.
+/// Decodes one object, with its version, from an event of a watch. `None` if the body is not protobuf.
 pub type DecodeObject<K> = fn(&Bytes) -> Option<Result<K, DecodeError>>;
+
+/// Decodes one object of a list.
+pub type DecodeItem<K> = fn(Bytes) -> Result<K, DecodeError>;
 
 /// Decoders for objects that the API server also offers in protobuf.
 #[derive(Debug)]
 pub struct Wire<K: Clone> {
-    /// Decodes a list of them.
-    pub list: DecodeList<K>,
     /// Decodes one of them, from an event of a watch.
     pub object: DecodeObject<K>,
+    /// Decodes one of them, from a list.
+    pub item: DecodeItem<K>,
 }
 
 /// Nodes.
-pub const NODES: Wire<NodeSlim> = Wire { list: nodes, object: node };
+pub const NODES: Wire<NodeSlim> = wire::<Node, RawNode, NodeSlim>();
 
 /// Pods.
-pub const PODS: Wire<PodSlim> = Wire { list: pods, object: pod };
+pub const PODS: Wire<PodSlim> = wire::<Pod, RawPod, PodSlim>();
 
 /// Leases.
-pub const LEASES: Wire<LeaseSlim> = Wire { list: leases, object: lease };
-
-/// Decodes a list of nodes. `None` if the body is not protobuf.
-#[must_use]
-pub fn nodes(body: &Bytes) -> Option<Result<ObjectList<NodeSlim>, DecodeError>> {
-    list::<Node, RawNode, NodeSlim>(body)
-}
-
-/// Decodes a list of pods. `None` if the body is not protobuf.
-#[must_use]
-pub fn pods(body: &Bytes) -> Option<Result<ObjectList<PodSlim>, DecodeError>> {
-    list::<Pod, RawPod, PodSlim>(body)
-}
-
-/// Decodes a list of Leases. `None` if the body is not protobuf.
-#[must_use]
-pub fn leases(body: &Bytes) -> Option<Result<ObjectList<LeaseSlim>, DecodeError>> {
-    list::<Lease, RawLease, LeaseSlim>(body)
-}
-
-fn node(body: &Bytes) -> Option<Result<NodeSlim, DecodeError>> {
-    object::<Node, RawNode, NodeSlim>(body)
-}
-
-fn pod(body: &Bytes) -> Option<Result<PodSlim, DecodeError>> {
-    object::<Pod, RawPod, PodSlim>(body)
-}
-
-fn lease(body: &Bytes) -> Option<Result<LeaseSlim, DecodeError>> {
-    object::<Lease, RawLease, LeaseSlim>(body)
-}
+pub const LEASES: Wire<LeaseSlim> = wire::<Lease, RawLease, LeaseSlim>();
 
 /// Decodes messages `M`, whose fields mean what those of `R` mean.
-fn list<M, R, K>(body: &Bytes) -> Option<Result<ObjectList<K>, DecodeError>>
-where
-    M: Message + Default + Debug,
-    R: From<M>,
-    K: From<R> + Resource<DynamicType = ()> + Clone,
-{
-    let decoded = protobuf::message::<List<M>>(body)?;
-    Some(decoded.map(|List { metadata, items }| {
-        let Metadata { version, more } = metadata.unwrap_or_default();
-        ObjectList {
-            types: TypeMeta {
-                api_version: K::api_version(&()).into_owned(),
-                kind: format!("{}List", K::kind(&())),
-            },
-            metadata: ListMeta {
-                resource_version: present(&version),
-                continue_: present(&more),
-                ..ListMeta::default()
-            },
-            items: items.into_iter().map(|item| R::from(item).into()).collect(),
-        }
-    }))
-}
-
-fn object<M, R, K>(body: &Bytes) -> Option<Result<K, DecodeError>>
+const fn wire<M, R, K>() -> Wire<K>
 where
     M: Message + Default,
     R: From<M>,
-    K: From<R>,
+    K: From<R> + Clone,
 {
-    Some(protobuf::message::<M>(body)?.map(|object| R::from(object).into()))
+    Wire {
+        object: |body| Some(protobuf::message::<M>(body)?.map(|object| R::from(object).into())),
+        item: |bytes| M::decode(bytes).map(|object| R::from(object).into()),
+    }
 }
 
-/// `NodeList`, `PodList` and `LeaseList`.
-#[derive(Clone, PartialEq, Message)]
-struct List<T: Message + Default + Debug> {
-    #[prost(message, optional, tag = "1")]
-    metadata: Option<Metadata>,
-    #[prost(message, repeated, tag = "2")]
-    items: Vec<T>,
+/// The field of a list that holds its metadata.
+pub const METADATA: u64 = 1;
+
+/// The field of a list that holds an object.
+pub const ITEM: u64 = 2;
+
+/// Decodes the version of a list, and the token of its next page.
+///
+/// # Errors
+/// If it is no such message.
+pub fn list_metadata(bytes: Bytes) -> Result<(Option<String>, Option<String>), DecodeError> {
+    let Metadata { version, more } = Metadata::decode(bytes)?;
+    Ok((present(&version), present(&more)))
 }
 
 /// `ListMeta`.

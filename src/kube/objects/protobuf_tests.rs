@@ -1,7 +1,8 @@
 //! JSON and protobuf decode to the same facts.
 
 use super::*;
-use flipop_core::model::facts::{NodeFacts, PodFacts};
+use flipop_core::model::facts::NodeFacts;
+use kube::Resource as _;
 use serde_json::{Value, json};
 
 fn bytes(value: &Value) -> Bytes {
@@ -55,9 +56,8 @@ fn identity(meta: &Value) -> Identity {
     }
 }
 
-fn list<T: Message + Default + Debug>(items: Vec<T>) -> Bytes {
-    let metadata = Metadata { version: Bytes::from("7"), more: Bytes::new() };
-    protobuf::body(&List { metadata: Some(metadata), items })
+fn item<K: Clone>(wire: &Wire<K>, message: &impl Message) -> K {
+    (wire.item)(message.encode_to_vec().into()).unwrap()
 }
 
 fn node_of(value: &Value) -> Node {
@@ -78,12 +78,8 @@ fn node_of(value: &Value) -> Node {
     }
 }
 
-fn facts(list: &Bytes) -> Vec<NodeFacts> {
-    nodes(list).unwrap().unwrap().items.into_iter().map(NodeSlim::into_facts).collect()
-}
-
-fn pod_facts(list: &Bytes) -> Vec<PodFacts> {
-    pods(list).unwrap().unwrap().items.into_iter().map(PodSlim::into_facts).collect()
+fn facts(node: &Node) -> NodeFacts {
+    item(&NODES, node).into_facts()
 }
 
 /// A node with a value in every field that is read.
@@ -125,13 +121,13 @@ fn a_node_means_the_same_as_in_json() {
     other["status"]["conditions"][1]["status"] = json!("Unknown");
     for value in [full(), other] {
         let of_json = serde_json::from_value::<NodeSlim>(value.clone()).unwrap().into_facts();
-        assert_eq!(facts(&list(vec![node_of(&value)])), [of_json]);
+        assert_eq!(facts(&node_of(&value)), of_json);
+        let of_event = (NODES.object)(&protobuf::body(&node_of(&value))).unwrap().unwrap();
+        assert_eq!(of_event.into_facts(), of_json);
     }
-    let all = facts(&list(vec![node_of(&full())]));
-    assert!(
-        all[0].ready.is_ready() && all[0].deleting && all[0].annotation_ours && all[0].taints.len() == 2,
-        "{all:?}"
-    );
+    let read = facts(&node_of(&full()));
+    assert!(read.ready.is_ready() && read.deleting && read.annotation_ours, "{read:?}");
+    assert_eq!(read.taints.len(), 2);
 }
 
 #[test]
@@ -158,7 +154,7 @@ fn a_pod_means_the_same_as_in_json() {
             }),
         };
         let of_json = serde_json::from_value::<PodSlim>(value).unwrap().into_facts();
-        assert_eq!(pod_facts(&list(vec![pod])), [of_json]);
+        assert_eq!(item(&PODS, &pod).into_facts(), of_json);
     }
 }
 
@@ -175,7 +171,7 @@ fn a_lease_means_the_same_as_in_json() {
         let renewed = time.map(|(seconds, nanoseconds)| MicroTime { seconds, nanoseconds });
         let spec = Some(LeaseSpec { duration_s, renewed });
         let of_wire = Lease { metadata: Some(identity(&value["metadata"])), spec };
-        let of_wire = leases(&list(vec![of_wire])).unwrap().unwrap().items.remove(0);
+        let of_wire = item(&LEASES, &of_wire);
         let of_json = serde_json::from_value::<LeaseSlim>(value).unwrap();
         assert_eq!(of_wire.meta(), of_json.meta());
         assert_eq!(of_wire.into_facts(), of_json.into_facts());
@@ -183,34 +179,35 @@ fn a_lease_means_the_same_as_in_json() {
 }
 
 #[test]
-fn one_odd_byte_hides_no_other_node() {
+fn one_odd_byte_hides_nothing_else_of_a_node() {
     let mut odd = node_of(&full());
     odd.metadata.as_mut().unwrap().annotations[0].value = Bytes::from_static(b"\xff");
     odd.metadata.as_mut().unwrap().managed_fields[1].fields =
         Some(Fields { raw: Bytes::from_static(b"{\xff") });
-    let all = facts(&list(vec![odd, node_of(&full()), Node::default()]));
-    assert_eq!(all.len(), 3);
-    assert_eq!(all[0].annotation.as_deref(), Some("\u{fffd}"));
-    assert!(!all[0].annotation_ours && all[1].annotation_ours && !all[2].ready.is_ready());
+    let odd = facts(&odd);
+    assert_eq!((odd.annotation.as_deref(), odd.annotation_ours), (Some("\u{fffd}"), false));
+    assert_eq!(
+        odd,
+        NodeFacts { annotation: odd.annotation.clone(), annotation_ours: false, ..facts(&node_of(&full())) }
+    );
+    assert!(!facts(&Node::default()).ready.is_ready());
 }
 
 #[test]
 fn a_list_has_its_version_and_its_next_page() {
-    let page = |version: &'static str, more: &'static str| {
+    let read = |version: &'static str, more: &'static str| {
         let metadata = Metadata { version: Bytes::from(version), more: Bytes::from(more) };
-        let body = protobuf::body(&List::<Pod> { metadata: Some(metadata), items: Vec::new() });
-        let metadata = pods(&body).unwrap().unwrap().metadata;
-        (metadata.resource_version, metadata.continue_)
+        list_metadata(metadata.encode_to_vec().into()).unwrap()
     };
-    assert_eq!(page("5", "next"), (Some("5".to_owned()), Some("next".to_owned())));
-    assert_eq!(page("", ""), (None, None));
+    assert_eq!(read("5", "next"), (Some("5".to_owned()), Some("next".to_owned())));
+    assert_eq!(read("", ""), (None, None));
 }
 
 #[test]
-fn what_is_cut_or_no_protobuf_is_no_list() {
-    assert!(nodes(&Bytes::from("{}")).is_none() && pods(&Bytes::new()).is_none());
-    let whole = list(vec![node_of(&full())]);
+fn what_is_cut_or_no_protobuf_is_no_object() {
+    assert!((NODES.object)(&Bytes::from("{}")).is_none() && (PODS.object)(&Bytes::new()).is_none());
+    let whole = protobuf::body(&node_of(&full()));
     for end in 5..whole.len() {
-        assert!(nodes(&whole.slice(..end)).unwrap().is_err(), "{end} of {}", whole.len());
+        assert!((NODES.object)(&whole.slice(..end)).unwrap().is_err(), "{end} of {}", whole.len());
     }
 }

@@ -6,8 +6,9 @@
 //! that ends between two events.
 
 use crate::kube::objects::protobuf::DecodeObject;
+use crate::kube::protobuf::{self, MAX_OBJECT_BYTES};
+use crate::kube::refusal;
 use crate::kube::trouble::Trouble;
-use crate::kube::{protobuf, refusal};
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream};
 use futures::{
@@ -21,9 +22,6 @@ use prost::Message;
 use serde::de::{DeserializeOwned, Error as _};
 use std::fmt::{Debug, Display};
 use std::io;
-
-/// Longest event. Far larger than the largest object that etcd accepts, as JSON.
-const MAX_BYTES: usize = 16 << 20;
 
 /// Longest chain of causes that is followed.
 const MAX_CAUSES: usize = 16;
@@ -92,32 +90,25 @@ enum Frame {
 }
 
 /// Reads the next event. In protobuf it begins with its length in four bytes, the first of which is 0 up to
-/// [`MAX_BYTES`]. In JSON it is a line.
+/// [`MAX_OBJECT_BYTES`]. In JSON it is a line.
 async fn frame(body: &mut (impl AsyncBufRead + Unpin), memory: &mut BytesMut) -> io::Result<Option<Frame>> {
     let Some(first) = body.fill_buf().await?.first().copied() else { return Ok(None) };
     if first == b'{' {
         let mut line = Vec::new();
-        let most = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX);
+        let most = u64::try_from(MAX_OBJECT_BYTES).unwrap_or(u64::MAX);
         body.take(most).read_until(b'\n', &mut line).await?;
         return match line.last() {
             Some(b'\n') => Ok(Some(Frame::Json(line))),
-            _ if line.len() >= MAX_BYTES => Err(too_long()),
+            _ if line.len() >= MAX_OBJECT_BYTES => {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "the event is too long"))
+            }
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         };
     }
     let mut length = [0; 4];
     body.read_exact(&mut length).await?;
     let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-    if length > MAX_BYTES {
-        return Err(too_long());
-    }
-    memory.resize(length, 0);
-    body.read_exact(memory).await?;
-    Ok(Some(Frame::Protobuf(memory.split().freeze())))
-}
-
-fn too_long() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the event is too long")
+    protobuf::object(body, length, memory).await.map(|bytes| Some(Frame::Protobuf(bytes)))
 }
 
 /// Whether the connection ended, maybe within an event. hyper wraps the end of a body in errors of its own.
@@ -307,7 +298,7 @@ mod tests {
         let told = read(&odd, 4_096).await;
         assert_eq!(told.len(), 2);
         assert!(told[1].contains("RENAMED"), "{told:?}");
-        let long = u32::try_from(MAX_BYTES + 1).unwrap().to_be_bytes();
+        let long = u32::try_from(MAX_OBJECT_BYTES + 1).unwrap().to_be_bytes();
         let told = read(&long, 4_096).await;
         assert!(told.len() == 1 && told[0].contains("too long"), "{told:?}");
         let one = events::<NodeSlim>(BufReader::new(futures::io::Cursor::new(long.to_vec())), NODES.object);

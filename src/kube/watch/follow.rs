@@ -6,8 +6,9 @@
 
 use super::events::{self, Event};
 use super::health::Registration;
+use super::page::{self, Page};
 use super::repeats::{Print, Told};
-use super::{Sink, WatchContext, WatchName, page};
+use super::{Sink, WatchContext, WatchName};
 use crate::kube::objects::protobuf::Wire;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use flipop_core::model::facts::Observed;
@@ -15,7 +16,7 @@ use flipop_core::model::moment::Moment;
 use futures::{FutureExt as _, Stream, StreamExt};
 use kube::Api;
 use kube::api::{ListParams, WatchParams};
-use kube::core::{ObjectList, Resource, ResourceExt};
+use kube::core::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::pin::pin;
@@ -210,14 +211,12 @@ where
         let mut all = Vec::new();
         for _ in 0..MAX_PAGES {
             let page = self.page(&params).await.map_err(Stop::list)?;
-            all.extend(page.items.into_iter().map(self.source.cut));
-            if let Some(token) = page.metadata.continue_.filter(|token| !token.is_empty()) {
-                params.continue_token = Some(token);
+            all.extend(page.items);
+            if page.more.is_some() {
+                params.continue_token = page.more;
                 continue;
             }
-            let Some(version) = page.metadata.resource_version.filter(|version| !version.is_empty()) else {
-                break;
-            };
+            let Some(version) = page.version else { break };
             self.check_age(&version)?;
             self.absent_since = None;
             self.told_absent = false;
@@ -230,10 +229,11 @@ where
     }
 
     /// Reads a page. A passing failure does not discard the pages before it: the continue token stays valid.
-    async fn page(&self, params: &ListParams) -> Result<ObjectList<K>, Trouble> {
+    async fn page(&self, params: &ListParams) -> Result<Page<T>, Trouble> {
         let mut tries: u32 = 0;
         loop {
-            let page = page::read(&self.source.api, params, self.source.wire.as_ref().map(|wire| wire.list));
+            let Source { api, wire, cut, .. } = &self.source;
+            let page = page::read(api, params, wire.as_ref().map(|wire| wire.item), *cut);
             let trouble = match within(PAGE_TIMEOUT_MS, page).await {
                 Ok(page) => return Ok(page),
                 Err(trouble) => trouble,

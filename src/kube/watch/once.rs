@@ -2,7 +2,7 @@
 
 use super::page;
 use super::resource::{Seen, seen};
-use crate::kube::objects::protobuf::DecodeList;
+use crate::kube::objects::protobuf::DecodeItem;
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::writes::CALL_TIMEOUT_MS;
@@ -26,8 +26,8 @@ const MAX_PAGES: u32 = 20_000;
 /// Why a page could not be read.
 pub async fn nodes(client: &Client, label_selector: &str) -> Result<Vec<NodeFacts>, Trouble> {
     let params = ListParams::default().labels(label_selector);
-    let all = list(&Api::<NodeSlim>::all(client.clone()), params, Some(protobuf::NODES.list)).await?;
-    Ok(all.into_iter().map(NodeSlim::into_facts).collect())
+    let api = Api::<NodeSlim>::all(client.clone());
+    list(&api, params, Some(protobuf::NODES.item), NodeSlim::into_facts).await
 }
 
 /// The running pods that `label_selector` selects (empty: all) in a namespace (empty: in all).
@@ -41,8 +41,7 @@ pub async fn pods(client: &Client, namespace: &str, label_selector: &str) -> Res
         Api::namespaced(client.clone(), namespace)
     };
     let params = ListParams::default().labels(label_selector).fields("status.phase=Running");
-    let all = list(&api, params, Some(protobuf::PODS.list)).await?;
-    Ok(all.into_iter().map(PodSlim::into_facts).collect())
+    list(&api, params, Some(protobuf::PODS.item), PodSlim::into_facts).await
 }
 
 /// The objects of one of our kinds in a namespace (`None`: in all).
@@ -58,10 +57,15 @@ where
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    Ok(list(&api, ListParams::default(), None).await?.into_iter().map(seen).collect())
+    list(&api, ListParams::default(), None, seen).await
 }
 
-async fn list<K>(api: &Api<K>, params: ListParams, decode: Option<DecodeList<K>>) -> Result<Vec<K>, Trouble>
+async fn list<K, T>(
+    api: &Api<K>,
+    params: ListParams,
+    decode: Option<DecodeItem<K>>,
+    cut: fn(K) -> T,
+) -> Result<Vec<T>, Trouble>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
@@ -69,14 +73,14 @@ where
     params.label_selector.take_if(|selector| selector.is_empty());
     let mut all = Vec::new();
     for _ in 0..MAX_PAGES {
-        let read = page::read(api, &params, decode);
+        let read = page::read(api, &params, decode, cut);
         let page = tokio::time::timeout(Duration::from_millis(CALL_TIMEOUT_MS), read).await;
         let page = page.map_err(|_elapsed| Trouble::timed_out(CALL_TIMEOUT_MS))?.map_err(Trouble::from)?;
         all.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok(all),
+        if page.more.is_none() {
+            return Ok(all);
         }
+        params.continue_token = page.more;
     }
     Err(Trouble::new(TroubleKind::Undecodable, "the list has no end"))
 }

@@ -1,9 +1,9 @@
-//! Reads one page of a list. Only one copy is held while it is decoded.
+//! Reads one page of a list, object by object as they arrive. Only their facts are kept.
 //!
 //! `Api::list` holds three copies of the body, has no size limit, and logs the whole body if it cannot decode it.
 
-use crate::kube::objects::protobuf::DecodeList;
-use crate::kube::protobuf;
+use crate::kube::objects::protobuf::{DecodeItem, ITEM, METADATA, list_metadata};
+use crate::kube::protobuf::{self, MAX_BODY_BYTES};
 use bytes::Bytes;
 use futures::{AsyncBufRead, AsyncBufReadExt as _};
 use http::header::{ACCEPT, HeaderValue};
@@ -12,17 +12,26 @@ use kube::core::{ObjectList, Request};
 use kube::{Api, Error, Resource};
 use serde::de::{DeserializeOwned, Error as _};
 use std::fmt::Debug;
+use std::io;
 use std::pin::pin;
 
-/// Longest body: far larger than a page of the largest pods, and less than the Deployment's memory.
-const MAX_BYTES: usize = 96 << 20;
+/// One page.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Page<T> {
+    pub(super) items: Vec<T>,
+    /// The version of the list.
+    pub(super) version: Option<String>,
+    /// The token of the next page, if there is one.
+    pub(super) more: Option<String>,
+}
 
 /// Reads a page, in protobuf if `decode` is given and the API server supports it.
-pub(super) async fn read<K>(
+pub(super) async fn read<K, T>(
     api: &Api<K>,
     params: &ListParams,
-    decode: Option<DecodeList<K>>,
-) -> kube::Result<ObjectList<K>>
+    decode: Option<DecodeItem<K>>,
+    cut: fn(K) -> T,
+) -> kube::Result<Page<T>>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
@@ -30,26 +39,58 @@ where
     if decode.is_some() {
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(protobuf::ACCEPT));
     }
-    let body = api.clone().into_client().request_stream(request).await?;
-    let bytes = whole(body, MAX_BYTES).await.map_err(Error::ReadEvents)?;
-    match decode.and_then(|decode| decode(&bytes)) {
-        Some(page) => page.map_err(|error| Error::SerdeError(serde_json::Error::custom(error))),
-        None => serde_json::from_slice(&bytes).map_err(Error::SerdeError),
+    let mut body = pin!(api.clone().into_client().request_stream(request).await?);
+    let first = body.fill_buf().await.map_err(Error::ReadEvents)?.first();
+    match decode.filter(|_| first != Some(&b'{')) {
+        Some(decode) => of_protobuf(&mut body, decode, cut).await.map_err(|error| match error.kind() {
+            // A connection that breaks has an error of its own. This body is complete, and its list is not.
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
+                Error::SerdeError(serde_json::Error::custom(error))
+            }
+            _ => Error::ReadEvents(error),
+        }),
+        None => of_json(&whole(body, MAX_BODY_BYTES).await.map_err(Error::ReadEvents)?, cut),
     }
+}
+
+async fn of_protobuf<K, T>(
+    body: &mut (impl AsyncBufRead + Unpin),
+    decode: DecodeItem<K>,
+    cut: fn(K) -> T,
+) -> io::Result<Page<T>> {
+    let mut page = Page { items: Vec::new(), version: None, more: None };
+    let take_in = |number, content: Bytes| {
+        match number {
+            METADATA => (page.version, page.more) = list_metadata(content)?,
+            ITEM => page.items.push(cut(decode(content)?)),
+            _ => {}
+        }
+        Ok(())
+    };
+    protobuf::fields(body, take_in).await?;
+    Ok(page)
+}
+
+fn of_json<K: Clone + DeserializeOwned, T>(body: &[u8], cut: fn(K) -> T) -> kube::Result<Page<T>> {
+    let list: ObjectList<K> = serde_json::from_slice(body).map_err(Error::SerdeError)?;
+    let present = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let (version, more) = (list.metadata.resource_version, list.metadata.continue_);
+    let items = list.items.into_iter().map(cut).collect();
+    Ok(Page { items, version: present(version), more: present(more) })
 }
 
 /// Reads a body to its end. `read_to_end` would clear its spare capacity for each piece, which takes a third of the
 /// time for a large list.
-async fn whole(body: impl AsyncBufRead, most: usize) -> std::io::Result<Bytes> {
+async fn whole(body: impl AsyncBufRead, most: usize) -> io::Result<Vec<u8>> {
     let mut body = pin!(body);
     let mut bytes = Vec::new();
     loop {
         let piece = body.fill_buf().await?;
         if piece.is_empty() {
-            return Ok(bytes.into());
+            return Ok(bytes);
         }
         if bytes.len().saturating_add(piece.len()) > most {
-            return Err(std::io::Error::other("the page is too long"));
+            return Err(io::Error::other("the page is too long"));
         }
         bytes.extend_from_slice(piece);
         let read = piece.len();
@@ -61,6 +102,7 @@ async fn whole(body: impl AsyncBufRead, most: usize) -> std::io::Result<Bytes> {
 mod tests {
     use super::*;
     use futures::io::BufReader;
+    use prost::{DecodeError, Message};
 
     #[tokio::test]
     async fn a_body_is_read_to_its_end_and_never_beyond_its_bound() {
@@ -71,5 +113,90 @@ mod tests {
             assert_eq!(read(255).await.unwrap_err().to_string(), "the page is too long", "pieces of {piece}");
         }
         assert!(whole(futures::io::empty(), 0).await.unwrap().is_empty());
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct Metadata {
+        #[prost(string, tag = "2")]
+        version: String,
+        #[prost(string, tag = "3")]
+        more: String,
+        #[prost(int64, optional, tag = "4")]
+        remaining: Option<i64>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct Item {
+        #[prost(string, tag = "1")]
+        name: String,
+    }
+
+    /// A list with fields that nobody knows yet, one of each form.
+    #[derive(Clone, PartialEq, Message)]
+    struct List {
+        #[prost(message, optional, tag = "1")]
+        metadata: Option<Metadata>,
+        #[prost(message, repeated, tag = "2")]
+        items: Vec<Item>,
+        #[prost(uint64, tag = "3")]
+        number: u64,
+        #[prost(fixed64, tag = "4")]
+        eight: u64,
+        #[prost(fixed32, tag = "5")]
+        four: u32,
+        #[prost(string, tag = "600")]
+        text: String,
+    }
+
+    fn item(bytes: Bytes) -> Result<String, DecodeError> {
+        Item::decode(bytes).map(|item| item.name)
+    }
+
+    async fn decoded(body: &[u8], piece: usize) -> io::Result<Page<usize>> {
+        of_protobuf(&mut BufReader::with_capacity(piece, body), item, |name| name.len()).await
+    }
+
+    /// The lengths of the names.
+    const LENGTHS: [usize; 4] = [3, 0, 300, 70_000];
+
+    fn list() -> Bytes {
+        let items = LENGTHS.map(|length| Item { name: "n".repeat(length) }).to_vec();
+        let metadata =
+            Metadata { version: "7".to_owned(), more: "next".to_owned(), remaining: Some(1 << 40) };
+        let (number, text) = (u64::MAX, "new".to_owned());
+        protobuf::body(&List { metadata: Some(metadata), items, number, eight: 8, four: 4, text })
+    }
+
+    #[tokio::test]
+    async fn a_protobuf_list_is_read_object_by_object_in_whatever_pieces_it_comes() {
+        for piece in [1, 7, 4_096, 1 << 20] {
+            let page = decoded(&list(), piece).await.unwrap();
+            let (version, more) = (Some("7".to_owned()), Some("next".to_owned()));
+            assert_eq!(page, Page { items: LENGTHS.to_vec(), version, more }, "pieces of {piece}");
+        }
+        let nothing = List { metadata: Some(Metadata::default()), ..List::default() };
+        let empty = decoded(&protobuf::body(&nothing), 64).await.unwrap();
+        assert_eq!(empty, Page { items: Vec::new(), version: None, more: None });
+    }
+
+    #[tokio::test]
+    async fn a_protobuf_list_that_is_cut_or_broken_is_no_list() {
+        let whole = list();
+        for end in (0..whole.len()).filter(|end| *end < 400 || end % 997 == 0 || whole.len() - end < 400) {
+            assert!(decoded(&whole[..end], 64).await.is_err(), "{end} of {}", whole.len());
+        }
+        let too_long = [b"k8s\0\x12".as_slice(), &[0xff; 9], &[0x01]].concat();
+        let overlong = [b"k8s\0\x12".as_slice(), &[0xff; 10], &[0x01]].concat();
+        let large = [b"k8s\0\x12\x85\x80\x80\x10\x12\xff\xff\xff\x0f".as_slice(), &[0; 64]].concat();
+        for (body, why) in [
+            (too_long.as_slice(), "the body is too long"),
+            (&overlong, "a number is too long"),
+            (&large, "the object is too long"),
+            (b"k8s\0\x0b", "a field of an unknown form"),
+            (b"k8s\x01\x12\0", "the body is no protobuf of Kubernetes"),
+        ] {
+            let error = decoded(body, 64).await.unwrap_err();
+            assert_eq!((error.kind(), error.to_string().as_str()), (io::ErrorKind::InvalidData, why));
+        }
     }
 }

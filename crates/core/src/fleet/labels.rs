@@ -50,7 +50,7 @@ impl DesiredLabels {
             return;
         }
         let candidates =
-            pool.candidates.iter().map(|(name, candidate)| (candidate.uid.clone(), name.to_string()));
+            pool.candidates.iter().map(|(name, candidate)| (candidate.node.uid.clone(), name.to_string()));
         if pool.matched && pool.may_begin() && known {
             self.matching.extend(candidates);
         } else {

@@ -349,12 +349,13 @@ impl Fleet {
                 let owned = owners.get(ip).map_or(frozen, |owner| owner.uid == pool.object.uid);
                 // A frozen pool does not look at its nodes again, and another node may have the name by now.
                 let shown = watched.and_then(|nodes| nodes.get(node));
-                let stands = |candidate: &&Candidate| shown.is_some_and(|node| node.uid == candidate.uid);
+                let stands =
+                    |candidate: &&Candidate| shown.is_some_and(|node| node.uid == candidate.node.uid);
                 let due = |uid: &Uid| !still || pool.pause.finishes_on(*ip, uid);
                 let candidate = pool.candidates.get(node).filter(|_| owned && seen);
-                let candidate = candidate.filter(|candidate| due(&candidate.uid));
+                let candidate = candidate.filter(|candidate| due(&candidate.node.uid));
                 if let Some(candidate) = candidate.filter(stands) {
-                    one.confirmed.insert(candidate.uid.clone(), (node.to_owned(), *ip));
+                    one.confirmed.insert(candidate.node.uid.clone(), (node.to_owned(), *ip));
                     here.insert(*ip);
                 }
             }
@@ -366,7 +367,7 @@ impl Fleet {
                 let stays = |ip: &&Address| !pool.has_left(**ip) && !here.contains(*ip);
                 one.protected.extend(pool.effective().iter().chain(pool.effective_before()).filter(stays));
             } else if !known {
-                let nodes = pool.candidates.iter().map(|(_, candidate)| candidate.uid.clone()).collect();
+                let nodes = pool.candidates.iter().map(|(_, candidate)| candidate.node.uid.clone()).collect();
                 one.unconfirmed.push((nodes, pool.effective().into_iter().collect()));
             }
             one.protected.extend(pool.annotated_still());

@@ -6,6 +6,7 @@ use crate::model::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
 use crate::model::mismatch::{Class, Mismatch};
 use crate::model::selector::Selector;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A toleration of a spec; empty strings mean absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -87,7 +88,7 @@ impl Criteria {
 #[derive(Debug, Default)]
 pub struct NodeStore {
     complete: bool,
-    nodes: BTreeMap<String, NodeFacts>,
+    nodes: BTreeMap<String, Arc<NodeFacts>>,
 }
 
 impl NodeStore {
@@ -101,7 +102,8 @@ impl NodeStore {
     pub fn observe(&mut self, observed: Observed<NodeFacts>) -> BTreeSet<String> {
         match observed {
             Observed::Reset(nodes) => {
-                let fresh: BTreeMap<_, _> = nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
+                let fresh: BTreeMap<_, _> =
+                    nodes.into_iter().map(|node| (node.name.clone(), Arc::new(node))).collect();
                 let mut touched: BTreeSet<String> =
                     self.nodes.keys().filter(|name| !fresh.contains_key(*name)).cloned().collect();
                 let first = !self.complete;
@@ -116,11 +118,11 @@ impl NodeStore {
                 touched
             }
             Observed::Apply(node) => {
-                if self.nodes.get(&node.name) == Some(&node) {
+                if self.get(&node.name) == Some(&node) {
                     return BTreeSet::new();
                 }
                 let name = node.name.clone();
-                self.nodes.insert(name.clone(), node);
+                self.nodes.insert(name.clone(), Arc::new(node));
                 BTreeSet::from([name])
             }
             Observed::Delete(node) => {
@@ -148,21 +150,24 @@ impl NodeStore {
     /// A node by its name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&NodeFacts> {
+        self.shared(name).map(Arc::as_ref)
+    }
+
+    /// A node by its name, to keep.
+    #[must_use]
+    pub fn shared(&self, name: &str) -> Option<&Arc<NodeFacts>> {
         self.nodes.get(name)
     }
 
     /// All nodes, by name.
     pub fn iter(&self) -> impl Iterator<Item = &NodeFacts> {
-        self.nodes.values()
+        self.nodes.values().map(Arc::as_ref)
     }
 }
 
-/// The namespace and name of a pod.
-type PodKey = (Box<str>, Box<str>);
-
 #[derive(Debug, PartialEq, Eq)]
 struct StoredPod {
-    node: Box<str>,
+    node: Arc<str>,
     serving: bool,
 }
 
@@ -170,8 +175,10 @@ struct StoredPod {
 #[derive(Debug, Default)]
 pub struct PodStore {
     complete: bool,
-    pods: BTreeMap<PodKey, StoredPod>,
-    serving: BTreeMap<Box<str>, u32>,
+    /// By namespace and name. Few namespaces hold most pods, so none is repeated for each pod.
+    pods: BTreeMap<Box<str>, BTreeMap<Box<str>, StoredPod>>,
+    /// How many pods serve on each node that has any.
+    serving: BTreeMap<Arc<str>, u32>,
 }
 
 impl PodStore {
@@ -188,11 +195,7 @@ impl PodStore {
             Observed::Reset(pods) => {
                 let before = std::mem::take(&mut self.serving);
                 let first = !self.complete;
-                self.pods.clear();
-                for pod in pods {
-                    let (key, pod) = stored(pod);
-                    self.insert(key, pod);
-                }
+                self.pods = self.all(pods);
                 self.complete = true;
                 let nodes = before.keys().chain(self.serving.keys());
                 nodes
@@ -201,43 +204,58 @@ impl PodStore {
                     .collect()
             }
             Observed::Apply(pod) => {
-                let (key, pod) = stored(pod);
+                let PodFacts { namespace, name, node, serving, fails_since_s: _ } = pod;
+                let of_namespace = self.pods.get(&*namespace);
+                let known = of_namespace.and_then(|pods| pods.get(&*name));
                 // Most events of pods change nothing that counts.
-                if self.pods.get(&key) == Some(&pod) {
+                if known.is_some_and(|known| *known.node == *node && known.serving == serving) {
                     return BTreeSet::new();
                 }
-                let removed = self.remove(&key);
-                let node = pod.node.clone();
-                let inserted = self.insert(key, pod);
-                match (removed, inserted) {
-                    (Some(old), true) if old == node => BTreeSet::new(),
-                    (old, inserted) => {
-                        old.into_iter().chain(inserted.then_some(node)).map(|node| node.to_string()).collect()
-                    }
+                let lost = self.remove(&namespace, &name);
+                let (gained, pod) = self.count_in(node, serving);
+                self.pods.entry(namespace.into()).or_default().insert(name.into(), pod);
+                if lost == gained {
+                    return BTreeSet::new();
                 }
+                lost.into_iter().chain(gained).map(|node| node.to_string()).collect()
             }
             Observed::Delete(pod) => {
-                let (key, _) = stored(pod);
-                self.remove(&key).into_iter().map(|node| node.to_string()).collect()
+                let lost = self.remove(&pod.namespace, &pod.name);
+                lost.into_iter().map(|node| node.to_string()).collect()
             }
         }
     }
 
-    /// Returns true when the pod is the first one that serves on its node.
-    fn insert(&mut self, key: PodKey, pod: StoredPod) -> bool {
-        let mut first = false;
-        if pod.serving && !pod.node.is_empty() {
-            let count = self.serving.entry(pod.node.clone()).or_insert(0);
-            *count += 1;
-            first = *count == 1;
+    /// Counts every pod of a list. A map that is made from a whole list needs half the memory of one that grows.
+    fn all(&mut self, pods: Vec<PodFacts>) -> BTreeMap<Box<str>, BTreeMap<Box<str>, StoredPod>> {
+        let mut by_namespace: BTreeMap<Box<str>, Vec<(Box<str>, StoredPod)>> = BTreeMap::new();
+        for PodFacts { namespace, name, node, serving, fails_since_s: _ } in pods {
+            let (_, pod) = self.count_in(node, serving);
+            by_namespace.entry(namespace.into()).or_default().push((name.into(), pod));
         }
-        self.pods.insert(key, pod);
-        first
+        by_namespace.into_iter().map(|(namespace, pods)| (namespace, pods.into_iter().collect())).collect()
+    }
+
+    /// Counts a pod. Also returns the node if this is its first pod that serves.
+    fn count_in(&mut self, node: String, serving: bool) -> (Option<Arc<str>>, StoredPod) {
+        if !serving || node.is_empty() {
+            return (None, StoredPod { node: node.into(), serving });
+        }
+        // All pods on a node share its name.
+        let known = self.serving.get_key_value(&*node).map(|(node, _)| Arc::clone(node));
+        let first = known.is_none();
+        let node = known.unwrap_or_else(|| node.into());
+        *self.serving.entry(Arc::clone(&node)).or_insert(0) += 1;
+        (first.then(|| Arc::clone(&node)), StoredPod { node, serving })
     }
 
     /// Returns the node if this was its last serving pod.
-    fn remove(&mut self, key: &PodKey) -> Option<Box<str>> {
-        let StoredPod { node, serving } = self.pods.remove(key)?;
+    fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<str>> {
+        let pods = self.pods.get_mut(namespace)?;
+        let StoredPod { node, serving } = pods.remove(name)?;
+        if pods.is_empty() {
+            self.pods.remove(namespace);
+        }
         if !serving {
             return None;
         }
@@ -264,7 +282,7 @@ impl PodStore {
     /// How many pods there are, serving or not.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.pods.len()
+        self.pods.values().map(BTreeMap::len).sum()
     }
 
     /// Whether any of them serves.
@@ -278,11 +296,6 @@ impl PodStore {
     pub fn serves_on(&self, node: &str) -> bool {
         self.serving.contains_key(node)
     }
-}
-
-fn stored(pod: PodFacts) -> (PodKey, StoredPod) {
-    let PodFacts { namespace, name, node, serving, fails_since_s: _ } = pod;
-    ((namespace.into(), name.into()), StoredPod { node: node.into(), serving })
 }
 
 /// Whether a node, known to have the labels, matches.

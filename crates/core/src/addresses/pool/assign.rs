@@ -50,7 +50,7 @@ impl Pool {
             .report
             .active
             .iter()
-            .filter_map(|(ip, node)| Some((*ip, self.candidates.get(node)?.uid.clone())));
+            .filter_map(|(ip, node)| Some((*ip, self.candidates.get(node)?.node.uid.clone())));
         for (ip, node) in served.collect::<Vec<_>>() {
             self.forget_failures_of(ip, &node);
         }
@@ -72,7 +72,7 @@ impl Pool {
             return;
         }
         for name in self.candidates.on_any(holders) {
-            let Some(Candidate { uid, .. }) = self.candidates.get(&name) else { continue };
+            let Some(uid) = self.candidates.get(&name).map(|candidate| &candidate.node.uid) else { continue };
             if failures.get(uid).is_some_and(|failure| failure.kind == FaultKind::NodeInUse) {
                 failures.remove(uid);
             }
@@ -243,11 +243,11 @@ impl Pool {
         }
         let uncommon = self.uncommon(world.now);
         let (first, last) = out_of_turn(candidates, &uncommon);
-        let common = candidates.queue().filter(|(_, candidate)| !uncommon.contains_key(&candidate.uid));
+        let common = candidates.queue().filter(|(_, candidate)| !uncommon.contains_key(&candidate.node.uid));
         let takers = first.iter().copied().chain(common).chain(last.iter().copied());
         let takers = takers.filter_map(|named| Taker::new(named, evicted));
         let awaited = |uid: &Uid, ip: &mut Address| {
-            let taker = first.iter().find(|(_, candidate)| candidate.uid == *uid);
+            let taker = first.iter().find(|(_, candidate)| candidate.node.uid == *uid);
             let taker = taker.and_then(|named| Taker::new(*named, evicted));
             let free = free.iter().find(|free| free.ip == *ip);
             taker.zip(free).is_some_and(|(taker, free)| taker.suits(free))
@@ -264,8 +264,8 @@ impl Pool {
             if begun.iter().any(|(machine, _)| *machine == taker.machine) {
                 continue;
             }
-            let region = taker.candidate.region.as_deref();
-            let room = self.roomy.get(&taker.candidate.uid).copied();
+            let region = taker.candidate.node.region.as_deref();
+            let room = self.roomy.get(&taker.candidate.node.uid).copied();
             let fits = |free: &Free| {
                 taker.suits(free)
                     && match room {
@@ -289,7 +289,7 @@ impl Pool {
                         self.unlabelling.wait(wait);
                         continue;
                     }
-                    self.roomy.remove(&taker.candidate.uid);
+                    self.roomy.remove(&taker.candidate.node.uid);
                     begun.push((taker.machine, leaves));
                     self.start(&free, &taker, self.changed_at, account, world, out);
                 }
@@ -373,7 +373,7 @@ impl Pool {
         out: &mut Effects<Action>,
     ) {
         self.check_start(free.ip, account, world);
-        let node = (taker.candidate.uid.clone(), taker.name.to_string());
+        let node = (taker.candidate.node.uid.clone(), taker.name.to_string());
         let (ip, kind) = match taker.evict {
             Some(holder) => (holder, OpKind::Unassign { successor: Some(free.ip) }),
             None => (free.ip, OpKind::Assign),
@@ -398,7 +398,7 @@ fn out_of_turn<'a>(
     if uncommon.is_empty() {
         return (Vec::new(), Vec::new());
     }
-    let rank = |(_, candidate): &Named<'_>| uncommon.get(&candidate.uid).copied().unwrap_or(COMMON);
+    let rank = |(_, candidate): &Named<'_>| uncommon.get(&candidate.node.uid).copied().unwrap_or(COMMON);
     let mut ranked: Vec<Named<'a>> = candidates.queue().filter(|named| rank(named) != COMMON).collect();
     ranked.sort_by_key(|named| (rank(named), named.1.turn()));
     ranked.into_iter().partition(|named| rank(named) < COMMON)

@@ -219,7 +219,7 @@ impl Pool {
         if let Some(suspicion) = self.suspects.of(name) {
             return refused(format!("{node} {}", suspicion.why()));
         }
-        let there = candidate.machine.as_ref();
+        let there = candidate.node.machine.as_ref();
         let standing = there.and_then(|on| world.standing.get(on)).map(|(_, held)| held);
         let held = standing.or_else(|| there.and_then(|on| world.holders.get(on)));
         if let Some(held) = held {

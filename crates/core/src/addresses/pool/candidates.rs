@@ -8,7 +8,7 @@
 
 use super::report::Wait;
 use crate::model::facts::NodeFacts;
-use crate::model::ids::{Address, Uid};
+use crate::model::ids::Address;
 use crate::model::machine::MachineId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -17,15 +17,8 @@ use std::sync::Arc;
 /// A node that matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// `metadata.uid` of the node.
-    pub uid: Uid,
-    /// `spec.providerID` of the node.
-    pub provider_id: String,
-    /// The machine that it names, if the software knows that kind of machine. It may be of another provider than the
-    /// pool's.
-    pub machine: Option<MachineId>,
-    /// Region of the node, if it is known.
-    pub region: Option<String>,
+    /// The node as it was last seen to match. Its machine may be of another provider than the pool's.
+    pub node: Arc<NodeFacts>,
     /// The address of this pool that it has, if it has one.
     holds: Option<Address>,
     /// It waits for a free address.
@@ -48,7 +41,7 @@ pub(super) enum Turn {
 impl Candidate {
     /// Whether it is this node, on the same machine.
     pub(super) fn is(&self, node: &NodeFacts) -> bool {
-        self.uid == node.uid && self.provider_id == node.provider_id
+        self.node.uid == node.uid && self.node.provider_id == node.provider_id
     }
 
     /// The address of this pool that it has, if it has one.
@@ -205,19 +198,12 @@ impl Candidates {
     }
 
     /// Adds a node, as the pool's `count`th event.
-    pub(super) fn insert(&mut self, node: &NodeFacts, count: u64) {
+    pub(super) fn insert(&mut self, node: &Arc<NodeFacts>, count: u64) {
         let name: Arc<str> = node.name.as_str().into();
         self.on.extend(node.machine.clone().map(|machine| (machine, Arc::clone(&name))));
         self.undecided.insert(Arc::clone(&name));
-        let candidate = Candidate {
-            uid: node.uid.clone(),
-            provider_id: node.provider_id.clone(),
-            machine: node.machine.clone(),
-            region: node.region.clone(),
-            holds: None,
-            queued: false,
-            turn: Turn::Came(count),
-        };
+        let turn = Turn::Came(count);
+        let candidate = Candidate { node: Arc::clone(node), holds: None, queued: false, turn };
         let before = self.by_name.insert(name, candidate);
         debug_assert!(before.is_none(), "a node replaces another only after its removal");
     }
@@ -230,17 +216,18 @@ impl Candidates {
             self.listed = None;
         }
         self.leave(&name, candidate.queued.then_some(candidate.turn));
-        if let Some(machine) = &candidate.machine {
+        if let Some(machine) = &candidate.node.machine {
             self.on.remove(&(machine.clone(), name));
         }
         Some(candidate)
     }
 
-    /// Takes in the region of a node. Returns true if it is another one.
-    pub(super) fn note_region(&mut self, name: &str, region: Option<&String>) -> bool {
-        let Some(candidate) = self.by_name.get_mut(name) else { return false };
-        let changed = candidate.region.as_ref() != region;
-        candidate.region = region.cloned();
+    /// Takes in the present state of a node that was added. Returns true if its region is another one.
+    pub(super) fn note(&mut self, node: &Arc<NodeFacts>) -> bool {
+        let Some(candidate) = self.by_name.get_mut(&*node.name) else { return false };
+        debug_assert_eq!(candidate.node.machine, node.machine, "another machine is another candidate");
+        let changed = candidate.node.region != node.region;
+        candidate.node = Arc::clone(node);
         changed
     }
 

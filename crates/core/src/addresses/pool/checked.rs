@@ -14,7 +14,7 @@ impl Pool {
     /// Whether a node that matches is dead, and another one could take over.
     pub(crate) fn check(&self, node: &NodeFacts) -> Result<(), Mismatch> {
         let is_spare = |(name, candidate): (&Arc<str>, &Candidate)| {
-            let dead = self.checked.dead.get(&**name) == Some(&candidate.uid);
+            let dead = self.checked.dead.get(&**name) == Some(&candidate.node.uid);
             **name != node.name && !dead && self.suspects.of(name).is_none()
         };
         if self.checked.fails(node) && self.candidates.iter().any(is_spare) {
@@ -27,7 +27,7 @@ impl Pool {
     pub(crate) fn checks(&self) -> impl Iterator<Item = (&str, &Uid, bool)> {
         let holders: BTreeSet<&str> = self.report.active.values().map(String::as_str).collect();
         let candidates = self.candidates.iter().map(move |(name, candidate)| {
-            (&**name, &candidate.uid, candidate.holds().is_some() || holders.contains(&**name))
+            (&**name, &candidate.node.uid, candidate.holds().is_some() || holders.contains(&**name))
         });
         let dropped = self.checked.dead.iter().filter(|(name, _)| !self.candidates.contains(name));
         candidates.chain(dropped.map(|(name, uid)| (name.as_str(), uid, false)))

@@ -71,7 +71,8 @@ impl Pool {
             let candidates = &self.candidates;
             self.report.active.retain(|ip, node| {
                 let place = account.place(*ip).machine();
-                let same = |candidate: &Candidate| place.is_none() || candidate.machine.as_ref() == place;
+                let same =
+                    |candidate: &Candidate| place.is_none() || candidate.node.machine.as_ref() == place;
                 candidates.get(node).is_some_and(same)
             });
         }

@@ -400,14 +400,14 @@ impl Pool {
             let names: BTreeSet<String> =
                 nodes.iter().map(|node| node.name.clone()).chain(candidates).collect();
             for name in &names {
-                changed |= self.rematch_one(name, nodes.get(name), pods, clocks);
+                changed |= self.rematch_one(name, nodes.shared(name), pods, clocks);
             }
             self.forget_failures_of_others(nodes, clocks.now);
         } else {
             let mut gone = false;
             for name in touched.into_iter().flatten() {
                 gone |= nodes.get(name).is_none();
-                changed |= self.rematch_one(name, nodes.get(name), pods, clocks);
+                changed |= self.rematch_one(name, nodes.shared(name), pods, clocks);
             }
             if gone {
                 self.forget_failures_of_others(nodes, clocks.now);
@@ -431,7 +431,7 @@ impl Pool {
     fn rematch_one(
         &mut self,
         name: &str,
-        node: Option<&NodeFacts>,
+        node: Option<&Arc<NodeFacts>>,
         pods: Option<&PodStore>,
         clocks: Clocks,
     ) -> bool {
@@ -442,7 +442,7 @@ impl Pool {
             self.suspects.gone(name, clocks.now);
         }
         let Some(node) = node else {
-            self.suspects.unseen(name, known.map(|known| &known.uid), &self.spec.grace, clocks.now);
+            self.suspects.unseen(name, known.map(|known| &known.node.uid), &self.spec.grace, clocks.now);
             return self.drop_candidate(name, Mismatch::Gone, clocks.now);
         };
         let look = Look {
@@ -458,7 +458,7 @@ impl Pool {
             Membership::Out(why) => return self.drop_candidate(name, why, clocks.now),
         }
         if member {
-            return self.candidates.note_region(name, node.region.as_ref());
+            return self.candidates.note(node);
         }
         self.drop_candidate(name, Mismatch::Replaced, clocks.now);
         let count = self.tick();

@@ -27,20 +27,20 @@ pub(super) struct Taker<'a> {
 impl<'a> Taker<'a> {
     /// The candidate as a taker, if it is on a machine. `evicted` are the addresses to take off first.
     pub(super) fn new((name, candidate): Named<'a>, evicted: &BTreeMap<Uid, Address>) -> Option<Self> {
-        let evict = evicted.get(&candidate.uid).copied();
-        Some(Self { name, candidate, machine: candidate.machine.as_ref()?, evict })
+        let evict = evicted.get(&candidate.node.uid).copied();
+        Some(Self { name, candidate, machine: candidate.node.machine.as_ref()?, evict })
     }
 }
 
 impl Taker<'_> {
     /// The address that leaves its place when this taker gets `free`, and the node that it moves to, if it moves.
     pub(super) fn leaves(&self, free: &Free) -> (Address, Option<&Uid>) {
-        self.evict.map_or((free.ip, Some(&self.candidate.uid)), |holder| (holder, None))
+        self.evict.map_or((free.ip, Some(&self.candidate.node.uid)), |holder| (holder, None))
     }
 
     /// Whether the node is in the region of the address, as far as both regions are known.
     pub(super) fn suits(&self, free: &Free) -> bool {
-        let region = self.candidate.region.as_deref();
+        let region = self.candidate.node.region.as_deref();
         region.is_none_or(|region| region == free.region || free.region.is_empty())
     }
 }

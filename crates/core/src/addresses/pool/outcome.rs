@@ -144,8 +144,10 @@ impl Pool {
         }
         if node_waits && !unassigns {
             let mut slot = self.node_failures.remove(node);
-            let input =
-                self.candidates.get(name).map_or_else(|| op.machine.provider_id(), |c| c.provider_id.clone());
+            let input = self
+                .candidates
+                .get(name)
+                .map_or_else(|| op.machine.provider_id(), |c| c.node.provider_id.clone());
             let pace = errored.then_some(Schedule::Fast);
             Failure::note(&mut slot, (kind, message), (input, self.spec_version), pace, at);
             if let Some(failure) = slot {

@@ -34,10 +34,10 @@ impl Pool {
         let unread: Vec<&Address> = used.iter().filter(|ip| *account.place(**ip) == Place::Unknown).collect();
         let serves = |node: &str| {
             let Some(candidate) = self.candidates.get(node) else { return false };
-            let holds = candidate.machine.as_ref().is_some_and(|machine| machines.contains(machine));
+            let holds = candidate.node.machine.as_ref().is_some_and(|machine| machines.contains(machine));
             let held = |ip: &&Address| {
                 self.report.active.get(ip).is_some_and(|active| active == node)
-                    || self.on_server.is_serving(**ip, &candidate.provider_id)
+                    || self.on_server.is_serving(**ip, &candidate.node.provider_id)
             };
             holds || unread.iter().any(held)
         };

@@ -125,13 +125,13 @@ impl Pool {
             if !matched || account.op(*ip).is_some() || under_way && on.is_none() {
                 return true;
             }
-            let node = self.report.active.get(ip).and_then(|node| self.candidates.get(node));
-            match (&on, node) {
-                (None, Some(node)) => {
-                    *on = Some(node.uid.clone());
+            let candidate = self.report.active.get(ip).and_then(|node| self.candidates.get(node));
+            match (&on, candidate) {
+                (None, Some(candidate)) => {
+                    *on = Some(candidate.node.uid.clone());
                     true
                 }
-                (Some(on), Some(node)) => *on == node.uid,
+                (Some(on), Some(candidate)) => *on == candidate.node.uid,
                 (_, None) => false,
             }
         });

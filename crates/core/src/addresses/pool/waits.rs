@@ -60,7 +60,7 @@ impl Pool {
             let wait = self.lacks(&name, candidate).then(|| {
                 let wait = match self.can_take(candidate, &busy, account, world) {
                     Ok((_, evict)) => {
-                        evicted.extend(evict.map(|ip| (candidate.uid.clone(), ip)));
+                        evicted.extend(evict.map(|ip| (candidate.node.uid.clone(), ip)));
                         Wait::NoFreeIp
                     }
                     Err(wait) => wait,
@@ -74,7 +74,7 @@ impl Pool {
         }
         let still = |(name, candidate): Named<'_>| {
             let evict = self.can_take(candidate, &busy, account, world).map(|(_, evict)| evict);
-            self.lacks(name, candidate) && evict == Ok(evicted.get(&candidate.uid).copied())
+            self.lacks(name, candidate) && evict == Ok(evicted.get(&candidate.node.uid).copied())
         };
         debug_assert!(
             candidates.queue().all(still),
@@ -101,7 +101,7 @@ impl Pool {
         let failed = self.node_failures.iter().filter(|(_, failure)| waits(failure)).map(|(uid, _)| uid);
         let uids: BTreeSet<&Uid> = failed.chain(busy.roomy.keys().copied()).collect();
         if !uids.is_empty() {
-            let named = candidates.iter().filter(|(_, candidate)| uids.contains(&candidate.uid));
+            let named = candidates.iter().filter(|(_, candidate)| uids.contains(&candidate.node.uid));
             concerned.extend(named.map(|(name, _)| Arc::clone(name)));
         }
         concerned
@@ -134,8 +134,8 @@ impl Pool {
         world: &World<'_>,
     ) -> Result<(&'a MachineId, Option<Address>), Wait> {
         let kind = account.machines();
-        let Some(machine) = candidate.machine.as_ref().filter(|machine| machine.kind() == kind) else {
-            let (found, form) = (&candidate.provider_id, kind.form());
+        let Some(machine) = candidate.node.machine.as_ref().filter(|machine| machine.kind() == kind) else {
+            let (found, form) = (&candidate.node.provider_id, kind.form());
             return Err(Wait::NotAMachine(format!("spec.providerID {found:?} is not of the form {form}")));
         };
         let holder = world.holders.get(machine);
@@ -152,11 +152,11 @@ impl Pool {
             None => None,
             Some(holder) => Some(self.evictable((*holder, machine.clone()), account, world)?),
         };
-        if let Some(other) = busy.roomy.get(&candidate.uid) {
+        if let Some(other) = busy.roomy.get(&candidate.node.uid) {
             return Err(Wait::Claimed(other.object.name.clone()));
         }
-        if let Some(failure) = self.node_failures.get(&candidate.uid)
-            && let Some(due) = failure.waits(&candidate.provider_id, self.spec_version, world.now)
+        if let Some(failure) = self.node_failures.get(&candidate.node.uid)
+            && let Some(due) = failure.waits(&candidate.node.provider_id, self.spec_version, world.now)
         {
             let message = failure.message.clone();
             let busy = failure.kind == FaultKind::InProgress;
