@@ -9,7 +9,7 @@ use crate::kube::watch::once;
 use crate::kube::writes::{self, ObjectVersion, WriteError};
 use flipop_core::addresses::pool::object::FINALIZER;
 use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::fleet::action::{MarkedNode, Objects, Outcome};
+use flipop_core::fleet::action::{Objects, Outcome};
 use flipop_core::mechanism::effects::WrittenStatus;
 use flipop_core::model::facts::{NodeFacts, PodFacts};
 use flipop_core::model::fault::WriteFailure;
@@ -80,7 +80,6 @@ impl Executor {
 
     pub(super) async fn sweep_annotations(&self) -> Done {
         let result = writes::list_marked_nodes(&self.client).await;
-        let result = result.map(|nodes| nodes.into_iter().map(marked).collect());
         Outcome::Swept(result.map_err(write_failure)).into()
     }
 
@@ -210,11 +209,6 @@ fn write_failure(error: WriteError) -> WriteFailure {
         WriteError::Forbidden { .. } => WriteFailure::Forbidden(message),
         WriteError::Invalid(_) => WriteFailure::Invalid(message),
     }
-}
-
-fn marked(node: writes::MarkedNode) -> MarkedNode {
-    let writes::MarkedNode { name, uid, value, ours, labels } = node;
-    MarkedNode { name, uid, value, ours, labels }
 }
 
 #[cfg(test)]

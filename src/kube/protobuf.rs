@@ -12,6 +12,12 @@ use std::io;
 /// The `Accept` header where both forms are read. The API server takes the first one that it supports.
 pub const ACCEPT: &str = "application/vnd.kubernetes.protobuf, application/json";
 
+/// The same for a list in which only the metadata of each object is wanted. It has the same fields as the whole list.
+pub(super) const ACCEPT_METADATA: &str = concat!(
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, ",
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+);
+
 /// Every protobuf body starts with this. No JSON does.
 const MAGIC: &[u8] = b"k8s\0";
 

@@ -6,10 +6,12 @@
 
 use super::objects::{FIELD_MANAGER, NodeSlim};
 use super::trouble::{Trouble, TroubleKind};
+use super::watch::once;
 use crate::permit::Permit;
-use flipop_core::model::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
+use flipop_core::fleet::action::MarkedNode;
+use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
 use flipop_core::model::ids::{Address, ObjectName, Uid};
-use flipop_core::model::node_labels::{LabelChanges, NodeLabels};
+use flipop_core::model::node_labels::LabelChanges;
 use kube::Client;
 use kube::api::{ListParams, ObjectList, Patch, PatchParams, PostParams, Resource};
 use kube::core::Request;
@@ -21,12 +23,6 @@ use std::time::Duration;
 
 /// Longest wait for an answer, connecting included. It is as long as a permit.
 pub const CALL_TIMEOUT_MS: u64 = 10_000;
-
-/// Objects per page of the annotation sweep.
-const SWEEP_PAGE: u32 = 250;
-
-/// Most pages of one sweep: a thousand times the largest supported cluster. An endless list must not hang us.
-const MAX_SWEEP_PAGES: u32 = 20_000;
 
 /// Why a write has no known success.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -349,45 +345,14 @@ async fn patch_node(
     send(client, Some(permit), &call, request).await
 }
 
-/// A node that carries the reserved-IP annotation or one of our labels.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MarkedNode {
-    /// Name of the node.
-    pub name: String,
-    /// Its uid.
-    pub uid: Uid,
-    /// The annotation's value, verbatim.
-    pub value: Option<String>,
-    /// The value belongs to the field manager `flipop`.
-    pub ours: bool,
-    /// The labels that have one of our keys.
-    pub labels: NodeLabels,
-}
-
-/// Lists every node of the cluster that carries the annotation or one of our labels. The list is consistent, paged, and
-/// of metadata only.
+/// Lists every node of the cluster that carries the annotation or one of our labels. Each page is a consistent read of
+/// metadata only.
 ///
 /// # Errors
 /// See [`WriteError`].
 pub async fn list_marked_nodes(client: &Client) -> Result<Vec<MarkedNode>, WriteError> {
-    let call = Call::new::<NodeSlim>("list", "");
-    let mut found = Vec::new();
-    let mut params = ListParams::default().limit(SWEEP_PAGE);
-    for _ in 0..MAX_SWEEP_PAGES {
-        let request = Request::new(NodeSlim::url_path(&(), None)).list_metadata(&params);
-        let page: ObjectList<NodeSlim> = send(client, None, &call, request).await?;
-        found.extend(page.items.into_iter().map(NodeSlim::into_facts).filter_map(|facts| {
-            let NodeFacts { name, uid, annotation: value, annotation_ours: ours, labels, .. } = facts;
-            let marked = value.is_some() || !labels.is_empty();
-            marked.then_some(MarkedNode { name, uid, value, ours, labels })
-        }));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok(found),
-        }
-    }
-    let message = format!("a list of nodes did not end after {MAX_SWEEP_PAGES} pages");
-    Err(WriteError::Transient { unknown: false, message, retry_after_ms: None })
+    let listed = once::marked_nodes(client).await;
+    listed.map_err(|trouble| WriteError::of(trouble, &Call::new::<NodeSlim>("list", "")))
 }
 
 /// Counts the nodes of the cluster, by a list of one.

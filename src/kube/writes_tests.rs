@@ -273,7 +273,7 @@ async fn the_sweep_reads_metadata_page_by_page_and_keeps_what_is_annotated() {
         let first = bench.calls.next().await;
         let accept = first.request.headers()["accept"].to_str().unwrap().to_owned();
         assert!(accept.contains("PartialObjectMetadataList"), "{accept}");
-        assert!(first.uri().contains("limit=250") && !first.uri().contains("resourceVersion"));
+        assert!(first.uri().contains("limit=500") && !first.uri().contains("resourceVersion"));
         first.answer(stub::object(
             &json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
             "metadata": {"continue": "more"},
@@ -294,7 +294,7 @@ async fn the_sweep_reads_metadata_page_by_page_and_keeps_what_is_annotated() {
         uid: Uid(uid.to_owned()),
         value: Some(value.to_owned()),
         ours,
-        labels: NodeLabels::default(),
+        labels: flipop_core::model::node_labels::NodeLabels::default(),
     };
     assert_eq!(found.unwrap(), [node("a", "u1", "x", true), node("b", "u2", "192.0.2.1", false)]);
 }

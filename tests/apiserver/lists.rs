@@ -3,26 +3,20 @@
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, World};
 use flipop::kube::objects::{FIELD_MANAGER, NodeSlim, PodSlim, protobuf};
-use flipop_core::model::facts::REGION_LABEL;
+use flipop::kube::watch::page::{self, Form};
+use flipop_core::model::facts::{NodeFacts, REGION_LABEL};
 use flipop_envtest::nodes::NewPod;
 use flipop_envtest::{Failure, Outcome};
 use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{Patch, PatchParams};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::client::Body;
-use kube::core::ObjectList;
-use kube::{Api, Client};
 use serde_json::json;
 
 pub(crate) fn cases() -> Vec<Case> {
     // The test leaves a node that is being deleted.
     cases![InstalledForOne: lists_say_the_same_in_protobuf_and_in_json]
-}
-
-/// One page of the list at `path`.
-async fn page(client: &Client, path: &str, accept: &str) -> Outcome<bytes::Bytes> {
-    let request = http::Request::get(path).header(http::header::ACCEPT, accept).body(Body::empty())?;
-    Ok(client.send(request).await?.into_body().collect().await?.to_bytes())
 }
 
 async fn lists_say_the_same_in_protobuf_and_in_json(world: &mut World) -> Outcome {
@@ -50,15 +44,17 @@ async fn lists_say_the_same_in_protobuf_and_in_json(world: &mut World) -> Outcom
     world.nodes.create_pod(&NewPod::new("web", "ends", "alpha").label("app", "web")).await?;
     world.nodes.terminate_pod("web", "ends").await?;
 
-    let path = "/api/v1/nodes?limit=500";
-    let json: ObjectList<NodeSlim> = serde_json::from_slice(&page(&client, path, "application/json").await?)?;
-    let same = protobuf::nodes(&page(&client, path, protobuf::ACCEPT).await?);
-    let same = same.ok_or_else(|| Failure::new("no protobuf"))??;
-    assert_eq!(same.metadata.resource_version, json.metadata.resource_version);
-    let facts =
-        |list: ObjectList<NodeSlim>| list.items.into_iter().map(NodeSlim::into_facts).collect::<Vec<_>>();
-    let (same, json) = (facts(same), facts(json));
-    assert_eq!(same, json);
+    let api = Api::<NodeSlim>::all(client.clone());
+    let all = ListParams::default().limit(500);
+    let read = async |form| page::read(&api, &all, &form, NodeSlim::into_facts).await;
+    let json = read(Form::Json).await?;
+    assert_eq!(read(Form::Protobuf(protobuf::NODES.item)).await?, json);
+    let marks = |node: NodeFacts| (node.name, node.uid, node.annotation, node.annotation_ours, node.labels);
+    let metadata = read(Form::Metadata(protobuf::NODES.item)).await?.items;
+    assert!(metadata.iter().all(|node| node.provider_id.is_empty()), "{metadata:?}");
+    let metadata: Vec<_> = metadata.into_iter().map(marks).collect();
+    assert_eq!(metadata, json.items.iter().cloned().map(marks).collect::<Vec<_>>());
+    let same = json.items;
     let [alpha, beta, gamma] = same.as_slice() else { return Err(Failure::new(format!("{same:?}"))) };
     assert!(
         alpha.ready.is_ready() && alpha.annotation_ours && alpha.taints.len() == 2 && alpha.region.is_some(),
@@ -70,25 +66,23 @@ async fn lists_say_the_same_in_protobuf_and_in_json(world: &mut World) -> Outcom
         "{same:?}"
     );
 
-    let path = "/api/v1/namespaces/web/pods?limit=500";
-    let json: ObjectList<PodSlim> = serde_json::from_slice(&page(&client, path, "application/json").await?)?;
-    let same = protobuf::pods(&page(&client, path, protobuf::ACCEPT).await?);
-    let same = same.ok_or_else(|| Failure::new("no protobuf"))??;
-    let facts =
-        |list: ObjectList<PodSlim>| list.items.into_iter().map(PodSlim::into_facts).collect::<Vec<_>>();
-    let (same, json) = (facts(same), facts(json));
+    let api = Api::<PodSlim>::namespaced(client.clone(), "web");
+    let read = async |params: &ListParams, form| page::read(&api, params, &form, PodSlim::into_facts).await;
+    let json = read(&all, Form::Json).await?;
+    let same = read(&all, Form::Protobuf(protobuf::PODS.item)).await?;
     assert_eq!(same, json);
-    let serving: Vec<&str> = same.iter().filter(|pod| pod.serving).map(|pod| pod.name.as_str()).collect();
-    assert_eq!((same.len(), serving), (3, vec!["web-1"]), "{same:?}");
+    let serving: Vec<&str> =
+        same.items.iter().filter(|pod| pod.serving).map(|pod| pod.name.as_str()).collect();
+    assert_eq!((same.items.len(), serving), (3, vec!["web-1"]), "{same:?}");
 
-    let path = "/api/v1/pods?limit=1&labelSelector=app%3Dweb";
-    let first = protobuf::pods(&page(&client, path, protobuf::ACCEPT).await?);
-    let first = first.ok_or_else(|| Failure::new("no protobuf"))??;
-    assert!(first.items.len() == 1 && first.metadata.continue_.is_some(), "{:?}", first.metadata);
+    let one = ListParams::default().limit(1).labels("app=web");
+    let first = read(&one, Form::Protobuf(protobuf::PODS.item)).await?;
+    assert!(first.items.len() == 1 && first.more.is_some(), "{first:?}");
 
     // An event begins with its length, and holds its object in the envelope.
-    let path = "/api/v1/nodes?watch=1&timeoutSeconds=1";
-    let events = page(&client, path, protobuf::ACCEPT).await?;
+    let watch = http::Request::get("/api/v1/nodes?watch=1&timeoutSeconds=1");
+    let watch = watch.header(http::header::ACCEPT, protobuf::ACCEPT).body(Body::empty())?;
+    let events = client.send(watch).await?.into_body().collect().await?.to_bytes();
     assert_eq!(events.first(), Some(&0), "{events:?}");
     let objects = events.windows(4).filter(|bytes| *bytes == b"k8s\0").count();
     assert_eq!(objects, 3, "{events:?}");

@@ -6,17 +6,20 @@ use crate::transport::run;
 use bytes::Bytes;
 use flipop::api::{FloatingIPPool, NodeDNSRecordSet};
 use flipop::clock::Clock;
-use flipop::kube::objects::protobuf;
+use flipop::kube::objects::{NodeSlim, PodSlim, protobuf};
+use flipop::kube::watch::page::{self, Form};
 use flipop::kube::watch::{Seen, WatchContext, WatchHealth, watch_nodes, watch_pods, watch_resources};
 use flipop::random::Random;
 use flipop::signal;
 use flipop_core::model::facts::Observed;
 use http::{Request, Response};
 use http_body_util::Full;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
-use kube::Client;
+use kube::api::ListParams;
 use kube::client::Body;
+use kube::{Api, Client, Resource};
 use proptest::prelude::*;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -152,20 +155,31 @@ fn sound_events(bytes: &[u8]) {
     assert!(pools(after_a_list("FloatingIPPool", events)), "the list is whole");
 }
 
+/// Whether the answer is the only page of a list, which has a version.
+fn complete<K, T>(
+    answer: impl Fn(bool) -> Bytes + Clone + Send + 'static,
+    form: &Form<K>,
+    cut: fn(K) -> T,
+) -> bool
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    run(async {
+        let page = page::read(&Api::all(client(answer)), &ListParams::default(), form, cut).await;
+        page.is_ok_and(|page| page.version.is_some() && page.more.is_none())
+    })
+}
+
 /// The list as its kind reads it, followed by a watch without events.
 fn sound_protobuf(bytes: &[u8]) -> bool {
     let list = Bytes::copy_from_slice(bytes);
     let answer = move |watches| if watches { Bytes::new() } else { list.clone() };
-    let (of_nodes, of_pods) = (nodes(answer.clone()), pods(answer));
-    let decoded = Bytes::copy_from_slice(bytes);
-    let sound = |version: Option<String>| version.is_some_and(|version| !version.is_empty());
-    let complete = |list: &ListMeta| list.continue_.is_none() && sound(list.resource_version.clone());
-    if let Some(Ok(list)) = protobuf::nodes(&decoded) {
-        assert_eq!(of_nodes, complete(&list.metadata), "{:?}", list.metadata);
-    }
-    if let Some(Ok(list)) = protobuf::pods(&decoded) {
-        assert_eq!(of_pods, complete(&list.metadata), "{:?}", list.metadata);
-    }
+    let (of_nodes, of_pods) = (nodes(answer.clone()), pods(answer.clone()));
+    assert_eq!(
+        of_nodes,
+        complete(answer.clone(), &Form::Protobuf(protobuf::NODES.item), NodeSlim::into_facts)
+    );
+    assert_eq!(of_pods, complete(answer, &Form::Protobuf(protobuf::PODS.item), PodSlim::into_facts));
     of_nodes && of_pods
 }
 

@@ -6,7 +6,7 @@
 
 use super::events::{self, Event};
 use super::health::Registration;
-use super::page::{self, Page};
+use super::page::{self, Form, Page};
 use super::repeats::{Print, Told};
 use super::{Sink, WatchContext, WatchName};
 use crate::kube::objects::protobuf::Wire;
@@ -233,7 +233,8 @@ where
         let mut tries: u32 = 0;
         loop {
             let Source { api, wire, cut, .. } = &self.source;
-            let page = page::read(api, params, wire.as_ref().map(|wire| wire.item), *cut);
+            let form = wire.as_ref().map_or(Form::Json, |wire| Form::Protobuf(wire.item));
+            let page = page::read(api, params, &form, *cut);
             let trouble = match within(PAGE_TIMEOUT_MS, page).await {
                 Ok(page) => return Ok(page),
                 Err(trouble) => trouble,

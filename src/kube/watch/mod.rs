@@ -10,7 +10,7 @@ mod events;
 mod follow;
 mod health;
 pub mod once;
-mod page;
+pub mod page;
 mod repeats;
 mod resource;
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Reads complete lists once.
 
-use super::page;
+use super::page::{self, Form};
 use super::resource::{Seen, seen};
-use crate::kube::objects::protobuf::DecodeItem;
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::writes::CALL_TIMEOUT_MS;
+use flipop_core::fleet::action::MarkedNode;
 use flipop_core::model::facts::{NodeFacts, PodFacts};
 use kube::api::ListParams;
 use kube::core::{DeserializeGuard, NamespaceResourceScope, Resource};
@@ -27,7 +27,22 @@ const MAX_PAGES: u32 = 20_000;
 pub async fn nodes(client: &Client, label_selector: &str) -> Result<Vec<NodeFacts>, Trouble> {
     let params = ListParams::default().labels(label_selector);
     let api = Api::<NodeSlim>::all(client.clone());
-    list(&api, params, Some(protobuf::NODES.item), NodeSlim::into_facts).await
+    list(&api, params, Form::Protobuf(protobuf::NODES.item), NodeSlim::into_facts).await
+}
+
+/// The nodes of the whole cluster that carry the reserved-IP annotation or one of our labels.
+///
+/// # Errors
+/// Why a page could not be read.
+pub async fn marked_nodes(client: &Client) -> Result<Vec<MarkedNode>, Trouble> {
+    let cut = |node: NodeSlim| {
+        let NodeFacts { name, uid, annotation: value, annotation_ours: ours, labels, .. } = node.into_facts();
+        let marked = value.is_some() || !labels.is_empty();
+        marked.then_some(MarkedNode { name, uid, value, ours, labels })
+    };
+    let api = Api::<NodeSlim>::all(client.clone());
+    let all = list(&api, ListParams::default(), Form::Metadata(protobuf::NODES.item), cut).await?;
+    Ok(all.into_iter().flatten().collect())
 }
 
 /// The running pods that `label_selector` selects (empty: all) in a namespace (empty: in all).
@@ -41,7 +56,7 @@ pub async fn pods(client: &Client, namespace: &str, label_selector: &str) -> Res
         Api::namespaced(client.clone(), namespace)
     };
     let params = ListParams::default().labels(label_selector).fields("status.phase=Running");
-    list(&api, params, Some(protobuf::PODS.item), PodSlim::into_facts).await
+    list(&api, params, Form::Protobuf(protobuf::PODS.item), PodSlim::into_facts).await
 }
 
 /// The objects of one of our kinds in a namespace (`None`: in all).
@@ -57,13 +72,13 @@ where
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    list(&api, ListParams::default(), None, seen).await
+    list(&api, ListParams::default(), Form::Json, seen).await
 }
 
 async fn list<K, T>(
     api: &Api<K>,
     params: ListParams,
-    decode: Option<DecodeItem<K>>,
+    form: Form<K>,
     cut: fn(K) -> T,
 ) -> Result<Vec<T>, Trouble>
 where
@@ -73,7 +88,7 @@ where
     params.label_selector.take_if(|selector| selector.is_empty());
     let mut all = Vec::new();
     for _ in 0..MAX_PAGES {
-        let read = page::read(api, &params, decode, cut);
+        let read = page::read(api, &params, &form, cut);
         let page = tokio::time::timeout(Duration::from_millis(CALL_TIMEOUT_MS), read).await;
         let page = page.map_err(|_elapsed| Trouble::timed_out(CALL_TIMEOUT_MS))?.map_err(Trouble::from)?;
         all.extend(page.items);

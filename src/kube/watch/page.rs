@@ -15,41 +15,64 @@ use std::fmt::Debug;
 use std::io;
 use std::pin::pin;
 
-/// One page.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Page<T> {
-    pub(super) items: Vec<T>,
-    /// The version of the list.
-    pub(super) version: Option<String>,
-    /// The token of the next page, if there is one.
-    pub(super) more: Option<String>,
+/// The form in which a list is asked for.
+#[derive(Debug)]
+pub enum Form<K> {
+    /// JSON.
+    Json,
+    /// Protobuf if the API server supports it, or else JSON.
+    Protobuf(DecodeItem<K>),
+    /// The same, and only the metadata of each object.
+    Metadata(DecodeItem<K>),
 }
 
-/// Reads a page, in protobuf if `decode` is given and the API server supports it.
-pub(super) async fn read<K, T>(
+/// One page.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    /// Its objects, in the order of the list.
+    pub items: Vec<T>,
+    /// The version of the list.
+    pub version: Option<String>,
+    /// The token of the next page, if there is one.
+    pub more: Option<String>,
+}
+
+/// Reads a page.
+///
+/// # Errors
+/// If there is no whole answer, the API server refuses, or an object cannot be decoded.
+pub async fn read<K, T>(
     api: &Api<K>,
     params: &ListParams,
-    decode: Option<DecodeItem<K>>,
+    form: &Form<K>,
     cut: fn(K) -> T,
 ) -> kube::Result<Page<T>>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
     let mut request = Request::new(api.resource_url()).list(params).map_err(Error::BuildRequest)?;
-    if decode.is_some() {
-        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(protobuf::ACCEPT));
+    let (accept, decode) = match form {
+        Form::Json => (None, None),
+        Form::Protobuf(decode) => (Some(protobuf::ACCEPT), Some(*decode)),
+        Form::Metadata(decode) => (Some(protobuf::ACCEPT_METADATA), Some(*decode)),
+    };
+    if let Some(accept) = accept {
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
     }
     let mut body = pin!(api.clone().into_client().request_stream(request).await?);
     let first = body.fill_buf().await.map_err(Error::ReadEvents)?.first();
     match decode.filter(|_| first != Some(&b'{')) {
-        Some(decode) => of_protobuf(&mut body, decode, cut).await.map_err(|error| match error.kind() {
-            // A connection that breaks has an error of its own. This body is complete, and its list is not.
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => {
-                Error::SerdeError(serde_json::Error::custom(error))
-            }
-            _ => Error::ReadEvents(error),
-        }),
+        Some(decode) => of_protobuf(&mut body, decode, cut).await.map_err(unread),
         None => of_json(&whole(body, MAX_BODY_BYTES).await.map_err(Error::ReadEvents)?, cut),
+    }
+}
+
+fn unread(error: io::Error) -> Error {
+    // A connection that breaks has an error of its own. If only the list ends too early, the answer makes no sense.
+    if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData) {
+        Error::SerdeError(serde_json::Error::custom(error))
+    } else {
+        Error::ReadEvents(error)
     }
 }
 
