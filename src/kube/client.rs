@@ -21,6 +21,9 @@ use tower::{BoxError, Layer};
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Longest wait for an answer, connecting included. It is as long as a permit.
+pub const CALL_TIMEOUT_MS: u64 = 10_000;
+
 /// Longest silence while an answer is read, and longest stall of a write. As long as a permit.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 

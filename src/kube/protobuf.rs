@@ -19,7 +19,7 @@ pub(super) const ACCEPT_METADATA: &str = concat!(
 );
 
 /// Every protobuf body starts with this. No JSON does.
-const MAGIC: &[u8] = b"k8s\0";
+pub(super) const MAGIC: &[u8] = b"k8s\0";
 
 /// Longest object. Far larger than the largest one that etcd accepts, even as JSON.
 pub(super) const MAX_OBJECT_BYTES: usize = 16 << 20;
@@ -29,6 +29,9 @@ pub(super) const MAX_BODY_BYTES: usize = 96 << 20;
 
 /// The field of [`Envelope`] that holds the message.
 const RAW: u64 = 2;
+
+/// The form of a field that holds bytes, a text or a message.
+const BYTES: u64 = 2;
 
 /// `k8s.io.apimachinery.pkg.runtime.Unknown`.
 #[derive(Clone, PartialEq, Message)]
@@ -61,27 +64,27 @@ pub(super) async fn object(
 /// objects is never in memory as a whole.
 pub(super) async fn fields(
     body: &mut (impl AsyncBufRead + Unpin),
-    mut each: impl FnMut(u64, Bytes) -> Result<(), DecodeError>,
+    mut each: impl FnMut(u64, Bytes) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut magic = [0; MAGIC.len()];
     body.read_exact(&mut magic).await?;
     if magic != MAGIC {
         return Err(invalid("the body is no protobuf of Kubernetes"));
     }
-    let (mut memory, mut found) = (BytesMut::new(), false);
+    let (mut memory, mut found, mut room) = (BytesMut::new(), false, MAX_BODY_BYTES);
     while let Some((number, length)) = field(body).await? {
+        room = room.checked_sub(length.max(1)).ok_or_else(|| invalid("the body is too long"))?;
         if number != RAW {
             object(body, length, &mut memory).await?;
             continue;
         }
-        if length > MAX_BODY_BYTES {
-            return Err(invalid("the body is too long"));
+        if std::mem::replace(&mut found, true) {
+            return Err(invalid("the body holds two messages"));
         }
-        found = true;
         let mut message = (&mut *body).take(u64::try_from(length).unwrap_or(u64::MAX));
         while let Some((number, length)) = field(&mut message).await? {
             let content = object(&mut message, length, &mut memory).await?;
-            each(number, content).map_err(invalid)?;
+            each(number, content)?;
         }
         if message.limit() > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -90,20 +93,25 @@ pub(super) async fn fields(
     if found { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Reads the number of the next field, and the length of its content. A number counts as content without a length.
+/// Reads the beginning of the next field: its number, and the length of its content.
 async fn field(body: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<(u64, usize)>> {
     if body.fill_buf().await?.is_empty() {
         return Ok(None);
     }
     let key = varint(body).await?;
-    let length = match key & 7 {
-        0 => varint(body).await.map(|_number| 0)?,
+    let (number, form) = (key >> 3, key & 7);
+    let length = match form {
+        0 => varint(body).await.map(|_value| 0)?,
         1 => 8,
-        2 => varint(body).await?,
+        BYTES => varint(body).await?,
         5 => 4,
         _ => return Err(invalid("a field of an unknown form")),
     };
-    Ok(Some((key >> 3, usize::try_from(length).unwrap_or(usize::MAX))))
+    // The fields that are read here are the first ones of their messages. The others are skipped, whatever they are.
+    if number == 0 || u32::try_from(key).is_err() || (number <= RAW && form != BYTES) {
+        return Err(invalid("a field of the wrong form"));
+    }
+    Ok(Some((number, usize::try_from(length).unwrap_or(usize::MAX))))
 }
 
 /// Reads a number of variable length: seven bits in each byte, the lowest first.
@@ -112,7 +120,11 @@ async fn varint(body: &mut (impl AsyncRead + Unpin)) -> io::Result<u64> {
     for shift in (0..u64::BITS).step_by(7) {
         let mut byte = [0];
         body.read_exact(&mut byte).await?;
-        number |= u64::from(byte[0] & 0x7f) << shift;
+        let bits = u64::from(byte[0] & 0x7f);
+        number |= bits << shift;
+        if number >> shift != bits {
+            break;
+        }
         if byte[0] & 0x80 == 0 {
             return Ok(number);
         }
@@ -120,7 +132,8 @@ async fn varint(body: &mut (impl AsyncRead + Unpin)) -> io::Result<u64> {
     Err(invalid("a number is too long"))
 }
 
-fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+/// An answer that makes no sense.
+pub(super) fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 

@@ -111,6 +111,14 @@ pub(crate) fn raw(code: u16, body: Vec<u8>) -> Answer {
     Ok(Response::builder().status(code).body(body).unwrap())
 }
 
+/// An answer that breaks off after these bytes.
+pub(crate) fn cut(begin: &'static [u8]) -> Answer {
+    let frames =
+        [Ok(http_body::Frame::data(Bytes::from_static(begin))), Err("connection reset by the stub".into())];
+    let body = StreamBody::new(futures::stream::iter(frames)).boxed_unsync();
+    Ok(Response::builder().status(200).body(body).unwrap())
+}
+
 fn with_code(code: u16, value: &Value) -> Response<StubBody> {
     let body = Full::new(Bytes::from(value.to_string())).map_err(|never| match never {}).boxed_unsync();
     Response::builder().status(code).body(body).unwrap()

@@ -4,6 +4,7 @@
 //! request is handed over, and again by the fence inside the client ([`super::client`]), and the request is abandoned
 //! when the permit ends. Nothing is retried here: the planner owns retries. The caller decides what to write.
 
+use super::client::CALL_TIMEOUT_MS;
 use super::objects::{FIELD_MANAGER, NodeSlim};
 use super::trouble::{Trouble, TroubleKind};
 use super::watch::once;
@@ -20,9 +21,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::time::Duration;
-
-/// Longest wait for an answer, connecting included. It is as long as a permit.
-pub const CALL_TIMEOUT_MS: u64 = 10_000;
 
 /// Why a write has no known success.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -345,8 +343,8 @@ async fn patch_node(
     send(client, Some(permit), &call, request).await
 }
 
-/// Lists every node of the cluster that carries the annotation or one of our labels. Each page is a consistent read of
-/// metadata only.
+/// Lists every node of the cluster that carries the annotation or one of our labels. The list is consistent, and reads
+/// only the metadata of the nodes.
 ///
 /// # Errors
 /// See [`WriteError`].

@@ -2,6 +2,7 @@
 
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, World};
+use bytes::Bytes;
 use flipop::kube::objects::{FIELD_MANAGER, NodeSlim, PodSlim, protobuf};
 use flipop::kube::watch::page::{self, Form};
 use flipop_core::model::facts::{NodeFacts, REGION_LABEL};
@@ -50,6 +51,9 @@ async fn lists_say_the_same_in_protobuf_and_in_json(world: &mut World) -> Outcom
     let json = read(Form::Json).await?;
     assert_eq!(read(Form::Protobuf(protobuf::NODES.item)).await?, json);
     let marks = |node: NodeFacts| (node.name, node.uid, node.annotation, node.annotation_ours, node.labels);
+    // The real server does answer in protobuf: nothing else meets this decoder.
+    let refuse = |_| (protobuf::NODES.item)(Bytes::from_static(b"\xff"));
+    assert!(read(Form::Protobuf(refuse)).await.is_err() && read(Form::Metadata(refuse)).await.is_err());
     let metadata = read(Form::Metadata(protobuf::NODES.item)).await?.items;
     assert!(metadata.iter().all(|node| node.provider_id.is_empty()), "{metadata:?}");
     let metadata: Vec<_> = metadata.into_iter().map(marks).collect();

@@ -209,9 +209,14 @@ fn manifests(page: &mut Page) {
     ));
 }
 
-/// Names of that form that are not ours: a folder of the file system, and the API groups of CRDs and of Leases.
-const OTHERS: [&str; 3] =
-    ["/var/run/secrets/kubernetes.io/serviceaccount", "apiextensions.k8s.io/v1", "coordination.k8s.io"];
+/// Names of that form that are not ours: a folder of the file system, and the API groups of CRDs, of Leases and of
+/// metadata.
+const OTHERS: [&str; 4] = [
+    "/var/run/secrets/kubernetes.io/serviceaccount",
+    "apiextensions.k8s.io/v1",
+    "coordination.k8s.io",
+    "meta.k8s.io",
+];
 
 #[test]
 fn every_qualified_name_in_the_source_is_on_the_page() {

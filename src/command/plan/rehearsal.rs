@@ -175,7 +175,7 @@ impl Rehearsal<'_> {
                     Effect::Tell(_) => {}
                 }
             }
-            if self.follow() || !idle {
+            if self.follow(plan.watches) || !idle {
                 continue;
             }
             let answer = self.queue.keys().next().map(|(at, _)| *at);
@@ -193,8 +193,8 @@ impl Rehearsal<'_> {
     }
 
     /// Lists for the watches that did not run before. Returns whether there were any.
-    fn follow(&mut self) -> bool {
-        let wanted = self.fleet.watches();
+    fn follow(&mut self, wanted: Option<BTreeSet<WatchKey>>) -> bool {
+        let Some(wanted) = wanted else { return false };
         self.running.retain(|key| wanted.contains(key));
         let mut fresh = false;
         for key in wanted {

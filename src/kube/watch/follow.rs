@@ -23,8 +23,8 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Objects per page of a list. Larger pages cost memory. Each page costs the API server a walk over all objects of the
-/// kind.
+/// Objects per page of a list. An API server before Kubernetes 1.33 holds each page in memory while it sends it. Each
+/// page costs it a walk over all objects of the kind.
 const PAGE_SIZE: u32 = 500;
 
 /// Most pages of one list. Far beyond the largest supported cluster; an endless list must not hang us.

@@ -2,9 +2,9 @@
 
 use super::page::{self, Form};
 use super::resource::{Seen, seen};
+use crate::kube::client::CALL_TIMEOUT_MS;
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::kube::trouble::{Trouble, TroubleKind};
-use crate::kube::writes::CALL_TIMEOUT_MS;
 use flipop_core::fleet::action::MarkedNode;
 use flipop_core::model::facts::{NodeFacts, PodFacts};
 use kube::api::ListParams;

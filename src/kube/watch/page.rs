@@ -1,9 +1,9 @@
-//! Reads one page of a list, object by object as they arrive. Only their facts are kept.
+//! Reads one page of a list. In protobuf each object is reduced to its facts as soon as it has arrived.
 //!
 //! `Api::list` holds three copies of the body, has no size limit, and logs the whole body if it cannot decode it.
 
 use crate::kube::objects::protobuf::{DecodeItem, ITEM, METADATA, list_metadata};
-use crate::kube::protobuf::{self, MAX_BODY_BYTES};
+use crate::kube::protobuf::{self, MAGIC, MAX_BODY_BYTES, invalid};
 use bytes::Bytes;
 use futures::{AsyncBufRead, AsyncBufReadExt as _};
 use http::header::{ACCEPT, HeaderValue};
@@ -61,7 +61,7 @@ where
     }
     let mut body = pin!(api.clone().into_client().request_stream(request).await?);
     let first = body.fill_buf().await.map_err(Error::ReadEvents)?.first();
-    match decode.filter(|_| first != Some(&b'{')) {
+    match decode.filter(|_| first == MAGIC.first()) {
         Some(decode) => of_protobuf(&mut body, decode, cut).await.map_err(unread),
         None => of_json(&whole(body, MAX_BODY_BYTES).await.map_err(Error::ReadEvents)?, cut),
     }
@@ -82,10 +82,12 @@ async fn of_protobuf<K, T>(
     cut: fn(K) -> T,
 ) -> io::Result<Page<T>> {
     let mut page = Page { items: Vec::new(), version: None, more: None };
+    let mut known = false;
     let take_in = |number, content: Bytes| {
         match number {
-            METADATA => (page.version, page.more) = list_metadata(content)?,
-            ITEM => page.items.push(cut(decode(content)?)),
+            METADATA if std::mem::replace(&mut known, true) => return Err(invalid("the list begins twice")),
+            METADATA => (page.version, page.more) = list_metadata(content).map_err(invalid)?,
+            ITEM => page.items.push(cut(decode(content).map_err(invalid)?)),
             _ => {}
         }
         Ok(())
@@ -124,7 +126,11 @@ async fn whole(body: impl AsyncBufRead, most: usize) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::FutureExt as _;
     use futures::io::BufReader;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
     use prost::{DecodeError, Message};
 
     #[tokio::test]
@@ -171,6 +177,27 @@ mod tests {
         text: String,
     }
 
+    /// The fields of a list that are read.
+    #[derive(Clone, PartialEq, Message)]
+    struct Known {
+        #[prost(message, optional, tag = "1")]
+        metadata: Option<KnownMetadata>,
+        #[prost(message, repeated, tag = "2")]
+        items: Vec<Item>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    struct KnownMetadata {
+        #[prost(bytes = "bytes", tag = "2")]
+        version: Bytes,
+        #[prost(bytes = "bytes", tag = "3")]
+        more: Bytes,
+    }
+
+    fn text(bytes: &[u8]) -> Option<String> {
+        Some(String::from_utf8_lossy(bytes).into_owned()).filter(|text| !text.is_empty())
+    }
+
     fn item(bytes: Bytes) -> Result<String, DecodeError> {
         Item::decode(bytes).map(|item| item.name)
     }
@@ -202,6 +229,31 @@ mod tests {
         assert_eq!(empty, Page { items: Vec::new(), version: None, more: None });
     }
 
+    proptest! {
+        /// Whatever is accepted means what it means to a reader of whole bodies.
+        #[test]
+        fn a_list_that_is_read_object_by_object_is_the_list_that_is_read_whole(
+            changes in vec((any::<Index>(), any::<u8>()), 0..4),
+            more in vec(any::<u8>(), 0..12),
+            names in vec("[a-z]{0,3}", 0..4),
+        ) {
+            let items = names.into_iter().map(|name| Item { name }).collect();
+            let metadata = Metadata { version: "7".to_owned(), more: "n".to_owned(), remaining: Some(3) };
+            let mut body = protobuf::body(&List { metadata: Some(metadata), items, ..List::default() }).to_vec();
+            body.extend(more);
+            for (at, byte) in changes {
+                let at = at.index(body.len());
+                body[at] = byte;
+            }
+            if let Some(Ok(page)) = decoded(&body, 5).now_or_never() {
+                let whole = protobuf::message::<Known>(&Bytes::from(body)).unwrap().unwrap();
+                let KnownMetadata { version, more } = whole.metadata.unwrap_or_default();
+                let items = whole.items.into_iter().map(|item| item.name.len()).collect();
+                prop_assert_eq!(page, Page { items, version: text(&version), more: text(&more) });
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_protobuf_list_that_is_cut_or_broken_is_no_list() {
         let whole = list();
@@ -215,6 +267,10 @@ mod tests {
             (too_long.as_slice(), "the body is too long"),
             (&overlong, "a number is too long"),
             (&large, "the object is too long"),
+            (b"k8s\0\x12\0\x12\0", "the body holds two messages"),
+            (b"k8s\0\x12\x04\x0a\0\x0a\0", "the list begins twice"),
+            (b"k8s\0\x12\x02\x10\x05", "a field of the wrong form"),
+            (b"k8s\0\x02\0", "a field of the wrong form"),
             (b"k8s\0\x0b", "a field of an unknown form"),
             (b"k8s\x01\x12\0", "the body is no protobuf of Kubernetes"),
         ] {

@@ -244,7 +244,9 @@ async fn a_list_older_than_what_a_former_watch_of_its_name_saw_is_ignored_too() 
 
 #[tokio::test(start_paused = true)]
 async fn a_page_that_fails_is_asked_for_again_and_those_before_it_are_not() {
-    for refusal in [stub::throttled(429, 7), stub::refusal(500, "InternalError"), stub::broken()] {
+    let refusals = [stub::throttled(429, 7), stub::refusal(500, "InternalError"), stub::broken()];
+    let cuts = [b"k8s\0\x12\x7f\x12\x05\x0a\x03".as_slice(), b"{\"kind\":"].map(stub::cut);
+    for refusal in refusals.into_iter().chain(cuts) {
         let mut bench = start();
         bench.list().await.answer(page(5, &[node("a", 1)], Some("next")));
         let since = Instant::now();

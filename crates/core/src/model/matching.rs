@@ -102,8 +102,13 @@ impl NodeStore {
     pub fn observe(&mut self, observed: Observed<NodeFacts>) -> BTreeSet<String> {
         match observed {
             Observed::Reset(nodes) => {
+                // What stays the same stays the same memory, for all who keep it.
+                let shared = |node: NodeFacts| match self.nodes.get(&node.name) {
+                    Some(known) if **known == node => Arc::clone(known),
+                    Some(_) | None => Arc::new(node),
+                };
                 let fresh: BTreeMap<_, _> =
-                    nodes.into_iter().map(|node| (node.name.clone(), Arc::new(node))).collect();
+                    nodes.into_iter().map(|node| (node.name.clone(), shared(node))).collect();
                 let mut touched: BTreeSet<String> =
                     self.nodes.keys().filter(|name| !fresh.contains_key(*name)).cloned().collect();
                 let first = !self.complete;
@@ -175,7 +180,7 @@ struct StoredPod {
 #[derive(Debug, Default)]
 pub struct PodStore {
     complete: bool,
-    /// By namespace and name. Few namespaces hold most pods, so none is repeated for each pod.
+    /// By namespace and name. A few namespaces hold most pods, so none is repeated for each pod.
     pods: BTreeMap<Box<str>, BTreeMap<Box<str>, StoredPod>>,
     /// How many pods serve on each node that has any.
     serving: BTreeMap<Arc<str>, u32>,
@@ -195,7 +200,7 @@ impl PodStore {
             Observed::Reset(pods) => {
                 let before = std::mem::take(&mut self.serving);
                 let first = !self.complete;
-                self.pods = self.all(pods);
+                self.pods = self.counted(pods);
                 self.complete = true;
                 let nodes = before.keys().chain(self.serving.keys());
                 nodes
@@ -226,14 +231,19 @@ impl PodStore {
         }
     }
 
-    /// Counts every pod of a list. A map that is made from a whole list needs half the memory of one that grows.
-    fn all(&mut self, pods: Vec<PodFacts>) -> BTreeMap<Box<str>, BTreeMap<Box<str>, StoredPod>> {
-        let mut by_namespace: BTreeMap<Box<str>, Vec<(Box<str>, StoredPod)>> = BTreeMap::new();
+    /// Counts the pods of a list, and returns them as they are kept. A map that is made from a whole list needs half the
+    /// memory of one that grows.
+    fn counted(&mut self, pods: Vec<PodFacts>) -> BTreeMap<Box<str>, BTreeMap<Box<str>, StoredPod>> {
+        let mut by_namespace: BTreeMap<Box<str>, Vec<(Box<str>, (String, bool))>> = BTreeMap::new();
         for PodFacts { namespace, name, node, serving, fails_since_s: _ } in pods {
-            let (_, pod) = self.count_in(node, serving);
-            by_namespace.entry(namespace.into()).or_default().push((name.into(), pod));
+            by_namespace.entry(namespace.into()).or_default().push((name.into(), (node, serving)));
         }
-        by_namespace.into_iter().map(|(namespace, pods)| (namespace, pods.into_iter().collect())).collect()
+        let mut count = |pods: Vec<_>| {
+            // A pod counts once, even if a list holds it twice.
+            let pods: BTreeMap<Box<str>, (String, bool)> = pods.into_iter().collect();
+            pods.into_iter().map(|(name, (node, serving))| (name, self.count_in(node, serving).1)).collect()
+        };
+        by_namespace.into_iter().map(|(namespace, pods)| (namespace, count(pods))).collect()
     }
 
     /// Counts a pod. Also returns the node if this is its first pod that serves.
@@ -241,7 +251,7 @@ impl PodStore {
         if !serving || node.is_empty() {
             return (None, StoredPod { node: node.into(), serving });
         }
-        // All pods on a node share its name.
+        // All pods that serve on a node share its name.
         let known = self.serving.get_key_value(&*node).map(|(node, _)| Arc::clone(node));
         let first = known.is_none();
         let node = known.unwrap_or_else(|| node.into());

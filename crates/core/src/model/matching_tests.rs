@@ -83,6 +83,30 @@ fn only_the_first_and_the_last_serving_pod_touch_a_node() {
 }
 
 #[test]
+fn a_pod_counts_once_even_if_a_list_holds_it_twice() {
+    let mut pods = PodStore::default();
+    let listed = ["p", "p", "q"].map(|name| pod(name, "a", true)).to_vec();
+    pods.observe(Observed::Reset(listed));
+    assert_eq!(pods.count(), 2);
+    pods.observe(Observed::Delete(pod("p", "a", true)));
+    assert!(pods.serves_on("a"));
+    pods.observe(Observed::Delete(pod("q", "a", true)));
+    assert!(!pods.serves_on("a"));
+}
+
+#[test]
+fn facts_that_a_new_list_repeats_are_still_shared() {
+    let mut nodes = NodeStore::default();
+    nodes.observe(Observed::Reset(vec![node("a"), node("b")]));
+    let before = ["a", "b"].map(|name| Arc::clone(nodes.shared(name).unwrap()));
+    let changed = NodeFacts { deleting: true, ..node("b") };
+    let touched = nodes.observe(Observed::Reset(vec![node("a"), changed.clone()]));
+    assert_eq!(touched, BTreeSet::from(["b".to_owned()]));
+    assert!(Arc::ptr_eq(&before[0], nodes.shared("a").unwrap()));
+    assert_eq!(nodes.get("b"), Some(&changed));
+}
+
+#[test]
 fn a_pod_made_again_on_another_node_touches_both() {
     let mut pods = PodStore::default();
     pods.observe(Observed::Reset(vec![pod("p", "a", true), pod("q", "b", true)]));

@@ -71,6 +71,7 @@ mod tokens;
 mod told;
 mod turns;
 mod walls;
+mod watches;
 mod why;
 mod world;
 mod writes;

@@ -49,7 +49,7 @@ fn what_a_watch_showed_before_it_was_given_up_decides_nothing_when_it_is_asked_f
 fn a_pool_that_comes_before_the_last_one_is_seen_to_go_begins_with_a_list() {
     let mut world = bought(1, |_| {});
     world.begin_deletion("pool");
-    // The event of its end is late. That it waits for nothing more is known from the answer to a write.
+    // The event of its deletion is late. FLIPOP learns from the answer to a write that the pool waits for nothing more.
     world.faults.mute = true;
     world.run(120);
     assert!(!world.pools.contains_key("pool") && world.fleet.watches().is_empty());

@@ -80,11 +80,11 @@ pub(crate) struct World {
     pub(crate) dead: BTreeSet<String>,
     /// The Leases of nodes, as a consistent read finds them.
     pub(crate) leases: BTreeMap<String, LeaseFacts>,
-    running: BTreeSet<WatchKey>,
+    pub(crate) running: BTreeSet<WatchKey>,
     /// No watch starts.
     pub(crate) hold_watches: bool,
     /// The watches that the last plan wanted.
-    wanted: BTreeSet<WatchKey>,
+    pub(crate) wanted: BTreeSet<WatchKey>,
     /// Nodes that no watch shows, whose labels no pool asks for.
     pub(crate) unlabelled: u64,
     pub(crate) version: u64,
@@ -207,42 +207,6 @@ impl World {
         self.observe(Input::Permit(true));
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
         self.observe(Input::RecordSets(Observed::Reset(self.record_sets.values().cloned().collect())));
-    }
-
-    /// The first watches of a process, or of a time of leading.
-    fn begin_watches(&mut self) {
-        self.wanted = self.fleet.watches();
-        self.follow();
-    }
-
-    /// Starts and ends watches, as the shell does after each plan. Only a new watch begins with a list. True if there
-    /// was one.
-    pub(crate) fn follow(&mut self) -> bool {
-        let mut fresh = false;
-        if self.hold_watches {
-            return fresh;
-        }
-        let wanted = &self.wanted;
-        self.running.retain(|key| wanted.contains(key));
-        for key in wanted.clone() {
-            if !self.running.insert(key.clone()) {
-                continue;
-            }
-            fresh = true;
-            let input = match &key {
-                WatchKey::Nodes { selector } if selector == NO_NODE => {
-                    Input::Nodes(key, Observed::Reset(Vec::new()))
-                }
-                WatchKey::Nodes { .. } => {
-                    Input::Nodes(key, Observed::Reset(self.nodes.values().cloned().collect()))
-                }
-                WatchKey::Pods { .. } => {
-                    Input::Pods(key, Observed::Reset(self.pods.values().cloned().collect()))
-                }
-            };
-            self.observe(input);
-        }
-        fresh
     }
 
     /// The same process leads again after a gap. Everything is listed anew.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A node that matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// The node as it was last seen to match. Its machine may be of another provider than the pool's.
+    /// The node as it was when the pool last looked at it. Its machine may be of another provider than the pool's.
     pub node: Arc<NodeFacts>,
     /// The address of this pool that it has, if it has one.
     holds: Option<Address>,
@@ -225,7 +225,7 @@ impl Candidates {
     /// Takes in the present state of a node that was added. Returns true if its region is another one.
     pub(super) fn note(&mut self, node: &Arc<NodeFacts>) -> bool {
         let Some(candidate) = self.by_name.get_mut(&*node.name) else { return false };
-        debug_assert_eq!(candidate.node.machine, node.machine, "another machine is another candidate");
+        debug_assert_eq!(candidate.node.machine, node.machine, "a provider ID names one machine");
         let changed = candidate.node.region != node.region;
         candidate.node = Arc::clone(node);
         changed
