@@ -170,7 +170,9 @@ impl NodeStore {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
+type ByName<T> = BTreeMap<Box<str>, T>;
+
+#[derive(Debug)]
 struct StoredPod {
     node: Arc<str>,
     serving: bool,
@@ -181,7 +183,7 @@ struct StoredPod {
 pub struct PodStore {
     complete: bool,
     /// By namespace and name. A few namespaces hold most pods, so none is repeated for each pod.
-    pods: BTreeMap<Box<str>, BTreeMap<Box<str>, StoredPod>>,
+    pods: ByName<ByName<StoredPod>>,
     /// How many pods serve on each node that has any.
     serving: BTreeMap<Arc<str>, u32>,
 }
@@ -233,17 +235,16 @@ impl PodStore {
 
     /// Counts the pods of a list, and returns them as they are kept. A map that is made from a whole list needs half the
     /// memory of one that grows.
-    fn counted(&mut self, pods: Vec<PodFacts>) -> BTreeMap<Box<str>, BTreeMap<Box<str>, StoredPod>> {
-        let mut by_namespace: BTreeMap<Box<str>, Vec<(Box<str>, (String, bool))>> = BTreeMap::new();
+    fn counted(&mut self, mut pods: Vec<PodFacts>) -> ByName<ByName<StoredPod>> {
+        // A pod counts once, even if a list holds it twice.
+        pods.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
+        pods.dedup_by(|one, other| one.namespace == other.namespace && one.name == other.name);
+        let mut by_namespace: ByName<Vec<(Box<str>, StoredPod)>> = BTreeMap::new();
         for PodFacts { namespace, name, node, serving, fails_since_s: _ } in pods {
-            by_namespace.entry(namespace.into()).or_default().push((name.into(), (node, serving)));
+            let (_, pod) = self.count_in(node, serving);
+            by_namespace.entry(namespace.into()).or_default().push((name.into(), pod));
         }
-        let mut count = |pods: Vec<_>| {
-            // A pod counts once, even if a list holds it twice.
-            let pods: BTreeMap<Box<str>, (String, bool)> = pods.into_iter().collect();
-            pods.into_iter().map(|(name, (node, serving))| (name, self.count_in(node, serving).1)).collect()
-        };
-        by_namespace.into_iter().map(|(namespace, pods)| (namespace, count(pods))).collect()
+        by_namespace.into_iter().map(|(namespace, pods)| (namespace, pods.into_iter().collect())).collect()
     }
 
     /// Counts a pod. Also returns the node if this is its first pod that serves.
