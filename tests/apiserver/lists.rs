@@ -51,7 +51,7 @@ async fn lists_say_the_same_in_protobuf_and_in_json(world: &mut World) -> Outcom
     let json = read(Form::Json).await?;
     assert_eq!(read(Form::Protobuf(protobuf::NODES.item)).await?, json);
     let marks = |node: NodeFacts| (node.name, node.uid, node.annotation, node.annotation_ours, node.labels);
-    // The real server does answer in protobuf: nothing else meets this decoder.
+    // Only an answer in protobuf meets this decoder, so the server does send protobuf.
     let refuse = |_| (protobuf::NODES.item)(Bytes::from_static(b"\xff"));
     assert!(read(Form::Protobuf(refuse)).await.is_err() && read(Form::Metadata(refuse)).await.is_err());
     let metadata = read(Form::Metadata(protobuf::NODES.item)).await?.items;

@@ -102,7 +102,7 @@ impl NodeStore {
     pub fn observe(&mut self, observed: Observed<NodeFacts>) -> BTreeSet<String> {
         match observed {
             Observed::Reset(nodes) => {
-                // What stays the same stays the same memory, for all who keep it.
+                // Facts that did not change keep their place in memory, so the candidates still share them.
                 let shared = |node: NodeFacts| match self.nodes.get(&node.name) {
                     Some(known) if **known == node => Arc::clone(known),
                     Some(_) | None => Arc::new(node),
@@ -170,6 +170,7 @@ impl NodeStore {
     }
 }
 
+/// By the name of a namespace or a pod.
 type ByName<T> = BTreeMap<Box<str>, T>;
 
 #[derive(Debug)]
