@@ -222,9 +222,6 @@ impl PodStore {
                 let lost = self.remove(&namespace, &name);
                 let (gained, pod) = self.count_in(node, serving);
                 self.pods.entry(namespace.into()).or_default().insert(name.into(), pod);
-                if lost == gained {
-                    return BTreeSet::new();
-                }
                 lost.into_iter().chain(gained).map(|node| node.to_string()).collect()
             }
             Observed::Delete(pod) => {
