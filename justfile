@@ -1,11 +1,9 @@
 # What CI runs.
 check: fmt-check lint deny doc book workflow release-files checkov test simulate image
 
-# A fast check for daily work: the decisions, the clients of the providers, a sample of the simulations.
+# A fast check for daily work: the decisions.
 quick:
-    cargo test --locked --package flipop-core --test fleet
-    cargo test --locked --test provider_http
-    cargo test --locked --package flipop-simulation --test simulation -- seeds:: regressions::
+    cargo test --locked --package flipop-core
 
 # Formats the code.
 fmt:
@@ -37,9 +35,9 @@ book:
 test:
     cargo test --workspace --locked
 
-# Simulations: random seeds, a share of each sweep, three days.
-simulate SEEDS="600":
-    SIMULATION_SEEDS={{SEEDS}} SIMULATION_SWEEP=1 SIMULATION_DAYS=3 cargo test --profile simulation --locked --package flipop-simulation --test simulation --test days -- --nocapture
+# Simulations: random seeds, a part of each sweep, a day. The number of commits decides which part.
+simulate SEEDS="300":
+    SIMULATION_SEEDS={{SEEDS}} SIMULATION_SWEEP=$(git rev-list --count HEAD) SIMULATION_DAYS=1 cargo test --profile simulation --locked --package flipop-simulation --test simulation --test days -- --nocapture
 
 # Breaks the operator in one place at a time and expects tests to fail: the tests of the tests.
 mutations *ARGS:
@@ -55,7 +53,7 @@ verify: mutations runs
 
 # Writes crds/ and their copies in k8s/ from the Rust types.
 crds:
-    UPDATE_CRDS=1 cargo test --locked --test crds
+    UPDATE_CRDS=1 cargo test --locked --test repository -- crds
 
 # Writes the dashboard, and the copies in charts/, kustomize/ and argocd/.
 install-files:
@@ -75,7 +73,7 @@ checkov:
 
 # Writes the generated pages of docs/reference/ from the code.
 reference:
-    UPDATE_DOCS=1 cargo test --locked --test reference
+    UPDATE_DOCS=1 cargo test --locked --test repository -- reference
 
 # Takes docs/failover.png, README's picture, from the web page of the sandbox in Chromium.
 picture:

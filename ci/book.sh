@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the pages of docs/ into target/book with mdBook, which ends well whatever it warns of: any warning fails here.
-# That links lead somewhere is checked by tests/book.
+# That links lead somewhere is checked by tests/repository/book.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p target

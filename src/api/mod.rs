@@ -7,7 +7,7 @@
 //! - Whatever the schema admits, the types decode: `null` and absent are alike, unknown fields are ignored.
 //! - The schema of a field that the Go operator's CRDs have is never narrower than theirs: it carries no rule, bound,
 //!   pattern, enum, list type or default of ours. A field that only we have may carry them, with a message that says
-//!   what to do. `tests/crds` compares the two.
+//!   what to do. `tests/repository/crds` compares the two.
 //! - No schema default in a spec: what a user wrote stays as it is, and absent means what the Go operator did. An
 //!   absent status alone has one, which says that nothing was observed.
 //! - Writing an object back changes nothing in a spec that was not changed on purpose.

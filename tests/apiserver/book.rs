@@ -1,5 +1,5 @@
 //! Follows the documents page by page: runs each of their commands and applies each of their objects, in the world that
-//! the examples make. `tests/book` checks what needs no API server.
+//! the examples make. `tests/repository/book` checks what needs no API server.
 
 use crate::dns::{Name, external, internal};
 use crate::dns_examples::{apply, placed, pool_converges, set_converges};

@@ -43,7 +43,7 @@ mod lists;
 mod node_checks;
 mod node_policy;
 mod observation;
-#[path = "../book/pages.rs"]
+#[path = "../repository/book/pages.rs"]
 mod pages;
 mod pause;
 #[path = "../shared/prometheus.rs"]
@@ -70,7 +70,7 @@ use std::process::ExitCode;
 use suite::{Case, Suite};
 
 /// Servers and tests at a time. Most of a test is waiting, and a server takes 300 MB.
-const TESTS_AT_A_TIME: usize = 4;
+const TESTS_AT_A_TIME: usize = 8;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();

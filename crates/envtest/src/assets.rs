@@ -1,12 +1,13 @@
 //! Finds or builds `kube-apiserver`, `etcd`, `kubectl` and `kube-controller-manager`.
 //!
 //! They come from `KUBEBUILDER_ASSETS` if it is set (the folder that `setup-envtest` creates). Otherwise Go builds them
-//! once from the two modules in `servers/`, into `target/kubebuilder-assets/`. A lock file makes other processes wait
-//! for a build under way instead of repeating it.
+//! once from the two modules in `servers/`, into a cache folder of the user that all clones share. A lock file makes other
+//! processes wait for a build under way instead of repeating it.
 
 use crate::{Failure, Outcome};
+use fnv::FnvHasher;
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -105,12 +106,12 @@ fn given(folder: &Path) -> Outcome<Assets> {
 
 fn built() -> Outcome<Assets> {
     let version = required_version(KUBERNETES_MOD, "k8s.io/kubernetes")?;
-    let store = target_folder()?.join("kubebuilder-assets");
+    let store = cache_folder()?.join("kubebuilder-assets");
     fs::create_dir_all(&store)?;
     let lock = File::options().create(true).truncate(false).write(true).open(store.join(".lock"))?;
     lock.lock()?;
 
-    let folder = store.join(format!("{version}-{:016x}", fingerprint()));
+    let folder = store.join(format!("{version}-{:016x}", fingerprint()?));
     let assets = Assets {
         kube_apiserver: folder.join("kube-apiserver"),
         etcd: folder.join("etcd"),
@@ -127,7 +128,7 @@ fn built() -> Outcome<Assets> {
 }
 
 fn build(version: &str, out: &Path) -> Outcome {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("servers");
+    let sources = sources();
     go_build(&sources.join("etcd"), "-s -w", &out.join("etcd"), &["go.etcd.io/etcd/server/v3".to_owned()])?;
     let (major, rest) = version.trim_start_matches('v').split_once('.').unwrap_or((version, ""));
     let minor = rest.split('.').next().unwrap_or_default();
@@ -147,7 +148,9 @@ fn build(version: &str, out: &Path) -> Outcome {
 fn go_build(module: &Path, link_flags: &str, out: &Path, packages: &[String]) -> Outcome {
     let output = Command::new("go")
         .current_dir(module)
-        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags", link_flags, "-o"])
+        // Nothing reads the debug information, and writing it takes time.
+        .args(["build", "-trimpath", "-buildvcs=false", "-gcflags", "all=-dwarf=false"])
+        .args(["-ldflags", link_flags, "-o"])
         .arg(out)
         .args(packages)
         .output()?;
@@ -168,13 +171,29 @@ fn required_version(go_mod: &str, module: &str) -> Outcome<String> {
         .ok_or_else(|| Failure::new(format!("go.mod does not require {module}")))
 }
 
-/// Changes whenever the build results would.
-fn fingerprint() -> u64 {
-    let mut hasher = DefaultHasher::new();
+/// Changes whenever the build results would. The hash is the same with every toolchain of Rust.
+fn fingerprint() -> Outcome<u64> {
+    let go = Command::new("go").args(["env", "GOVERSION"]).current_dir(sources().join("kubernetes")).output()?;
+    let mut hasher = FnvHasher::default();
     for part in [KUBERNETES_MOD, KUBERNETES_SUM, ETCD_MOD, ETCD_SUM] {
         part.hash(&mut hasher);
     }
-    hasher.finish()
+    go.stdout.hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
+/// The modules that name the servers' versions.
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("servers")
+}
+
+/// The folder for what all clones of this repository on a machine share.
+fn cache_folder() -> Outcome<PathBuf> {
+    let absolute = |name: &str| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| Some(absolute("HOME")?.join(".cache")))
+        .map(|cache| cache.join("flipop"))
+        .ok_or_else(|| Failure::new("neither XDG_CACHE_HOME nor HOME names a folder for built servers".to_owned()))
 }
 
 /// Cargo's `target` folder, which contains the running program. Cargo writes the first of these files only if it

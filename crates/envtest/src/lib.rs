@@ -7,7 +7,7 @@
 //! expectations are in the tests.
 //!
 //! Invariants: everything listens on loopback only. Every started process ends when its owner is dropped, even on a
-//! panic. Nothing is installed outside `target/` and temporary folders.
+//! panic. Nothing is written outside `target/`, temporary folders and the cache folder of [`assets`].
 
 pub mod api_proxy;
 pub mod apiserver;

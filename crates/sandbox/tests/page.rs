@@ -4,8 +4,10 @@
 //! under `target/page/`. One of them is README's picture: with `UPDATE_DOCS` it is written to `docs/failover.png`.
 #![expect(clippy::disallowed_methods, reason = "the environment of the test, not of FLIPOP")]
 
+use fnv::FnvHasher;
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::fs;
+use std::hash::Hasher as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -50,13 +52,11 @@ fn root() -> PathBuf {
 
 /// A fingerprint (FNV-1a) of the page's files.
 fn fingerprint() -> Result<String, String> {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut hasher = FnvHasher::default();
     for file in PAGE {
-        for byte in read(&format!("src/admin/page/{file}"))? {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        hasher.write(&read(&format!("src/admin/page/{file}"))?);
     }
-    Ok(format!("{hash:016x}"))
+    Ok(format!("{:016x}", hasher.finish()))
 }
 
 fn read(file: &str) -> Result<Vec<u8>, String> {

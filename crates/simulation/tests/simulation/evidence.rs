@@ -1,8 +1,8 @@
 //! `spec.nodeCheck` in numbers: how soon the address of a dead machine moves, and which troubles never move one.
 //!
-//! A plain run plays 6 min of each trouble, `SIMULATION_SWEEP=1` an hour, and `SIMULATION_CHECKED_DAYS=30` a month.
+//! A plain run plays 6 min of each trouble, a landing (`SIMULATION_SWEEP`) an hour, and `SIMULATION_CHECKED_DAYS=30` a month.
 
-use crate::support::{play, setting, with_all};
+use crate::support::{play, setting, text, with_all};
 use flipop_cloud::ChangeKind;
 use flipop_simulation::news::{News, What};
 use flipop_simulation::plan::{
@@ -235,9 +235,9 @@ fn troubles(nodes: u64, minutes: u64) -> Vec<Plan> {
 #[test]
 fn no_trouble_that_leaves_the_machines_alive_moves_anything() {
     let days = setting("SIMULATION_CHECKED_DAYS", 0);
-    let (minutes, sizes): (u64, &[u64]) = match (days, setting("SIMULATION_SWEEP", 0)) {
-        (0, 0) => (6, &[3]),
-        (0, _) => (60, &[3]),
+    let (minutes, sizes): (u64, &[u64]) = match (days, text("SIMULATION_SWEEP")) {
+        (0, None) => (6, &[3]),
+        (0, Some(_)) => (60, &[3]),
         (days, _) => (1_440 * u64::try_from(days).unwrap(), &[2, 3, 10]),
     };
     let plans: Vec<Plan> = sizes.iter().flat_map(|nodes| troubles(*nodes, minutes)).collect();

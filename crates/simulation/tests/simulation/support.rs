@@ -6,11 +6,15 @@ use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// A text from the environment.
+pub(crate) fn text(name: &str) -> Option<String> {
+    #[expect(clippy::disallowed_methods, reason = "how much is tested is the caller's decision")]
+    std::env::var(name).ok()
+}
+
 /// A number from the environment, or this default.
 pub(crate) fn setting(name: &str, otherwise: usize) -> usize {
-    #[expect(clippy::disallowed_methods, reason = "how much is tested is the caller's decision")]
-    let value = std::env::var(name);
-    value.ok().map_or(otherwise, |text| text.parse().unwrap())
+    text(name).map_or(otherwise, |text| text.parse().unwrap())
 }
 
 /// Does `work` with every item, on all processors. Returns the results in the order of the items.

@@ -1,16 +1,18 @@
 //! Every workload, disturbed once at every call and at every event.
 
-use crate::support::{Failure, judge, play, setting, with_all};
+use crate::support::{Failure, judge, play, text, with_all};
 use flipop_simulation::plan::REST_MS;
 use flipop_simulation::sweep::Spare;
 use flipop_simulation::{Outcome, Plan, sweep, workloads};
+use fnv::FnvHasher;
+use std::hash::{Hash as _, Hasher as _};
 use std::io::Write as _;
 
 /// A plain run plays one plan in so many.
 const SAMPLE: usize = 397;
 
-/// CI plays one plan of each sweep in so many, with a shorter rest at the end.
-const SHARE: usize = 2;
+/// A landing plays one plan of each sweep in so many. As many landings in a row play all of them.
+const SHARE: u64 = 4;
 
 /// The rest of a plan in CI. One disturbance delays the operator by less: a silent watch takes 65 s to be noticed, and
 /// a reason that changed is told within a minute. The references, the seeds and all other plans rest for longer.
@@ -26,10 +28,10 @@ fn sweep(references: Vec<Plan>, plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>,
     sweep_some(1, references, plans_of, spare, least);
 }
 
-/// The same for plans that hardly differ from their neighbours. CI (`SIMULATION_SWEEP=1`) plays one in `one_in` of
-/// those that it would play otherwise. `SIMULATION_SWEEP=2` plays all.
+/// The same for plans that hardly differ from their neighbours: a landing plays one in `one_in` of those that it would
+/// play otherwise.
 fn sweep_some(
-    one_in: usize,
+    one_in: u64,
     references: Vec<Plan>,
     plans_of: impl Fn(&Plan, &Outcome) -> Vec<Plan>,
     spare: Spare,
@@ -40,15 +42,15 @@ fn sweep_some(
         .iter()
         .flat_map(|(plan, outcome)| plans_of(plan, outcome).into_iter().map(move |plan| (outcome, plan)))
         .collect();
-    assert!(plans.len() >= least, "{} plans, not {least}", plans.len());
-    let (every, rest_ms) = match setting("SIMULATION_SWEEP", 0) {
-        0 => (SAMPLE, REST_MS),
-        1 => (SHARE * one_in, SHORT_REST_MS),
-        _ => (1, REST_MS),
-    };
-    let plans = plans.into_iter().step_by(every);
-    let plans: Vec<(&Outcome, Plan)> =
-        plans.map(|(reference, plan)| (reference, Plan { rest_ms, ..plan })).collect();
+    let all = plans.len();
+    assert!(all >= least, "{all} plans, not {least}");
+    let (part, rest_ms) = Part::of_setting(SHARE * one_in);
+    let plans: Vec<(&Outcome, Plan)> = (0..)
+        .zip(plans)
+        .filter(|(number, (_, plan))| part.has(*number, plan))
+        .map(|(_, (reference, plan))| (reference, Plan { rest_ms, ..plan }))
+        .collect();
+    assert!(plans.len() >= part.least_of(all), "{} of {all} plans are too few", plans.len());
     let played = with_all(&plans, |(reference, plan)| {
         let outcome = play(plan);
         let problems = sweep::differences(reference, &outcome, spare);
@@ -68,6 +70,48 @@ fn sweep_some(
     let failures: Vec<Failure> = failures.into_iter().flatten().collect();
     // A smaller plan would need an undisturbed run of its own.
     judge(plans.len(), &failures, |_, _| false);
+}
+
+/// The part of a sweep that is played.
+enum Part {
+    /// A few plans.
+    Sample,
+    /// Those of one landing, of `of` landings that play all. A hash decides, so that every part has plans of every kind.
+    Landing { number: u64, of: u64 },
+    /// Every plan.
+    All,
+}
+
+impl Part {
+    /// The part that `SIMULATION_SWEEP` names, and the rest of its plans.
+    fn of_setting(of: u64) -> (Self, u64) {
+        match text("SIMULATION_SWEEP").as_deref() {
+            None => (Self::Sample, REST_MS),
+            Some("all") => (Self::All, REST_MS),
+            Some(number) => (Self::Landing { number: number.parse().unwrap(), of }, SHORT_REST_MS),
+        }
+    }
+
+    fn has(&self, plan_number: usize, plan: &Plan) -> bool {
+        match self {
+            Self::Sample => plan_number.is_multiple_of(SAMPLE),
+            Self::Landing { number, of } => {
+                let mut hasher = FnvHasher::default();
+                (&plan.name, plan_number).hash(&mut hasher);
+                hasher.finish() % of == number % of
+            }
+            Self::All => true,
+        }
+    }
+
+    /// The least number of plans in it: half of its fair share of `all`.
+    fn least_of(&self, all: usize) -> usize {
+        match self {
+            Self::Sample => 1,
+            Self::Landing { of, .. } => all / (2 * usize::try_from(*of).unwrap()),
+            Self::All => all,
+        }
+    }
 }
 
 /// How much more a run did than the undisturbed one: assignments, changes of records, writes of objects,

@@ -1,0 +1,176 @@
+//! The kind `FloatingIPPool`.
+
+use super::fields;
+use super::page::{Page, cell, code};
+use flipop::provider::descriptors;
+use flipop_core::addresses::pool::last_move::MoveOutcome;
+use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
+use flipop_core::addresses::pool::status::IpState;
+use flipop_core::firewalls::spec::{RawFirewall, RawPort};
+use flipop_core::model::grace::RawGrace;
+use flipop_core::model::label_mode::RawNodeLabels;
+use flipop_core::model::node_check::RawNodeCheck;
+use flipop_core::model::node_labels::LabelKey;
+use flipop_core::model::provider::Providers;
+use flipop_core::model::spec::{RawMatch, RawRecordSet, Scope};
+
+const KIND: &str = "FloatingIPPool";
+
+pub(crate) fn render() -> String {
+    let mut page = Page::new(
+        KIND,
+        "For authors of manifests: every field of a FloatingIPPool. A pool keeps the reserved IPs (formerly floating \
+         IPs) of a DigitalOcean account on matching nodes, and can publish them in DNS.",
+    );
+    page.paragraph(
+        "Examples are in [Listed and created addresses](../recipes/addresses.md) and [DNS at another \
+         provider](../recipes/dns-elsewhere.md). How FLIPOP decides is in [Which nodes \
+         match](../concepts/matching.md), [Who gets which address](../concepts/assignment.md), [Addresses that FLIPOP \
+         buys](../concepts/creation.md) and [DNS records](../concepts/records.md).",
+    );
+    fields::names(&mut page, KIND);
+    fields::fields(&mut page, KIND, "spec");
+    mistakes(&mut page);
+    fields::fields(&mut page, KIND, "status");
+    page.heading(2, "States of an address");
+    page.paragraph(
+        "`status.ips.<address>.state` and the metric `flipop_floatingippoolcontroller_ip_state` have one of these \
+         values:",
+    );
+    let states = IpState::ALL.iter().map(|state| [code(state.as_str()), cell(state.meaning())]);
+    page.table(["state", "meaning"], states);
+    page.heading(2, "Outcomes of a move");
+    page.paragraph(
+        "`status.lastMove.outcome` says what became of the last request to [move an address by \
+         hand](../recipes/move-by-hand.md#to-a-node-of-your-choice):",
+    );
+    let outcomes = MoveOutcome::ALL.iter().map(|outcome| [code(outcome.as_str()), cell(outcome.meaning())]);
+    page.table(["outcome", "meaning"], outcomes);
+    fields::columns(&mut page, KIND);
+    page.paragraph(
+        "Ready and Reason are about the addresses alone. [Conditions](conditions.md) explains every reason.",
+    );
+    page.heading(2, "Sources");
+    page.list([
+        "[Label selectors](https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors) \
+         and [taints and tolerations](https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/) \
+         in the Kubernetes documentation",
+        TTL,
+    ]);
+    page.end()
+}
+
+/// The sources for the bounds of TTLs.
+pub(crate) const TTL: &str = "Bounds of a TTL: [Cloudflare](https://developers.cloudflare.com/dns/manage-dns-records/reference/ttl/). \
+    The [API description](https://github.com/digitalocean/openapi) of DigitalOcean names none; the upper one is that of \
+    DNS itself ([RFC 2181, section 8](https://www.rfc-editor.org/rfc/rfc2181#section-8)).";
+
+fn mistakes(page: &mut Page) {
+    page.heading(2, "Mistakes in a spec");
+    page.paragraph(
+        "A mistake stops only what depends on it. `status.error` and the condition `SpecValid` say what is wrong, and \
+         clear when it is corrected. The last column shows the message for one such mistake.",
+    );
+    let providers = Providers::new(descriptors().map(|provider| (provider, true)), false);
+    let rows = examples().map(|(mistake, spec)| {
+        let problems = PoolSpec::parse(&spec, &providers).problems;
+        let [problem] = problems.as_slice() else { panic!("{mistake}: {problems:?}") };
+        [cell(mistake), cell(effect(problem.scope)), code(&problem.to_string())]
+    });
+    page.table(["mistake", "effect", "message, for example"], rows);
+    page.paragraph(
+        "The tables above say which values the API server refuses. FLIPOP meets such a value only in an object that was \
+         stored under other CRDs.",
+    );
+    page.paragraph(
+        "If a Cloudflare zone is given by its id, FLIPOP learns its name later. A `recordName` that is not in the \
+         zone is then reported in `status.error` and in the condition `RecordSetReady`. An [admission \
+         warning](warnings.md) reports many of these mistakes when the object is applied.",
+    );
+}
+
+/// The effect of a mistake with this scope.
+fn effect(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Pool => "The pool is frozen: existing assignments are kept, and no new ones are made.",
+        Scope::Creation => "No address is created.",
+        Scope::Entry => "The entry is ignored.",
+        Scope::RecordSet => "The records stay as they are.",
+        Scope::Minimum => "The field is ignored.",
+        Scope::Grace => "All of `grace` is ignored: nothing has a grace.",
+        Scope::Firewall => {
+            "A bad entry is ignored. If no valid port or no valid source is left, the ports stay as they are."
+        }
+        Scope::Labels => "All of `nodeLabels` is ignored: the pool sets no labels.",
+        Scope::Reclaim => "The field counts as `Retain`.",
+        Scope::NodeCheck => "All of `nodeCheck` is ignored: no node is checked for the pool.",
+    }
+}
+
+/// A spec without mistakes.
+fn right() -> RawPoolSpec {
+    RawPoolSpec {
+        provider: "digitalocean".into(),
+        ips: vec!["203.0.113.10".into()],
+        ..RawPoolSpec::default()
+    }
+}
+
+/// Kinds of mistakes, each with a spec that has one of them and no other.
+fn examples() -> [(&'static str, RawPoolSpec); 10] {
+    let ips = ["203.0.113.10", "2001:db8::10"].map(str::to_owned).to_vec();
+    let record_set = Some(RawRecordSet { zone: "example.com".into(), ..RawRecordSet::default() });
+    let grace = RawGrace { node_seconds: 7_200, ..RawGrace::default() };
+    let port = RawPort { protocol: "tcp".into(), port: "443".into() };
+    let firewall = Some(RawFirewall { ports: vec![port], sources: Vec::new() });
+    let node_label = format!("{}=true", LabelKey::Active.as_str());
+    let matching = RawMatch { node_label, ..RawMatch::default() };
+    let node_labels = RawNodeLabels { enabled: true, legacy: false };
+    let node_check = Some(RawNodeCheck { failure_threshold: Some(1), ..RawNodeCheck::default() });
+    [
+        (
+            "Unknown `provider`, or one without a token; a selector that does not parse; a `podNamespace` that is not \
+             the name of a namespace; neither `ips` nor `desiredIPs`",
+            RawPoolSpec { provider: "aws".into(), ..right() },
+        ),
+        (
+            "No `region` where addresses have to be created; `desiredIPs` above 1,000",
+            RawPoolSpec { desired_ips: 2, ..right() },
+        ),
+        ("A bad entry in `ips` or `releasedIPs`", RawPoolSpec { ips, ..right() }),
+        ("A mistake in `dnsRecordSet`", RawPoolSpec { record_set, ..right() }),
+        ("A `minActive` outside its range", RawPoolSpec { min_active: 2_000, ..right() }),
+        ("A field of `grace` outside its range", RawPoolSpec { grace, ..right() }),
+        (
+            "A bad entry in `firewall.ports` or `firewall.sources`; ports without `firewall.sources`",
+            RawPoolSpec { firewall, ..right() },
+        ),
+        (
+            "`nodeLabels` is enabled, and `match.nodeLabel` names a label of `nodeLabels`",
+            RawPoolSpec { node_labels, matching, ..right() },
+        ),
+        (
+            "A `reclaimPolicy` other than `Retain` and `Delete`",
+            RawPoolSpec { reclaim_policy: "delete".into(), ..right() },
+        ),
+        ("A field of `nodeCheck` outside its range", RawPoolSpec { node_check, ..right() }),
+    ]
+}
+
+#[test]
+fn the_description_of_an_outcome_names_the_outcomes() {
+    let schema = &fields::definition(KIND)["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let outcome = &schema["properties"]["status"]["properties"]["lastMove"]["properties"]["outcome"];
+    let words: Vec<String> = MoveOutcome::ALL.iter().map(|outcome| code(outcome.as_str())).collect();
+    assert_eq!(outcome["description"], format!("Outcome of the request. Values: {}.", words.join(", ")));
+}
+
+#[test]
+fn the_description_of_a_state_names_the_states() {
+    let schema = &fields::definition(KIND)["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let state =
+        &schema["properties"]["status"]["properties"]["ips"]["additionalProperties"]["properties"]["state"];
+    let words: Vec<String> = IpState::ALL.iter().map(|state| code(state.as_str())).collect();
+    let told = format!("State of the address. Values: {}.", words.join(", "));
+    assert_eq!(state["description"], told);
+}
