@@ -39,9 +39,13 @@ test:
 simulate SEEDS="300":
     SIMULATION_SEEDS={{SEEDS}} SIMULATION_SWEEP=$(git rev-list --count HEAD) SIMULATION_DAYS=1 cargo test --profile simulation --locked --package flipop-simulation --test simulation --test days -- --nocapture
 
-# Breaks the operator in one place at a time and expects tests to fail: the tests of the tests.
+# Puts known faults into the operator, one at a time, and expects tests to fail: the tests of the tests.
 mutations *ARGS:
     cargo run --quiet --locked --package flipop-verify -- mutations {{ARGS}}
+
+# Lets cargo-mutants break the code. Run it every week: it takes hours, and continues where it ended.
+mutants *ARGS:
+    cargo run --quiet --locked --package flipop-verify -- runs mutants client_mutants shell_mutants {{ARGS}}
 
 # More seeds, repetitions and minutes than CI has. Continues where it ended. `just runs --list` says what is due.
 runs *ARGS:

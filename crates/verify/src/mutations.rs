@@ -1,6 +1,6 @@
 //! Mutations: faults put into the operator one at a time. Some test has to notice each of them.
 //!
-//! A mutation is data (`crates/verify/mutations/*.yaml`). It is applied to a scratch copy under `target/`, never to the
+//! A mutation is data (`crates/verify/mutations.yaml`). It is applied to a scratch copy under `target/`, never to the
 //! files themselves. Faults of the harness never count as noticed: a test that fails without a mutation, a filter that
 //! selects no test, or a mutation that does not compile or that hangs.
 
@@ -12,18 +12,18 @@ use clap::Args;
 use results::{Results, Row, Unchanged, Verdict};
 use scratch::{Scratch, Tested};
 use serde::Deserialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of the mutations.
-const FOLDER: &str = "crates/verify/mutations";
+/// The file of the mutations.
+const FILE: &str = "crates/verify/mutations.yaml";
 
 /// See the module.
 #[derive(Debug, Args)]
 pub(crate) struct Mutations {
-    /// Only mutations with one of these in the name of their file.
+    /// Only mutations with one of these in their id or name.
     names: Vec<String>,
     /// Also mutations whose result for exactly these sources is known.
     #[arg(long)]
@@ -40,6 +40,8 @@ pub(crate) struct Mutations {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mutation {
+    /// What the results call it.
+    id: String,
     /// The resulting fault, in a sentence.
     name: String,
     /// The file, relative to the repository.
@@ -59,24 +61,19 @@ impl Mutations {
         let root = PathBuf::from(root.trim());
         let all = load(&root)?;
         let scratch = Scratch::new(&root, self.timeout_s)?;
-        let mut inputs = BTreeMap::new();
-        for (id, (text, mutation)) in &all {
-            inputs.insert(id.clone(), scratch.inputs(text, &mutation.tests));
-        }
+        let inputs = all.iter().map(|mutation| (mutation.id.clone(), mutation.inputs(&scratch))).collect();
         let mut results = Results::load(&root)?;
         results.keep(&inputs);
-        let chosen = |id: &str| self.names.is_empty() || self.names.iter().any(|name| id.contains(name));
-        let selected: BTreeSet<&String> = all.keys().filter(|id| chosen(id)).collect();
+        let has =
+            |mutation: &Mutation, part: &str| mutation.id.contains(part) || mutation.name.contains(part);
+        let chosen = |it: &&Mutation| self.names.is_empty() || self.names.iter().any(|part| has(it, part));
+        let selected: Vec<&Mutation> = all.iter().filter(chosen).collect();
         if selected.is_empty() {
             return Err(Failure::Other(format!("no mutation is called {}", self.names.join(" or "))));
         }
-        if !self.list {
-            let due = |id: &&&String| self.again || !results.knows(id);
-            let due: Vec<&String> = selected.iter().filter(due).copied().collect();
-            for id in due {
-                let Some((_, mutation)) = all.get(id) else { continue };
-                let hash = inputs.get(id).cloned().unwrap_or_default();
-                let row = one(&scratch, &mut results, id, mutation, hash)?;
+        for mutation in selected.iter().filter(|_| !self.list) {
+            if self.again || !results.knows(&mutation.id) {
+                let row = one(&scratch, &mut results, mutation)?;
                 results.note(row);
                 results.save(&root, all.len())?;
             }
@@ -85,28 +82,22 @@ impl Mutations {
     }
 }
 
-fn load(root: &Path) -> Outcome<BTreeMap<String, (String, Mutation)>> {
-    let mut all = BTreeMap::new();
-    for entry in fs::read_dir(root.join(FOLDER)).doing("read the mutations")? {
-        let path = entry.doing("read the mutations")?.path();
-        let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let text = fs::read_to_string(&path).doing(format!("read {id}"))?;
-        let mutation =
-            serde_saphyr::from_str(&text).map_err(|error| Failure::Other(format!("{id}: {error}")))?;
-        all.insert(id, (text, mutation));
+impl Mutation {
+    /// Changes with the mutation and with every source that its tests depend on.
+    fn inputs(&self, scratch: &Scratch) -> String {
+        scratch.inputs(&format!("{self:?}"), &self.tests)
     }
-    Ok(all)
+}
+
+fn load(root: &Path) -> Outcome<Vec<Mutation>> {
+    let text = fs::read_to_string(root.join(FILE)).doing(format!("read {FILE}"))?;
+    serde_saphyr::from_str(&text).map_err(|error| Failure::Other(format!("{FILE}: {error}")))
 }
 
 /// Tests one mutation, from the unchanged sources to the verdict.
-fn one(
-    scratch: &Scratch,
-    results: &mut Results,
-    id: &str,
-    mutation: &Mutation,
-    inputs: String,
-) -> Outcome<Row> {
-    say(&format!("{id}: {}", mutation.name));
+fn one(scratch: &Scratch, results: &mut Results, mutation: &Mutation) -> Outcome<Row> {
+    let Mutation { id, name, .. } = mutation;
+    say(&format!("{id}: {name}"));
     for tests in &mutation.tests {
         let sources = scratch.inputs("", std::slice::from_ref(tests));
         if !results.knows_unchanged(tests, &sources) {
@@ -140,11 +131,11 @@ fn one(
     scratch.restore()?;
     say(&format!("  {}", verdict.word()));
     Ok(Row {
-        mutation: id.to_owned(),
-        name: mutation.name.clone(),
+        mutation: id.clone(),
+        name: name.clone(),
         verdict,
         by: by.into_iter().collect(),
-        inputs,
+        inputs: mutation.inputs(scratch),
     })
 }
 
@@ -153,17 +144,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mutation_finds_its_place() {
+    fn every_mutation_has_an_id_of_its_own_and_finds_its_place_once() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for (id, (_, Mutation { file, find, replace, .. })) in load(&root).unwrap() {
+        let mut ids = BTreeSet::new();
+        for Mutation { id, file, find, replace, tests, .. } in load(&root).unwrap() {
             let text =
                 fs::read_to_string(root.join(&file)).unwrap_or_else(|error| panic!("{id}: {file}: {error}"));
-            assert_eq!(
-                text.matches(find.as_str()).count(),
-                1,
-                "{id}: the number of times that the text to find occurs in {file}"
-            );
-            assert_ne!(find, replace, "{id}");
+            let count = text.matches(find.as_str()).count();
+            assert_eq!(count, 1, "{id}: the number of times that the text to find occurs in {file}");
+            assert!(find != replace && !tests.is_empty(), "{id}");
+            assert!(ids.insert(id.clone()), "{id} is there twice");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The results of mutations, kept so that a run continues where the last one ended.
 
+use super::Mutation;
 use crate::{Doing, Failure, Outcome};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -36,7 +37,7 @@ impl Verdict {
 /// One mutation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Row {
-    /// Its file's name.
+    /// Its id.
     pub(super) mutation: String,
     /// The resulting fault.
     pub(super) name: String,
@@ -123,11 +124,11 @@ impl Results {
     }
 
     /// Prints the table. True if every selected mutation was caught.
-    pub(super) fn print(&self, selected: &BTreeSet<&String>, all: usize) -> bool {
+    pub(super) fn print(&self, selected: &[&Mutation], all: usize) -> bool {
         let mut out = std::io::stdout().lock();
         let mut good = true;
-        for id in selected {
-            let row = self.table.iter().find(|row| row.mutation == **id);
+        for Mutation { id, .. } in selected {
+            let row = self.table.iter().find(|row| row.mutation == *id);
             let (word, by) = row.map_or(("unknown", ""), |row| {
                 (row.verdict.word(), row.by.first().map_or("", String::as_str))
             });
