@@ -393,6 +393,14 @@ fn a_ttl_is_raised_to_the_floor_with_a_condition_and_an_existing_one_is_kept_whe
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = 300);
     world.run(5);
     assert_eq!((ttls(&world), condition(&world, "set", "TTLRaised")), (vec![300, 300], None));
+    // Where 1 s leaves the TTL to the provider, it is not raised.
+    world.edit_set("set", |spec| {
+        let set = spec.record_set.as_mut().unwrap();
+        (set.provider, set.ttl) = (CLOUDFLARE.into(), 1);
+    });
+    world.run(10);
+    let published = world.dns.addresses(CLOUDFLARE, WWW).len();
+    assert_eq!((published, condition(&world, "set", "TTLRaised")), (2, None));
 }
 
 #[test]

@@ -90,9 +90,11 @@ fn a_crash_during_a_write_is_repaired_at_the_next_start() {
         world.run(580);
         world.set_node(1, false);
         world.run_until(world.now.plus_millis(10));
+        let changes = world.dns.changes;
         world.start();
         world.run(60);
         assert_eq!((world.published(WWW), world.dns.emptied.len()), (vec![2, 3, 4], 0), "{done}");
+        assert!(world.dns.changes - changes <= 2, "{done}: no record is made twice");
     }
 }
 
@@ -141,6 +143,15 @@ fn while_the_provider_is_down_addresses_move_on_and_dns_catches_up_in_one_round(
     world.run(400);
     assert_eq!(world.published(WWW), [1, 3]);
     assert_eq!(world.dns.applies.len(), applies + 2);
+    // Neither do they wait for a token that may not change records.
+    world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Unauthorised); 9]);
+    world.set_node(1, true);
+    world.run(10);
+    assert_eq!((world.holder(1), world.published(WWW)), (Some(ip(2)), vec![1, 3]));
+    world.set_node(4, false);
+    world.set_node(2, true);
+    world.run(10);
+    assert_eq!(world.holder(2), Some(ip(1)));
 }
 
 #[test]

@@ -266,6 +266,10 @@ fn a_surplus_address_leaves_its_node_only_for_a_used_one() {
     world.run(60);
     assert_eq!(world.count(Moment::default(), "unassign"), 0);
     assert_eq!(world.holder(2), Some(ip(2)), "nobody needs its place, so it stays");
+    assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-1"]);
+    world.edit("pool", |spec| spec.desired_ips = 2);
+    world.run(10);
+    assert_eq!((world.assigns, world.annotations.len()), (2, 2), "it is used again where it stands");
 }
 
 #[test]
@@ -373,6 +377,7 @@ fn an_address_that_leaves_the_spec_and_returns_is_taken_back_where_it_stands() {
         world.run(3);
         world.edit("pool", |spec| spec.ips.truncate(1));
         world.run(pause);
+        assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-1"]);
         world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
         world.run(5);
         assert_eq!(world.assigns, 2, "after {pause} s");

@@ -41,6 +41,12 @@ fn only_nodes_with_a_serving_pod_are_candidates() {
     world.delete_pod("d");
     world.run(5);
     assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2"]);
+    // Without the criterion every node is a candidate, and what stands stays.
+    let assigns = world.assigns;
+    world.edit("pool", |spec| spec.matching.pod_namespace = String::new());
+    world.run(5);
+    assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2", "node-3"]);
+    assert_eq!(world.assigns, assigns);
 }
 
 #[test]
