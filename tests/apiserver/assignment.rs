@@ -1,35 +1,25 @@
 //! IPs get to the right nodes, and move when a node stops matching.
 
 use crate::suite::{Case, cases};
-use crate::world::{ANNOTATION, SOON, World, ip, path, plain_spec, same};
+use crate::world::{ANNOTATION, SOON, World, ip, path, same};
 use flipop_envtest::Outcome;
 use flipop_envtest::nodes::NewPod;
-use flipop_envtest::wait::{eventually, throughout};
+use flipop_envtest::operator::Operator;
+use flipop_envtest::wait::eventually;
 use serde_json::json;
 use std::time::Duration;
-
-/// Long enough to see anything that is due at once.
-const SETTLED: Duration = Duration::from_secs(3);
 
 /// The README example has a cool-off of 20 s between its two assignments.
 const EXAMPLE_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// The address that moves back and forth in most tests.
+/// The address of most tests.
 const ONE: u8 = 10;
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
         the_readme_example_converges,
-        the_first_nodes_by_name_get_the_first_ips,
-        an_ip_leaves_a_node_that_becomes_unready,
-        an_ip_leaves_a_node_that_is_deleted,
-        an_ip_leaves_a_node_with_a_new_taint_unless_it_is_tolerated,
         an_ip_leaves_a_node_that_is_relabelled,
-        an_ip_leaves_a_node_whose_pod_becomes_unready,
-        an_ip_leaves_a_node_whose_pod_is_deleted,
         a_node_without_a_provider_id_is_no_candidate_until_it_has_one,
-        an_ip_that_nobody_else_needs_stays_and_is_active_again_when_its_node_recovers,
-        assignments_of_a_pool_keep_their_distance,
         the_annotation_is_on_a_node_while_the_ip_is,
     ]
 }
@@ -71,110 +61,26 @@ async fn the_readme_example_converges(world: &mut World) -> Outcome {
 }
 
 /// Nodes alpha, beta …, one address, and a running operator that has the address on alpha.
-async fn one_ip_on_alpha(
-    world: &World,
-    nodes: &[&str],
-    with_pods: bool,
-) -> Outcome<flipop_envtest::operator::Operator> {
+async fn one_ip_on_alpha(world: &World, nodes: &[&str]) -> Outcome<Operator> {
     world.reserve(&[ONE]);
     for node in nodes {
         world.node(node).await?;
-        if with_pods {
-            world.pod(&format!("web-{node}"), node).await?;
-        }
     }
     let operator = world.operator().await?;
-    let mut spec = plain_spec(&[ONE]);
-    if with_pods {
-        spec["match"]["podNamespace"] = json!("web");
-        spec["match"]["podLabel"] = json!("app=web");
-    }
-    world.pool("p", &spec).await?;
+    world.plain_pool("p", &[ONE]).await?;
     world.pool_settles("p", &[(ONE, "alpha")]).await?;
     Ok(operator)
 }
 
-/// Checks that the address moved to beta at once, and the annotation with it.
-async fn moved_to_beta(world: &World, alpha_is_there: bool) -> Outcome {
+async fn an_ip_leaves_a_node_that_is_relabelled(world: &mut World) -> Outcome {
+    let _operator = one_ip_on_alpha(world, &["alpha", "beta"]).await?;
+    world.nodes.set_label("alpha", "pool", Some("rest")).await?;
     world.pool_settles("p", &[(ONE, "beta")]).await?;
     world.annotation_settles("beta", Some(ONE)).await?;
-    if alpha_is_there {
-        world.annotation_settles("alpha", None).await?;
-    }
+    world.annotation_settles("alpha", None).await?;
     assert_eq!(world.assigns(0).len(), 2, "one assignment each to alpha and beta");
     assert_eq!(world.mutating_calls(0).len(), 2, "assigning moves an address, nothing else is needed");
     Ok(())
-}
-
-async fn the_first_nodes_by_name_get_the_first_ips(world: &mut World) -> Outcome {
-    world.reserve(&[10, 11, 12]);
-    for node in ["delta", "alpha", "charlie", "bravo"] {
-        world.node(node).await?;
-    }
-    // The pool is older than the operator, so names count, not the order of arrival.
-    world.plain_pool("p", &[12, 10, 11]).await?;
-    let _operator = world.operator().await?;
-    world.pool_settles("p", &[(12, "alpha"), (10, "bravo"), (11, "charlie")]).await?;
-    world
-        .pool_shows("p", "delta waits", SOON, |pool| {
-            same(pool.names("assignableNodes"), vec!["delta".to_owned()])
-        })
-        .await
-}
-
-async fn an_ip_leaves_a_node_that_becomes_unready(world: &mut World) -> Outcome {
-    let _operator = one_ip_on_alpha(world, &["alpha", "beta"], false).await?;
-    world.nodes.set_ready("alpha", false).await?;
-    moved_to_beta(world, true).await
-}
-
-async fn an_ip_leaves_a_node_that_is_deleted(world: &mut World) -> Outcome {
-    let _operator = one_ip_on_alpha(world, &["alpha", "beta"], false).await?;
-    world.nodes.delete("alpha").await?;
-    moved_to_beta(world, false).await
-}
-
-async fn an_ip_leaves_a_node_with_a_new_taint_unless_it_is_tolerated(world: &mut World) -> Outcome {
-    world.reserve(&[ONE]);
-    world.node("alpha").await?;
-    world.node("beta").await?;
-    let _operator = world.operator().await?;
-    let mut spec = plain_spec(&[ONE]);
-    spec["match"]["tolerations"] = json!([{ "key": "dedicated", "operator": "Equal", "value": "games" }]);
-    world.pool("p", &spec).await?;
-    world.pool_settles("p", &[(ONE, "alpha")]).await?;
-
-    world.nodes.set_taints("alpha", &[("dedicated", "games", "NoSchedule")]).await?;
-    stays_on_alpha(world).await?;
-    world.nodes.set_taints("alpha", &[("dedicated", "films", "NoSchedule")]).await?;
-    moved_to_beta(world, true).await
-}
-
-async fn stays_on_alpha(world: &World) -> Outcome {
-    let alpha = world.cloud().ip(ip(ONE)).and_then(|view| view.droplet);
-    throughout("the address stays where it is", SETTLED, || async {
-        let place = world.cloud().ip(ip(ONE)).and_then(|view| view.droplet);
-        if place == alpha { Ok(()) } else { Err(flipop_envtest::Failure::new(format!("{place:?}"))) }
-    })
-    .await
-}
-
-async fn an_ip_leaves_a_node_that_is_relabelled(world: &mut World) -> Outcome {
-    let _operator = one_ip_on_alpha(world, &["alpha", "beta"], false).await?;
-    world.nodes.set_label("alpha", "pool", Some("rest")).await?;
-    moved_to_beta(world, true).await
-}
-
-async fn an_ip_leaves_a_node_whose_pod_becomes_unready(world: &mut World) -> Outcome {
-    let _operator = one_ip_on_alpha(world, &["alpha", "beta"], true).await?;
-    world.nodes.set_pod_ready("web", "web-alpha", false).await?;
-    moved_to_beta(world, true).await
-}
-
-async fn an_ip_leaves_a_node_whose_pod_is_deleted(world: &mut World) -> Outcome {
-    let _operator = one_ip_on_alpha(world, &["alpha", "beta"], true).await?;
-    world.nodes.delete_pod("web", "web-alpha").await?;
-    moved_to_beta(world, true).await
 }
 
 async fn a_node_without_a_provider_id_is_no_candidate_until_it_has_one(world: &mut World) -> Outcome {
@@ -205,40 +111,8 @@ async fn a_node_without_a_provider_id_is_no_candidate_until_it_has_one(world: &m
     world.pool_settles("p", &[(ONE, "alpha")]).await
 }
 
-async fn an_ip_that_nobody_else_needs_stays_and_is_active_again_when_its_node_recovers(
-    world: &mut World,
-) -> Outcome {
-    let _operator = one_ip_on_alpha(world, &["alpha"], false).await?;
-    let calls = world.cloud().next_call();
-    world.nodes.set_ready("alpha", false).await?;
-    world.pool_shows("p", "no-match", SOON, |pool| same(pool.state(ONE), "no-match")).await?;
-    world.annotation_settles("alpha", None).await?;
-    world.nodes.set_ready("alpha", true).await?;
-    world.pool_settles("p", &[(ONE, "alpha")]).await?;
-    world.annotation_settles("alpha", Some(ONE)).await?;
-    assert_eq!(world.mutating_calls(calls), []);
-    Ok(())
-}
-
-async fn assignments_of_a_pool_keep_their_distance(world: &mut World) -> Outcome {
-    const COOL_OFF_MS: u64 = 2_500;
-    world.reserve(&[10, 11, 12]);
-    for node in ["alpha", "beta", "gamma"] {
-        world.node(node).await?;
-    }
-    let _operator = world.operator().await?;
-    let mut spec = plain_spec(&[10, 11, 12]);
-    spec["assignmentCoolOffSeconds"] = json!(2.5);
-    world.pool("p", &spec).await?;
-    world.pool_settles("p", &[(10, "alpha"), (11, "beta"), (12, "gamma")]).await?;
-    let at: Vec<u64> = world.mutating_calls(0).iter().map(|call| call.at_ms).collect();
-    // 50 ms, because calls are stamped on arrival after different travel times.
-    assert!(at.windows(2).all(|pair| pair[1] + 50 >= pair[0] + COOL_OFF_MS), "{at:?}");
-    Ok(())
-}
-
 async fn the_annotation_is_on_a_node_while_the_ip_is(world: &mut World) -> Outcome {
-    let _operator = one_ip_on_alpha(world, &["alpha"], false).await?;
+    let _operator = one_ip_on_alpha(world, &["alpha"]).await?;
     world.annotation_settles("alpha", Some(ONE)).await?;
     let managers = world.nodes.get("alpha").await?.metadata.managed_fields.unwrap_or_default();
     let writer = managers.iter().find(|entry| {

@@ -1,19 +1,16 @@
-//! Shared parts of the DNS tests: zones at both providers, record sets as on the API server, and a name's records
-//! followed change by change.
+//! Shared parts of the DNS tests: zones at both providers, record sets as on the API server, and a name's records.
 
 use crate::world::{SOON, TEAM, World, same};
-use flipop_cloud::{Call, Change, ChangeKind, Op, Plan, Provider, RecordVerb, RecordView};
+use flipop_cloud::{Call, Op, Plan, Provider, RecordView};
 use flipop_envtest::api_proxy::ApiProxy;
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::operator::{Launch, Operator};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::sync::broadcast;
 
 /// The zone of the tests, at both providers.
 pub(crate) const ZONE: &str = "example.com";
@@ -95,80 +92,6 @@ impl Name {
     pub(crate) fn write(&self, world: &World, address: Ipv4Addr, ttl: u64) {
         let record = RecordView::new(&self.fqdn, "A", &address.to_string(), ttl);
         world.cloud().add_record(self.provider, &self.zone, &record);
-    }
-
-    /// All other records of the zone.
-    pub(crate) fn others(&self, world: &World) -> Vec<RecordView> {
-        let records = world.cloud().records(self.provider, &self.zone).into_iter();
-        records.filter(|record| !self.is_of(record)).collect()
-    }
-
-    /// Follows the name's changes from now on.
-    pub(crate) fn follow(&self, world: &World) -> Followed {
-        let changes = world.cloud().changes();
-        let records = world.cloud().records(self.provider, &self.zone).into_iter();
-        let ours = records.filter(|record| self.is_of(record));
-        let now = ours.map(|record| (record.id, record.data)).collect();
-        Followed { name: self.clone(), changes, now }
-    }
-}
-
-/// A name's address records, followed change by change, as a resolver may see them.
-#[derive(Debug)]
-pub(crate) struct Followed {
-    name: Name,
-    changes: broadcast::Receiver<Change>,
-    /// By id.
-    now: BTreeMap<String, String>,
-}
-
-impl Followed {
-    /// All sets of addresses that the name has had since the last look, beginning with the set at that time.
-    pub(crate) fn sets(&mut self) -> Vec<Vec<String>> {
-        let mut sets = vec![self.set()];
-        loop {
-            match self.changes.try_recv() {
-                Ok(change) => {
-                    if self.take(change) {
-                        sets.push(self.set());
-                    }
-                }
-                Err(broadcast::error::TryRecvError::Lagged(missed)) => panic!("{missed} changes were missed"),
-                Err(_) => return sets,
-            }
-        }
-    }
-
-    fn take(&mut self, change: Change) -> bool {
-        let ChangeKind::Record { provider, verb, id, fqdn, rtype, data, replaced: _ } = change.kind else {
-            return false;
-        };
-        if provider != self.name.provider || fqdn != self.name.fqdn || rtype != "A" {
-            return false;
-        }
-        match verb {
-            RecordVerb::Created | RecordVerb::Updated => self.now.insert(id, data),
-            RecordVerb::Deleted => self.now.remove(&id),
-        };
-        true
-    }
-
-    fn set(&self) -> Vec<String> {
-        sorted(self.now.values().filter_map(|data| data.parse().ok()))
-    }
-
-    /// Checks that the set was never empty since the last look.
-    #[track_caller]
-    pub(crate) fn was_never_empty(&mut self) {
-        let sets = self.sets();
-        assert!(sets.iter().all(|set| !set.is_empty()), "{} was empty: {sets:?}", self.name.fqdn);
-    }
-
-    /// Checks that nothing was written since the last look.
-    #[track_caller]
-    pub(crate) fn rested(&mut self) {
-        let sets = self.sets();
-        assert_eq!(sets.len(), 1, "{} was changed: {sets:?}", self.name.fqdn);
     }
 }
 
@@ -271,11 +194,6 @@ impl World {
     /// Creates a record set.
     pub(crate) async fn record_set(&self, name: &str, spec: &Value) -> Outcome {
         self.cluster.create(Kind::RecordSet, TEAM, name, spec).await
-    }
-
-    /// Changes the spec of a record set by merge patch.
-    pub(crate) async fn edit_set(&self, name: &str, spec: &Value) -> Outcome {
-        self.cluster.patch_spec(Kind::RecordSet, TEAM, name, spec).await
     }
 
     /// Reads a record set.

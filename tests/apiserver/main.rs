@@ -18,15 +18,7 @@ mod corpus;
 mod creation;
 mod dashboard;
 mod dns;
-mod dns_bad_input;
-mod dns_burst;
-mod dns_changes;
-mod dns_claims;
-mod dns_empty;
 mod dns_examples;
-mod dns_pools;
-mod dns_records;
-mod dns_restart;
 mod failover;
 mod firewalls;
 mod forwarded;
@@ -55,9 +47,9 @@ mod removal;
 mod restart;
 mod rights;
 mod shutdown;
-mod spec_edits;
 mod suite;
 mod team;
+mod tokens;
 mod uninstall;
 mod verdicts;
 mod warnings;
@@ -76,7 +68,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 51] = [
+    let modules: [fn() -> Vec<Case>; 43] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
@@ -97,7 +89,6 @@ fn main() -> ExitCode {
         uninstall::cases,
         observation::cases,
         why::cases,
-        spec_edits::cases,
         restart::cases,
         leadership::cases,
         kills::cases,
@@ -112,20 +103,13 @@ fn main() -> ExitCode {
         isolation::cases,
         bad_input::cases,
         book::cases,
-        dns_bad_input::cases,
-        dns_burst::cases,
-        dns_changes::cases,
-        dns_claims::cases,
-        dns_empty::cases,
         dns_examples::cases,
-        dns_pools::cases,
-        dns_records::cases,
-        dns_restart::cases,
         rights::cases,
         watch_faults::cases,
         api_faults::cases,
         provider_faults::cases,
         account::cases,
+        tokens::cases,
         reclaim::cases,
         removal::cases,
     ];

@@ -1,9 +1,10 @@
 //! How the process ends, and which troubles cannot cost it the lease: hung calls, blocked output, stalled clients.
 
+use crate::dns::{Name, externals, set_spec};
 use crate::suite::{Case, cases};
 use crate::team::{holder, launch, replica, replica_with, stage, while_addresses_move, writers, writes};
 use crate::world::{Pool, SOON, World, plain_spec, same};
-use flipop_cloud::{Call, Fault, Injection, Op, Target, When};
+use flipop_cloud::{Call, Fault, Injection, Op, Provider, Target, When};
 use flipop_envtest::audit::Write;
 use flipop_envtest::cluster::USER;
 use flipop_envtest::operator::Operator;
@@ -38,6 +39,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
         sigterm_waits_for_a_purchase_records_it_and_starts_nothing_else,
         sigterm_while_a_call_hangs_leaves_the_lease_to_expire,
+        sigterm_in_the_middle_of_a_round_lets_one_request_end_and_the_next_process_sends_the_rest,
         a_second_signal_ends_the_process_at_once,
         output_that_nobody_reads_stops_neither_lease_nor_work,
         a_thousand_half_open_connections_stop_neither_lease_nor_scrapes,
@@ -110,6 +112,36 @@ async fn sigterm_while_a_call_hangs_leaves_the_lease_to_expire(world: &mut World
     assert!(asked.elapsed() >= DRAIN, "ended after {:?}, while a call was in flight", asked.elapsed());
     assert_eq!(holder(world).await?, identity, "what hangs may still arrive: nobody may take over at once");
     assert_eq!(world.mutating_calls(0).len(), 1, "nothing new was begun");
+    Ok(())
+}
+
+async fn sigterm_in_the_middle_of_a_round_lets_one_request_end_and_the_next_process_sends_the_rest(
+    world: &mut World,
+) -> Outcome {
+    world.zones();
+    let last: Vec<u8> = (1..=10).collect();
+    for number in &last {
+        world.public_node(&format!("n{number}"), *number).await?;
+    }
+    let slow = Fault::Delay { before_ms: 0, after_ms: 1_000 };
+    world.cloud().inject(Injection::always(Target::op(Op::CreateRecord), slow));
+    let name = Name::new(Provider::DigitalOcean, "nodes");
+    let mut operator = world.dns_operator().await?;
+    world.record_set("nodes", &set_spec(name.provider, "nodes")).await?;
+    let begun = eventually("a request of the round is under way", SOON, || async {
+        let call = world.cloud().calls(0).into_iter().rfind(|call| call.op == Op::CreateRecord);
+        call.filter(|call| call.ended_ms.is_none()).ok_or_else(|| Failure::new("not yet"))
+    })
+    .await?;
+    let asked = Instant::now();
+    assert!(operator.terminate().await?.success());
+    assert!(asked.elapsed() < AT_ONCE, "ended after {:?}", asked.elapsed());
+    assert_eq!(world.dns_writes(begun.seq + 1), [], "begun after the signal");
+    assert!(holder(world).await.is_err(), "nothing is under way: the lease is given up");
+    world.cloud().withdraw_all();
+    let _operator = world.dns_operator().await?;
+    world.set_settles("nodes", &name, &externals(&last)).await?;
+    assert_eq!(world.cloud().count(Provider::DigitalOcean, Op::CreateRecord), 10);
     Ok(())
 }
 

@@ -253,16 +253,6 @@ impl Nodes {
         self.patch_status(name, &json!({ "conditions": [ready_condition(ready)] })).await
     }
 
-    /// Replaces all addresses of a node: (type, address).
-    ///
-    /// # Errors
-    /// If the API server refuses.
-    pub async fn set_addresses(&self, name: &str, addresses: &[(&str, &str)]) -> Outcome {
-        let addresses: Vec<Value> =
-            addresses.iter().map(|(kind, address)| json!({ "type": kind, "address": address })).collect();
-        self.patch_status(name, &json!({ "addresses": addresses })).await
-    }
-
     /// Changes a node's status by merge patch.
     ///
     /// # Errors
