@@ -119,11 +119,6 @@ impl RecordSet {
         addresses.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// A condition's status, reason and message.
-    pub(crate) fn condition(&self, kind: &str) -> Option<(String, String, String)> {
-        condition(self.status(), kind)
-    }
-
     /// `Err` unless a condition has this status and reason, and these words in its message.
     pub(crate) fn has(&self, kind: &str, status: &str, reason: &str, words: &[&str]) -> Result<(), String> {
         has(self.status(), kind, status, reason, words)

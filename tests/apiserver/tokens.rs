@@ -1,9 +1,8 @@
 //! Tokens that are refused: a condition, an Event and one log line of each object say so, and what stands stays.
 
-use crate::dns::{Name, external, has, named, set_spec};
+use crate::dns::{BOTH, Name, external, has, named, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, same};
-use flipop_cloud::Provider;
 use flipop_envtest::Outcome;
 use flipop_envtest::operator::Operator;
 use std::time::Duration;
@@ -36,14 +35,14 @@ async fn a_token_that_is_refused_is_told_once_and_what_stands_stays(world: &mut 
     world.zones();
     world.reserve(&[10]);
     world.public_node("alpha", 1).await?;
-    for provider in [Provider::DigitalOcean, Provider::Cloudflare] {
+    for provider in BOTH {
         Name::new(provider, "nodes").write(world, external(77), 60);
     }
     world.cloud().revoke_token("operator", true);
     world.cloud().revoke_token("operator-cf", true);
     let operator = world.dns_operator().await?;
     world.plain_pool("p", &[10]).await?;
-    for provider in [Provider::DigitalOcean, Provider::Cloudflare] {
+    for provider in BOTH {
         world.record_set(named(provider), &set_spec(provider, "nodes")).await?;
     }
     world

@@ -173,7 +173,8 @@ fn required_version(go_mod: &str, module: &str) -> Outcome<String> {
 
 /// Changes whenever the build results would. The hash is the same with every toolchain of Rust.
 fn fingerprint() -> Outcome<u64> {
-    let go = Command::new("go").args(["env", "GOVERSION"]).current_dir(sources().join("kubernetes")).output()?;
+    let go =
+        Command::new("go").args(["env", "GOVERSION"]).current_dir(sources().join("kubernetes")).output()?;
     let mut hasher = FnvHasher::default();
     for part in [KUBERNETES_MOD, KUBERNETES_SUM, ETCD_MOD, ETCD_SUM] {
         part.hash(&mut hasher);
@@ -193,7 +194,9 @@ fn cache_folder() -> Outcome<PathBuf> {
     absolute("XDG_CACHE_HOME")
         .or_else(|| Some(absolute("HOME")?.join(".cache")))
         .map(|cache| cache.join("flipop"))
-        .ok_or_else(|| Failure::new("neither XDG_CACHE_HOME nor HOME names a folder for built servers".to_owned()))
+        .ok_or_else(|| {
+            Failure::new("neither XDG_CACHE_HOME nor HOME names a folder for built servers".to_owned())
+        })
 }
 
 /// Cargo's `target` folder, which contains the running program. Cargo writes the first of these files only if it

@@ -3,7 +3,6 @@
 //! This crate defines what is run and which results are kept (`target/verify/`). The tests themselves are elsewhere.
 //! There is one module per subcommand. Each ends with a count, and fails unless the count is as required.
 
-mod fnv;
 mod mutants;
 mod mutations;
 mod run;

@@ -7,9 +7,11 @@ use crate::mutants::{self, Count, Mutants};
 use crate::run::{self, to_end};
 use crate::{Doing, Failure, Outcome, say};
 use clap::Args;
+use fnv::FnvHasher;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -263,9 +265,9 @@ fn tree_of(root: &Path, commit: &str) -> Outcome<String> {
 
 /// A fingerprint of the sources that affect a run.
 fn fingerprint(tree: &str, without: &[String]) -> String {
-    let mut hash = crate::fnv::Fnv::default();
-    tree.lines().filter(|line| counts(line, without)).for_each(|line| hash.add(line.as_bytes()));
-    hash.to_string()
+    let mut hasher = FnvHasher::default();
+    tree.lines().filter(|line| counts(line, without)).for_each(|line| line.hash(&mut hasher));
+    format!("{:016x}", hasher.finish())
 }
 
 /// Whether a line of `git ls-tree` names a source that affects a run.

@@ -60,7 +60,10 @@ fn the_crds_and_their_copies_in_k8s_are_what_the_types_say() {
                 fs::write(root().join(&path), &file.yaml).unwrap();
             }
             let found = fs::read_to_string(root().join(&path)).unwrap_or_default();
-            assert_eq!(found, file.yaml, "{path} is out of date: run UPDATE_CRDS=1 cargo test --test repository -- crds");
+            assert_eq!(
+                found, file.yaml,
+                "{path} is out of date: run UPDATE_CRDS=1 cargo test --test repository -- crds"
+            );
         }
     }
     assert_eq!(yaml_files("crds").len(), KINDS.len(), "crds/ holds a file that nothing generates");

@@ -44,8 +44,10 @@ fn report(seed: u64, verdict: &Verdict) -> String {
         // Writing into a string cannot fail.
         let _ = writeln!(text, "  {line}");
     }
-    let _ =
-        writeln!(text, "replay: FLIPOP_LEADERSHIP_SEED={seed} cargo test --test shell -- leadership --nocapture");
+    let _ = writeln!(
+        text,
+        "replay: FLIPOP_LEADERSHIP_SEED={seed} cargo test --test shell -- leadership --nocapture"
+    );
     text
 }
 

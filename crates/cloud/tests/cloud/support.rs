@@ -77,13 +77,23 @@ pub(crate) async fn send(
 }
 
 /// A call to `DigitalOcean` with the all-powerful token.
-pub(crate) async fn digitalocean(server: &CloudServer, method: &str, path: &str, body: Option<Value>) -> Answer {
+pub(crate) async fn digitalocean(
+    server: &CloudServer,
+    method: &str,
+    path: &str,
+    body: Option<Value>,
+) -> Answer {
     let url = format!("{}{}", server.digitalocean_url(), path.trim_start_matches('/'));
     send(method, &url, Some(DO_TOKEN), body.as_ref()).await.unwrap()
 }
 
 /// A call to Cloudflare with the all-powerful token.
-pub(crate) async fn cloudflare(server: &CloudServer, method: &str, path: &str, body: Option<Value>) -> Answer {
+pub(crate) async fn cloudflare(
+    server: &CloudServer,
+    method: &str,
+    path: &str,
+    body: Option<Value>,
+) -> Answer {
     let url = format!("{}{path}", server.cloudflare_url());
     send(method, &url, Some(CF_TOKEN), body.as_ref()).await.unwrap()
 }
