@@ -1,5 +1,6 @@
-//! The chart, installed by Helm 3 and Helm 4 as in docs/operations/helm.md: on a new cluster, over what `kubectl`
-//! installed, over the Go operator, and the way back. An operator runs meanwhile, and no address may move.
+//! The chart, installed by Helm 4 as in docs/operations/helm.md: on a new cluster, over what `kubectl` installed, over
+//! the Go operator, and the way back. An operator runs meanwhile, and no address may move. `tests/install` renders the
+//! chart with Helm 3 too.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, World, path};
@@ -17,65 +18,50 @@ use tokio::process::Command;
 /// Longer than an installation takes on a loaded machine.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The two programs on `PATH`.
-const PROGRAMS: [&str; 2] = ["helm3", "helm4"];
+/// The program on `PATH`.
+const PROGRAM: &str = "helm4";
 
-/// The reason shown if they are missing.
-pub(crate) const NEEDS: &str = "needs helm3 and helm4 in PATH";
+/// The reason shown if it is missing.
+pub(crate) const NEEDS: &str = "needs helm4 in PATH";
 
 /// The options for taking over another installation.
-const TAKE_OVER_3: &[&str] = &["--install", "--take-ownership"];
-const TAKE_OVER_4: &[&str] = &["--install", "--take-ownership", "--force-conflicts"];
-
-/// The options for an upgrade after a takeover. For Helm 4, `kubectl` still owns the fields that it applied.
-const UPGRADE_3: &[&str] = &[];
-const UPGRADE_4: &[&str] = &["--force-conflicts"];
+const TAKE_OVER: &[&str] = &["--install", "--take-ownership", "--force-conflicts"];
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![BareWithHelm:
-        helm_3_installs_upgrades_rolls_back_and_uninstalls,
         helm_4_installs_upgrades_rolls_back_and_uninstalls,
-        helm_3_takes_over_from_kubectl_and_hands_back,
         helm_4_takes_over_from_kubectl_and_hands_back,
-        helm_3_takes_over_from_the_go_operator_and_hands_back,
         helm_4_takes_over_from_the_go_operator_and_hands_back,
         a_second_installation_is_refused_with_the_name_of_the_first,
-        helm_4_upgrades_a_release_of_helm_3,
     ]
 }
 
-/// Whether both can be run.
+/// Whether it can be run.
 pub(crate) fn is_installed() -> bool {
-    let answers = |program: &&str| {
-        std::process::Command::new(program)
-            .arg("version")
-            .output()
-            .is_ok_and(|output| output.status.success())
-    };
-    PROGRAMS.iter().all(answers)
+    let ran = std::process::Command::new(PROGRAM).arg("version").output();
+    ran.is_ok_and(|output| output.status.success())
 }
 
-/// One of the two, connected to a test's cluster.
+/// Helm, connected to a test's cluster.
 struct Helm<'a> {
-    program: &'static str,
     world: &'a World,
     home: TempDir,
 }
 
 impl<'a> Helm<'a> {
-    fn new(program: &'static str, world: &'a World) -> Outcome<Self> {
-        Ok(Self { program, world, home: tempfile::Builder::new().prefix("flipop-helm-").tempdir()? })
+    fn new(world: &'a World) -> Outcome<Self> {
+        Ok(Self { world, home: tempfile::Builder::new().prefix("flipop-helm-").tempdir()? })
     }
 
     async fn attempt(&self, arguments: &[&str]) -> Outcome<Ran> {
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(PROGRAM);
         command.args(arguments).arg("--kubeconfig").arg(self.world.kubectl.kubeconfig());
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             command.env(variable, self.home.path());
         }
         command.stdin(Stdio::null()).kill_on_drop(true);
         let Ok(output) = tokio::time::timeout(TIMEOUT, command.output()).await else {
-            return Err(Failure::new(format!("{} {arguments:?} does not end", self.program)));
+            return Err(Failure::new(format!("{PROGRAM} {arguments:?} does not end")));
         };
         let output = output?;
         let [stdout, stderr] =
@@ -89,7 +75,7 @@ impl<'a> Helm<'a> {
         if ran.success && !ran.stderr.contains("arning") {
             return Ok(ran);
         }
-        Err(Failure::new(format!("{} {arguments:?}\n{}{}", self.program, ran.stdout, ran.stderr)))
+        Err(Failure::new(format!("{PROGRAM} {arguments:?}\n{}{}", ran.stdout, ran.stderr)))
     }
 
     /// Runs a command about the release, as users write it.
@@ -192,16 +178,9 @@ async fn replicas(world: &World) -> Outcome<Value> {
     Ok(read(world, &["get", "deployment", "flipop", "-n", NAMESPACE]).await?["spec"]["replicas"].clone())
 }
 
-async fn helm_3_installs_upgrades_rolls_back_and_uninstalls(world: &mut World) -> Outcome {
-    life(&Helm::new("helm3", world)?).await
-}
-
 async fn helm_4_installs_upgrades_rolls_back_and_uninstalls(world: &mut World) -> Outcome {
-    life(&Helm::new("helm4", world)?).await
-}
-
-async fn life(helm: &Helm<'_>) -> Outcome {
-    let world = helm.world;
+    let world = &*world;
+    let helm = Helm::new(world)?;
     world.cluster.namespace(NAMESPACE, Some("restricted")).await?;
     let installed = helm.release("install", &[]).await?;
     assert!(
@@ -254,18 +233,11 @@ async fn life(helm: &Helm<'_>) -> Outcome {
     Ok(())
 }
 
-async fn helm_3_takes_over_from_kubectl_and_hands_back(world: &mut World) -> Outcome {
-    kubectl_and_back(&Helm::new("helm3", world)?, TAKE_OVER_3, UPGRADE_3).await
-}
-
 async fn helm_4_takes_over_from_kubectl_and_hands_back(world: &mut World) -> Outcome {
-    kubectl_and_back(&Helm::new("helm4", world)?, TAKE_OVER_4, UPGRADE_4).await
-}
-
-async fn kubectl_and_back(helm: &Helm<'_>, take_over: &[&str], upgrade: &[&str]) -> Outcome {
-    let world = helm.world;
+    let world = &*world;
+    let helm = Helm::new(world)?;
     let page = std::fs::read_to_string(path("docs/operations/helm.md"))?;
-    let (start, flags) = ("helm upgrade flipop charts/flipop -n flipop", take_over.join(" "));
+    let (start, flags) = ("helm upgrade flipop charts/flipop -n flipop", TAKE_OVER.join(" "));
     let command = format!("{start} --set image.repository=registry.example.com/flipop \\\n  {flags}\n```");
     assert!(page.contains(&command), "docs/operations/helm.md does not have\n{command}");
     world.cluster.install(&world.kubectl, &path("k8s")).await?;
@@ -273,19 +245,17 @@ async fn kubectl_and_back(helm: &Helm<'_>, take_over: &[&str], upgrade: &[&str])
     let chart = path("charts/flipop");
     let plain = helm.attempt(&["install", "flipop", &chart, "--namespace", NAMESPACE]).await?;
     assert!(!plain.success && plain.stderr.contains("ownership"), "{}", plain.stderr);
-    if upgrade == UPGRADE_4 {
-        // Helm 4 notices only halfway. The next try continues from there.
-        let owned = ["install", "flipop", &chart, "--namespace", NAMESPACE, "--take-ownership"];
-        let conflict = helm.attempt(&owned).await?;
-        assert!(!conflict.success && conflict.stderr.contains("conflict"), "{}", conflict.stderr);
-    }
+    // Helm notices only halfway. The next try continues from there.
+    let owned = ["install", "flipop", &chart, "--namespace", NAMESPACE, "--take-ownership"];
+    let conflict = helm.attempt(&owned).await?;
+    assert!(!conflict.success && conflict.stderr.contains("conflict"), "{}", conflict.stderr);
     let uid = deployment_uid(world).await?;
-    helm.release("upgrade", take_over).await?;
+    helm.release("upgrade", TAKE_OVER).await?;
     helm.is_live().await?;
     assert_eq!(deployment_uid(world).await?, uid, "replaced instead of taken over");
     nothing_moved_and_the_operator_works(world, since).await?;
-    // It is now an ordinary release.
-    helm.release("upgrade", &[&["--set", "replicas=3"], upgrade].concat()).await?;
+    // It is now an ordinary release, but `kubectl` still owns the fields that it applied.
+    helm.release("upgrade", &["--set", "replicas=3", "--force-conflicts"]).await?;
     assert_eq!(replicas(world).await?, 3);
     helm.is_live().await?;
 
@@ -302,14 +272,6 @@ async fn deployment_uid(world: &World) -> Outcome<Value> {
     Ok(read(world, &["get", "deployment", "flipop", "-n", NAMESPACE]).await?["metadata"]["uid"].clone())
 }
 
-async fn helm_3_takes_over_from_the_go_operator_and_hands_back(world: &mut World) -> Outcome {
-    go_and_back(&Helm::new("helm3", world)?, TAKE_OVER_3).await
-}
-
-async fn helm_4_takes_over_from_the_go_operator_and_hands_back(world: &mut World) -> Outcome {
-    go_and_back(&Helm::new("helm4", world)?, TAKE_OVER_4).await
-}
-
 async fn apply_go(world: &World) -> Outcome {
     world.kubectl.run(&["apply", "-f", &path("tests/corpus/go-crds")]).await?;
     world.cluster.kinds_established().await?;
@@ -317,13 +279,14 @@ async fn apply_go(world: &World) -> Outcome {
     Ok(())
 }
 
-async fn go_and_back(helm: &Helm<'_>, take_over: &[&str]) -> Outcome {
-    let world = helm.world;
+async fn helm_4_takes_over_from_the_go_operator_and_hands_back(world: &mut World) -> Outcome {
+    let world = &*world;
+    let helm = Helm::new(world)?;
     world.cluster.namespace(NAMESPACE, None).await?;
     apply_go(world).await?;
     let (mut operator, since) = pool_on_alpha(world).await?;
     let uid = deployment_uid(world).await?;
-    helm.release("upgrade", take_over).await?;
+    helm.release("upgrade", TAKE_OVER).await?;
     helm.is_live().await?;
     assert_eq!(deployment_uid(world).await?, uid, "replaced instead of taken over");
     // The Deployment and so its pod changed: the next pod has the rights that the Go operator's role lacks.
@@ -353,34 +316,32 @@ async fn go_and_back(helm: &Helm<'_>, take_over: &[&str]) -> Outcome {
 }
 
 async fn a_second_installation_is_refused_with_the_name_of_the_first(world: &mut World) -> Outcome {
-    for program in PROGRAMS {
-        let helm = Helm::new(program, world)?;
-        let chart = path("charts/flipop");
-        let second = ["install", "other", &chart, "--namespace", "elsewhere", "--create-namespace"];
-        let take_over = [second.as_slice(), &["--take-ownership"]].concat();
-        world.cluster.install(&world.kubectl, &path("k8s")).await?;
-        let refused = helm.attempt(&take_over).await?;
-        let said = "FLIPOP is installed in this cluster already, in namespace flipop.";
-        assert!(!refused.success && refused.stderr.contains(said), "{}", refused.stderr);
-        world.kubectl.run(&["delete", "-n", NAMESPACE, "-f", &path("k8s")]).await?;
-        crds_are_gone(world).await?;
+    let world = &*world;
+    let helm = Helm::new(world)?;
+    let chart = path("charts/flipop");
+    let second = ["install", "other", &chart, "--namespace", "elsewhere", "--create-namespace"];
+    let take_over = [second.as_slice(), &["--take-ownership"]].concat();
+    world.cluster.install(&world.kubectl, &path("k8s")).await?;
+    let refused = helm.attempt(&take_over).await?;
+    let said = "FLIPOP is installed in this cluster already, in namespace flipop.";
+    assert!(!refused.success && refused.stderr.contains(said), "{}", refused.stderr);
+    world.kubectl.run(&["delete", "-n", NAMESPACE, "-f", &path("k8s")]).await?;
+    crds_are_gone(world).await?;
 
-        helm.release("install", &["--set", "crds.keep=false"]).await?;
-        let said = "FLIPOP is installed in this cluster already, as release flipop in namespace flipop.";
-        for arguments in [second.as_slice(), &take_over] {
-            let refused = helm.attempt(arguments).await?;
-            assert!(!refused.success && refused.stderr.contains(said), "{}", refused.stderr);
-        }
-        let elsewhere = world.kubectl.run(&["get", "all,role", "-n", "elsewhere", "-o", "name"]).await?;
-        assert_eq!(elsewhere.stdout, "");
-        helm.is_live().await?;
-        the_crds_stay_until_something_keeps_them(&helm).await?;
-        helm.release("upgrade", &["--set", "crds.keep=false"]).await?;
-        helm.run(&["uninstall", "flipop", "--namespace", NAMESPACE]).await?;
-        // Nothing keeps the CRDs here.
-        crds_are_gone(world).await?;
+    helm.release("install", &["--set", "crds.keep=false"]).await?;
+    let said = "FLIPOP is installed in this cluster already, as release flipop in namespace flipop.";
+    for arguments in [second.as_slice(), &take_over] {
+        let refused = helm.attempt(arguments).await?;
+        assert!(!refused.success && refused.stderr.contains(said), "{}", refused.stderr);
     }
-    Ok(())
+    let elsewhere = world.kubectl.run(&["get", "all,role", "-n", "elsewhere", "-o", "name"]).await?;
+    assert_eq!(elsewhere.stdout, "");
+    helm.is_live().await?;
+    the_crds_stay_until_something_keeps_them(&helm).await?;
+    helm.release("upgrade", &["--set", "crds.keep=false"]).await?;
+    helm.run(&["uninstall", "flipop", "--namespace", NAMESPACE]).await?;
+    // Nothing keeps the CRDs here.
+    crds_are_gone(world).await
 }
 
 /// An upgrade without the CRDs fails unless something keeps them, and then leaves them alone.
@@ -409,17 +370,4 @@ async fn crds_are_gone(world: &World) -> Outcome {
         if left.stdout.contains("flipop") { Err(Failure::new(left.stdout)) } else { Ok(()) }
     })
     .await
-}
-
-async fn helm_4_upgrades_a_release_of_helm_3(world: &mut World) -> Outcome {
-    world.cluster.namespace(NAMESPACE, Some("restricted")).await?;
-    let older = Helm::new("helm3", world)?;
-    older.release("install", &[]).await?;
-    world.cluster.kinds_established().await?;
-    let (_operator, since) = pool_on_alpha(world).await?;
-    let newer = Helm::new("helm4", world)?;
-    newer.release("upgrade", &["--set", "replicas=3"]).await?;
-    assert_eq!(replicas(world).await?, 3);
-    newer.is_live().await?;
-    nothing_moved_and_the_operator_works(world, since).await
 }
