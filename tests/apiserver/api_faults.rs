@@ -1,17 +1,14 @@
-//! An API server that throttles, fails, answers too late, refuses, hangs or shows past state.
+//! An API server that throttles, fails, answers too late, refuses or hangs.
 
 use crate::suite::{Case, cases};
 use crate::team::holder;
-use crate::world::{Pool, SOON, TEAM, World, ip, plain_spec};
+use crate::world::{SOON, World, ip};
 use flipop_envtest::api_proxy::{Answer, ApiProxy, Meet, Rule, RuleId};
-use flipop_envtest::cluster::Kind;
 use flipop_envtest::nodes::NewNode;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::{eventually, throughout};
 use flipop_envtest::{Failure, Outcome};
-use serde_json::json;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// After this long without a renewal no permit is left, even on a loaded machine.
 const LAPSED_TIMEOUT: Duration = Duration::from_secs(25);
@@ -19,16 +16,11 @@ const LAPSED_TIMEOUT: Duration = Duration::from_secs(25);
 /// The plain-text answer of a server that sheds load.
 const TOO_MANY: &str = "Too many requests, please try again later.\n";
 
-/// How many lists show past state.
-const OLD_LISTS: u64 = 3;
-
 pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
         writes_that_are_throttled_refused_lost_or_hung_are_made_good_without_a_needless_move,
-        a_conflict_that_stays_is_tried_ever_less_often,
         a_lease_call_that_fails_now_and_then_costs_no_leadership,
         while_the_lease_cannot_be_renewed_nothing_is_written_and_work_resumes_by_itself,
-        an_older_list_is_ignored_until_the_server_shows_the_present,
     ]
 }
 
@@ -104,23 +96,6 @@ async fn writes_that_are_throttled_refused_lost_or_hung_are_made_good_without_a_
     Ok(())
 }
 
-async fn a_conflict_that_stays_is_tried_ever_less_often(world: &mut World) -> Outcome {
-    settled(world).await?;
-    let (proxy, _operator) = world.operator_behind().await?;
-    world.pool_settles("p", &[(10, "alpha")]).await?;
-    let rule =
-        proxy.meet(Rule::new("update", "/floatingippools/p/status", Meet::Instead(Answer::failure(409))));
-    let mut spec = plain_spec(&[10]);
-    spec["assignmentCoolOffSeconds"] = json!(3);
-    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &spec).await?;
-    met(&proxy, rule, 1, "in conflict").await?;
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    let tries = proxy.met(rule);
-    assert!((2..=6).contains(&tries), "{tries} tries in 10 s");
-    proxy.lift(rule);
-    world.pool_shows("p", "the status is current", SOON, Pool::is_current).await
-}
-
 /// Checks that the operator was never without a permit.
 fn led_throughout(operator: &Operator, what: &str) {
     let log = operator.log();
@@ -187,37 +162,4 @@ async fn while_the_lease_cannot_be_renewed_nothing_is_written_and_work_resumes_b
     assert_eq!(holder(world).await?, identity);
     assert!(operator.runs()?);
     Ok(())
-}
-
-async fn an_older_list_is_ignored_until_the_server_shows_the_present(world: &mut World) -> Outcome {
-    const PATH: &str = "/api/v1/nodes?labelSelector=pool%3Dwork&limit=500";
-    const NODES: &str = "labelSelector=pool%3Dwork";
-    let [alpha, beta] = settled(world).await?;
-    let (proxy, operator) = world.operator_behind().await?;
-    world.pool_settles("p", &[(10, "alpha")]).await?;
-    // In this list alpha is a candidate and beta is not.
-    let past = world.kubectl.run(&["get", "--raw", PATH]).await?.stdout;
-    moves(world, "alpha", "beta", beta, "before").await?;
-    let calls = world.cloud().next_call();
-    let gone = proxy.meet(Rule::new("watch", NODES, Meet::Instead(Answer::failure(410))).times(1));
-    let old = proxy.meet(Rule::new("get", NODES, Meet::Instead(Answer::ok(&past))).times(OLD_LISTS));
-    let began = Instant::now();
-    proxy.cut();
-    met(&proxy, gone, 1, "answered with gone").await?;
-    met(&proxy, old, OLD_LISTS, "answered with the past").await?;
-    eventually("the nodes are watched again", SOON, || async {
-        let seen = proxy.seen();
-        let watched = |seen: &&flipop_envtest::api_proxy::Seen| {
-            seen.verb == "watch" && !seen.met && seen.at > began && seen.target.contains(NODES)
-        };
-        seen.iter().find(watched).map(drop).ok_or_else(|| Failure::new("not yet"))
-    })
-    .await?;
-    assert_eq!(world.mutating_calls(calls), [], "nothing is decided from the past");
-    assert!(operator.log().contains("was seen"), "{}", operator.log_tail());
-    // Every list asks for the present, also after a restart: none accepts an older version.
-    let lists = proxy.seen().into_iter().filter(|seen| seen.verb == "get");
-    let lax: Vec<_> = lists.filter(|seen| seen.target.contains("resourceVersion")).collect();
-    assert!(lax.is_empty(), "{lax:?}");
-    moves(world, "beta", "alpha", alpha, "afterwards").await
 }

@@ -1,20 +1,29 @@
-//! Objects from real use, on a real API server: accepted under the Go operator's CRDs, and then under ours.
+//! Objects from real use, on a real API server: accepted under the Go operator's CRDs, and then under ours. The operator
+//! tells each one about itself.
 
 use crate::suite::{Case, cases};
-use crate::world::{World, path};
+use crate::world::{Pool, SOON, TEAM, World, ip, path, plain_spec, same};
 use flipop_envtest::cluster::Kind;
+use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// The time for work that is not held up, on a loaded machine.
+const NOT_HELD_UP: Duration = Duration::from_secs(4);
 
 pub(crate) fn cases() -> Vec<Case> {
-    cases![Bare:
+    let mut cases = cases![Bare:
         the_corpus_applies_under_the_go_crds_and_then_under_ours_with_nothing_lost,
         each_object_of_the_corpus_is_accepted_on_its_own,
         what_our_crds_refuse_they_refuse_with_the_promised_message,
-    ]
+    ];
+    cases.extend(cases![Installed: each_object_of_the_corpus_is_told_of_itself_and_harms_no_other]);
+    cases
 }
 
 /// The YAML files directly inside a folder, sorted.
@@ -115,4 +124,56 @@ async fn what_our_crds_refuse_they_refuse_with_the_promised_message(world: &mut 
         }
     }
     Ok(())
+}
+
+/// An object's verdict about its own spec: whether it is valid, and what is wrong.
+async fn told(world: &World, kind: Kind, name: &str) -> Outcome<(bool, String)> {
+    let what = format!("{} {name} is told of itself", kind.plural());
+    eventually(&what, SOON, || async move {
+        let object = world.cluster.get(kind, TEAM, name).await?;
+        let status = &object["status"];
+        if status["observedGeneration"] != object["metadata"]["generation"] {
+            return Err(Failure::new(format!("status: {status}")));
+        }
+        let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let valid = conditions.iter().find(|condition| condition["type"] == "SpecValid");
+        let valid = valid.ok_or_else(|| Failure::new(format!("no condition SpecValid: {status}")))?;
+        Ok((valid["status"] == "True", status["error"].as_str().unwrap_or_default().to_owned()))
+    })
+    .await
+}
+
+async fn each_object_of_the_corpus_is_told_of_itself_and_harms_no_other(world: &mut World) -> Outcome {
+    world.reserve(&[210, 211]);
+    for node in ["alpha", "beta"] {
+        world.node_with(node, |new| new.label("of", "good")).await?;
+    }
+    let _operator = world.operator().await?;
+    // The oldest object, so that no other can claim its name or its addresses.
+    let mut good = plain_spec(&[210, 211]);
+    good["match"]["nodeLabel"] = json!("of=good");
+    world.pool("good", &good).await?;
+    world.pool_settles("good", &[(210, "alpha"), (211, "beta")]).await?;
+    let calls = world.cloud().next_call();
+
+    let corpus = [documents("tests/corpus")?, documents("tests/corpus/ours")?].concat();
+    let mut wrong = 0;
+    for object in &corpus {
+        world.cluster.create_object(TEAM, object, false).await?;
+        let kind = if object["kind"] == "FloatingIPPool" { Kind::Pool } else { Kind::RecordSet };
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let (valid, error) = told(world, kind, name).await?;
+        assert!(valid || !error.is_empty(), "{name} is wrong, and status.error does not say why");
+        wrong += usize::from(!valid);
+    }
+    assert!(corpus.len() > 45 && wrong > 10, "{wrong} of {} have a mistake", corpus.len());
+
+    // With all objects present.
+    let ours = |call: &(Ipv4Addr, u64)| [ip(210), ip(211)].contains(&call.0);
+    assert!(!world.assigns(calls).iter().any(ours), "nobody moves what is in use");
+    world.nodes.set_ready("alpha", false).await?;
+    let gone = |pool: &Pool| same(pool.state(210), "no-match");
+    world.pool_shows("good", "alpha is gone", NOT_HELD_UP, gone).await?;
+    world.nodes.set_ready("alpha", true).await?;
+    world.pool_settles_within("good", &[(210, "alpha"), (211, "beta")], NOT_HELD_UP).await
 }

@@ -1,25 +1,19 @@
-//! Addresses that the operator buys: exactly as many as wanted, whatever happens, and all recorded.
+//! What the operator makes in the account: addresses, exactly as many as wanted and all recorded, and firewalls of pools.
 
 use crate::suite::{Case, cases};
 use crate::world::{Pool, REGION, SOON, TEAM, World, plain_spec, same};
-use flipop_cloud::{Fault, Injection, Op, Provider, Refusal, Target, When};
-use flipop_envtest::cluster::Kind;
+use flipop_cloud::{FirewallView, Op, Provider};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
-
-/// An open intent is closed after two lists that are at least 30 s apart.
-const INTENT_TIMEOUT: Duration = Duration::from_mins(2);
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
         missing_addresses_are_created_written_into_the_spec_and_assigned,
-        a_spec_that_is_put_back_by_git_ops_buys_nothing_again,
         a_manifest_that_is_applied_again_on_either_side_buys_nothing_again,
-        a_crash_after_the_purchase_neither_loses_nor_repeats_it,
-        a_crash_before_the_purchase_leads_to_one,
-        a_quota_is_reported_and_what_there_is_works,
+        ports_are_opened_before_the_address_comes_and_closed_when_nobody_asks_for_them,
     ]
 }
 
@@ -65,26 +59,6 @@ async fn missing_addresses_are_created_written_into_the_spec_and_assigned(world:
     world.pool_shows("p", "the status is current", SOON, Pool::is_current).await
 }
 
-async fn a_spec_that_is_put_back_by_git_ops_buys_nothing_again(world: &mut World) -> Outcome {
-    nodes(world).await?;
-    let mut operator = world.operator().await?;
-    world.pool("p", &created_spec(2)).await?;
-    world.pool_shows("p", "two addresses were created", Duration::from_mins(1), complete(2)).await?;
-    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &json!({ "ips": null })).await?;
-    let remembered = |pool: &Pool| {
-        pool.is_current()?;
-        same(pool.active().len(), 2)
-    };
-    world.pool_shows("p", "both are remembered", SOON, remembered).await?;
-    operator.terminate().await?;
-    let _operator = world.operator().await?;
-    world.pool_shows("p", "both are remembered after a restart", SOON, remembered).await?;
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    assert_eq!(world.get_pool("p").await?.spec_ips(), Vec::<String>::new(), "the operator does not fight");
-    assert_eq!((creations(world), world.cloud().ips().len()), (2, 2));
-    Ok(())
-}
-
 async fn a_manifest_that_is_applied_again_on_either_side_buys_nothing_again(world: &mut World) -> Outcome {
     nodes(world).await?;
     let _operator = world.operator().await?;
@@ -118,58 +92,67 @@ async fn a_manifest_that_is_applied_again_on_either_side_buys_nothing_again(worl
     Ok(())
 }
 
-/// Kills the operator while its only creation hangs, and starts another.
-async fn killed_in_a_creation(world: &World, when: When) -> Outcome {
-    nodes(world).await?;
-    let hang = world.cloud().inject(Injection::once(Target::op(Op::CreateReservedIp), Fault::Hang(when)));
-    let mut operator = world.operator().await?;
-    world.pool("p", &created_spec(1)).await?;
-    eventually("the creation was sent", Duration::from_mins(1), || async {
-        if world.cloud().injected(hang) { Err(Failure::new("not yet")) } else { Ok(()) }
-    })
-    .await?;
-    operator.kill_9();
-    world.cluster.delete_lease().await?;
-    let _operator = world.operator().await?;
-    let written = world.pool_shows("p", "one address is there and used", INTENT_TIMEOUT, complete(1)).await?;
-    let bought: Vec<String> = world.cloud().ips().iter().map(|view| view.ip.to_string()).collect();
-    assert_eq!(bought, written, "exactly one was bought");
-    Ok(())
-}
-
-async fn a_crash_after_the_purchase_neither_loses_nor_repeats_it(world: &mut World) -> Outcome {
-    killed_in_a_creation(world, When::After).await?;
-    assert_eq!(creations(world), 1);
-    Ok(())
-}
-
-async fn a_crash_before_the_purchase_leads_to_one(world: &mut World) -> Outcome {
-    killed_in_a_creation(world, When::Before).await?;
-    assert_eq!(creations(world), 2);
-    Ok(())
-}
-
-async fn a_quota_is_reported_and_what_there_is_works(world: &mut World) -> Outcome {
-    nodes(world).await?;
-    world.reserve(&[10]);
-    let quota = Injection::always(Target::op(Op::CreateReservedIp), Fault::Refuse(Refusal::Quota));
-    let quota = world.cloud().inject(quota);
-    let _operator = world.operator().await?;
+fn walled_spec() -> Value {
     let mut spec = plain_spec(&[10]);
-    spec["desiredIPs"] = json!(2);
-    world.pool("p", &spec).await?;
+    spec["firewall"] = json!({
+        "ports": [{"protocol": "tcp", "port": "443"}, {"protocol": "icmp"}],
+        "sources": ["0.0.0.0/0", "::/0"],
+    });
+    spec
+}
+
+fn ours(world: &World) -> Vec<FirewallView> {
+    world.cloud().firewalls().into_iter().filter(|wall| wall.name.starts_with("flipop-")).collect()
+}
+
+async fn holds(world: &World, members: &BTreeSet<u64>) -> Outcome {
+    eventually("the firewall has its members", SOON, || async {
+        match ours(world).as_slice() {
+            [wall] if wall.droplets == *members => Ok(()),
+            others => Err(Failure::new(format!("{others:?}"))),
+        }
+    })
+    .await
+}
+
+async fn ports_are_opened_before_the_address_comes_and_closed_when_nobody_asks_for_them(
+    world: &mut World,
+) -> Outcome {
+    world.reserve(&[10]);
+    world.cloud().tune(|knobs| knobs.firewall_ms = 300);
+    let (alpha, beta) = (world.node("alpha").await?, world.node("beta").await?);
+    assert!(world.cloud().add_firewall("base", &[], &["k8s"]).is_some());
+    let before = world.cloud().firewalls()[0].whole.clone();
+    let _operator = world.operator().await?;
+    world.pool("p", &walled_spec()).await?;
     world.pool_settles("p", &[(10, "alpha")]).await?;
-    world
-        .pool_shows("p", "the quota is reported", Duration::from_mins(1), |pool| {
-            pool.has_condition("CreationFailed")?;
-            if pool.error().to_lowercase().contains("quota") {
-                Ok(())
-            } else {
-                Err("status.error is silent".to_owned())
-            }
+    holds(world, &[alpha, beta].into()).await?;
+    let open: BTreeSet<String> =
+        ["icmp/0/0.0.0.0/0", "icmp/0/::/0", "tcp/443/0.0.0.0/0", "tcp/443/::/0"].map(str::to_owned).into();
+    assert_eq!(ours(world)[0].inbound, open);
+    let calls = world.cloud().calls(0);
+    let position = |op| calls.iter().position(|call| call.op == op);
+    assert!(position(Op::CreateFirewall) < position(Op::AssignIp), "opened before it is assigned");
+    let pool = world
+        .pool_shows("p", "the ports are open", SOON, |pool| {
+            let told = pool.conditions_with("FirewallReady");
+            let applied = told.iter().any(|text| text.contains("\"Applied\""));
+            applied.then(|| pool.status().clone()).ok_or_else(|| format!("{told:?}"))
         })
         .await?;
-    assert!(creations(world) <= 2, "a refusal is not hammered");
-    assert!(world.cloud().withdraw(quota));
-    Ok(())
+    assert_eq!(pool["firewalls"][0]["id"], json!(ours(world)[0].id));
+
+    let patch = r#"[{"op": "remove", "path": "/spec/firewall"}]"#;
+    world.kubectl.run(&["patch", "floatingippools", "p", "-n", TEAM, "--type=json", "-p", patch]).await?;
+    eventually("ours is gone", SOON, || async {
+        let all: Vec<Value> = world.cloud().firewalls().into_iter().map(|wall| wall.whole).collect();
+        if all == [before.clone()] { Ok(()) } else { Err(Failure::new(format!("{all:?}"))) }
+    })
+    .await?;
+    world
+        .pool_shows("p", "nothing is remembered", SOON, |pool| {
+            let left = pool.status()["firewalls"].clone();
+            if left.is_null() { Ok(()) } else { Err(left.to_string()) }
+        })
+        .await
 }

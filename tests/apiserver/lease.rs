@@ -1,12 +1,14 @@
-//! Trouble with the Lease: deleted, stolen, written by wrong clocks, or unreachable for a minute.
+//! The Lease, which is the Go operator's, and trouble with it: deleted, stolen, written by wrong clocks, or unreachable
+//! for a minute.
 
 use crate::suite::{Case, cases};
 use crate::team::{
     TAKEOVER_TIMEOUT, holder, overlaps, replica, stage, stands_by, taken_from, while_addresses_move, works,
     writers, writes,
 };
-use crate::world::{SOON, World, ip};
+use crate::world::{SOON, World, ip, same};
 use flipop_cloud::Op;
+use flipop_envtest::cluster::USER;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
@@ -38,6 +40,8 @@ const STRANGER: &str = "stranger_1";
 
 pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
+        the_lease_is_the_one_that_the_go_operator_uses,
+        nothing_but_the_lease_is_written_at_rest,
         a_lease_that_is_deleted_stays_with_its_holder,
         a_stranger_that_takes_the_lease_ends_the_leader_and_is_respected_though_its_clock_is_behind,
         a_stranger_whose_clock_is_ahead_is_waited_for_no_longer_than_its_lease_lasts,
@@ -194,5 +198,48 @@ async fn an_api_server_that_is_down_for_a_minute_is_waited_for_and_nothing_is_wr
         ends(&mut leader).await?;
         assert_eq!(writers(world, down), ["standby"]);
     }
+    Ok(())
+}
+
+async fn the_lease_is_the_one_that_the_go_operator_uses(world: &mut World) -> Outcome {
+    let _operator = world.operator().await?;
+    let identity = leads(world).await?;
+    let (host, unique) = identity.rsplit_once('_').unwrap_or_default();
+    assert!(!host.is_empty() && unique.len() == 36, "{identity} is not <hostname>_<uuid>");
+    let spec = world.cluster.lease().await?.and_then(|lease| lease.spec).unwrap_or_default();
+    assert_eq!(spec.lease_duration_seconds, Some(15));
+    assert!(
+        spec.acquire_time.is_some() && spec.renew_time.is_some() && spec.lease_transitions.is_some(),
+        "{spec:?}"
+    );
+    Ok(())
+}
+
+/// A leader and a standby, with an address on alpha.
+async fn pair(world: &World) -> Outcome<(Operator, Operator)> {
+    world.reserve(&[10]);
+    world.node("alpha").await?;
+    world.node("beta").await?;
+    let leader = world.operator().await?;
+    leads(world).await?;
+    let standby = world.operator().await?;
+    world.plain_pool("p", &[10]).await?;
+    world.pool_settles("p", &[(10, "alpha")]).await?;
+    Ok((leader, standby))
+}
+
+async fn nothing_but_the_lease_is_written_at_rest(world: &mut World) -> Outcome {
+    let (_leader, _standby) = pair(world).await?;
+    world.annotation_settles("alpha", Some(10)).await?;
+    world.pool_shows("p", "the status is current", SOON, |pool| same(pool.error(), "")).await?;
+    // By then everything that belongs to the assignment is written.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let (calls, writes) = (world.cloud().next_call(), world.server.audit().position()?);
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    let written = world.server.audit().writes_of(USER, writes)?;
+    assert!(written.iter().any(|write| write.resource == "leases"), "no renewal in 12 s");
+    let others: Vec<_> = written.iter().filter(|write| write.resource != "leases").collect();
+    assert!(others.is_empty(), "{others:?}");
+    assert_eq!(world.mutating_calls(calls), []);
     Ok(())
 }

@@ -5,14 +5,11 @@
 //! reported as ignored, and fail if `CI` is set.
 #![expect(clippy::panic, clippy::indexing_slicing, reason = "a test may stop at once")]
 
-mod account;
 mod api_faults;
 mod assignment;
 mod bad_input;
 mod book;
-mod by_hand;
 mod check;
-mod claims;
 mod commands;
 mod corpus;
 mod creation;
@@ -20,16 +17,13 @@ mod dashboard;
 mod dns;
 mod dns_examples;
 mod failover;
-mod firewalls;
 mod forwarded;
 mod grace;
 mod helm;
 mod installation;
 mod interop;
-mod isolation;
 mod kills;
 mod labels;
-mod leadership;
 mod lease;
 mod lists;
 mod node_checks;
@@ -37,10 +31,8 @@ mod node_policy;
 mod observation;
 #[path = "../repository/book/pages.rs"]
 mod pages;
-mod pause;
 #[path = "../shared/prometheus.rs"]
 mod prometheus;
-mod provider_faults;
 mod rbac;
 mod reclaim;
 mod removal;
@@ -54,7 +46,6 @@ mod uninstall;
 mod verdicts;
 mod warnings;
 mod watch_faults;
-mod why;
 mod world;
 
 use libtest_mimic::Arguments;
@@ -68,7 +59,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 43] = [
+    let modules: [fn() -> Vec<Case>; 34] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
@@ -80,17 +71,13 @@ fn main() -> ExitCode {
         warnings::cases,
         verdicts::cases,
         assignment::cases,
-        firewalls::cases,
         forwarded::cases,
         grace::cases,
-        by_hand::cases,
         commands::cases,
         check::cases,
         uninstall::cases,
         observation::cases,
-        why::cases,
         restart::cases,
-        leadership::cases,
         kills::cases,
         failover::cases,
         lease::cases,
@@ -98,17 +85,12 @@ fn main() -> ExitCode {
         interop::cases,
         shutdown::cases,
         creation::cases,
-        claims::cases,
-        pause::cases,
-        isolation::cases,
         bad_input::cases,
         book::cases,
         dns_examples::cases,
         rights::cases,
         watch_faults::cases,
         api_faults::cases,
-        provider_faults::cases,
-        account::cases,
         tokens::cases,
         reclaim::cases,
         removal::cases,

@@ -1,7 +1,7 @@
-//! What an administrator sees: Events, conditions and metrics, also about changes by others to the account.
+//! What an administrator sees: Events, conditions and metrics, and never the token.
 
 use crate::suite::{Case, cases};
-use crate::world::{SOON, TEAM, World, ip, plain_spec, same};
+use crate::world::{SOON, TEAM, World, plain_spec};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::operator::TOKEN;
 use flipop_envtest::wait::eventually;
@@ -15,10 +15,6 @@ const NOTICED: Duration = Duration::from_secs(75);
 pub(crate) fn cases() -> Vec<Case> {
     cases![Installed:
         metrics_have_the_names_types_and_labels_of_the_contract_and_vanish_with_their_pool,
-        an_address_moved_by_hand_comes_back,
-        an_address_taken_to_another_candidate_by_hand_is_accepted,
-        an_address_that_the_account_does_not_have_is_an_error_of_its_own,
-        a_droplet_in_another_region_is_reported_and_another_node_is_chosen,
         a_move_leaves_an_event,
         the_token_is_nowhere_to_be_seen,
     ]
@@ -101,76 +97,6 @@ async fn metrics_have_the_names_types_and_labels_of_the_contract_and_vanish_with
         Ok(())
     })
     .await
-}
-
-async fn an_address_moved_by_hand_comes_back(world: &mut World) -> Outcome {
-    world.reserve(&[10]);
-    let alpha = world.node("alpha").await?;
-    let _operator = world.operator().await?;
-    world.plain_pool("p", &[10]).await?;
-    world.pool_settles("p", &[(10, "alpha")]).await?;
-    let calls = world.cloud().next_call();
-    world.cloud().move_ip(ip(10), None)?;
-    eventually("the address is back", NOTICED, || async {
-        match world.cloud().ip(ip(10)).and_then(|view| view.droplet) {
-            Some(droplet) if droplet == alpha => Ok(()),
-            place => Err(Failure::new(format!("{place:?}"))),
-        }
-    })
-    .await?;
-    world.pool_settles("p", &[(10, "alpha")]).await?;
-    assert_eq!(world.assigns(calls).len(), 1);
-    Ok(())
-}
-
-async fn an_address_taken_to_another_candidate_by_hand_is_accepted(world: &mut World) -> Outcome {
-    let (_operator, beta) = world.on_alpha_beside_beta().await?;
-    let calls = world.cloud().next_call();
-    world.cloud().move_ip(ip(10), Some(beta))?;
-    world.pool_settles_within("p", &[(10, "beta")], NOTICED).await?;
-    world.annotation_settles("beta", Some(10)).await?;
-    world.annotation_settles("alpha", None).await?;
-    assert_eq!(world.mutating_calls(calls), []);
-    Ok(())
-}
-
-async fn an_address_that_the_account_does_not_have_is_an_error_of_its_own(world: &mut World) -> Outcome {
-    world.reserve(&[10]);
-    world.node("alpha").await?;
-    world.node("beta").await?;
-    let _operator = world.operator().await?;
-    world.plain_pool("p", &[99, 10]).await?;
-    world.pool_settles("p", &[(10, "alpha")]).await?;
-    world
-        .pool_shows("p", "the missing address is an error", NOTICED, |pool| {
-            same(pool.state(99), "error")?;
-            let error = pool.of_ip("203.0.113.99", "error");
-            if error.contains("account") { Ok(()) } else { Err(format!("its error is {error:?}")) }
-        })
-        .await?;
-    assert_eq!(world.assigns(0).len(), 1, "nothing is tried with what is not there");
-    Ok(())
-}
-
-async fn a_droplet_in_another_region_is_reported_and_another_node_is_chosen(world: &mut World) -> Outcome {
-    world.reserve(&[10]);
-    let far = world.cloud().add_droplet("alpha", "ams3");
-    world
-        .nodes
-        .create(&flipop_envtest::nodes::NewNode::new("alpha").droplet(far).label("pool", "work"))
-        .await?;
-    world.node("beta").await?;
-    let _operator = world.operator().await?;
-    world.plain_pool("p", &[10]).await?;
-    world.pool_settles_within("p", &[(10, "beta")], Duration::from_secs(30)).await?;
-    world
-        .pool_shows("p", "the node in the other region is named", Duration::from_secs(30), |pool| {
-            same(pool.names("nodeErrors"), vec!["alpha".to_owned()])?;
-            pool.has_condition("alpha")
-        })
-        .await?;
-    assert!(world.assigns(0).iter().filter(|(_, droplet)| *droplet == far).count() <= 1, "no loop");
-    Ok(())
 }
 
 async fn a_move_leaves_an_event(world: &mut World) -> Outcome {

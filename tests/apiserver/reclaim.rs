@@ -15,10 +15,6 @@ const STEPS: Duration = Duration::from_secs(40);
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = cases![Installed:
         a_deleted_pool_goes_with_what_was_bought_for_it,
-        another_policy_lets_a_deleted_pool_go_within_a_second,
-        a_bought_address_that_is_released_is_deleted_and_leaves_the_spec,
-        a_process_that_dies_while_it_deletes_deletes_once_and_forgets_nothing,
-        an_address_that_another_pool_names_is_kept_and_a_condition_says_so,
     ];
     cases.extend(cases![InstalledForOne: definitions_are_deleted_once_the_policy_is_retain]);
     cases.extend(cases![BareWithControllers: a_namespace_waits_for_what_its_pools_give_back]);
@@ -56,21 +52,6 @@ async fn a_deleted_pool_goes_with_what_was_bought_for_it(world: &mut World) -> O
     for node in ["alpha", "beta"] {
         assert_eq!(world.nodes.annotation(node, ANNOTATION).await?, None);
     }
-    Ok(())
-}
-
-async fn another_policy_lets_a_deleted_pool_go_within_a_second(world: &mut World) -> Outcome {
-    let operator = world.operator().await?;
-    bought(world).await?;
-    let annotation = "flipop.digitalocean.com/paused=wait";
-    world.kubectl.run(&["annotate", "fipool", "p", "-n", TEAM, annotation]).await?;
-    world.pool_shows("p", "the pause", SOON, |pool| pool.has_condition("Paused")).await?;
-    world.cluster.delete(Kind::Pool, TEAM, "p").await?;
-    world.pool_shows("p", "it waits", SOON, |pool| pool.has_condition("Reclaiming")).await?;
-    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &json!({ "reclaimPolicy": "Retain" })).await?;
-    is_gone(world, Duration::from_secs(1)).await?;
-    assert_eq!((deletions(world), world.cloud().ips().len()), (0, 2));
-    drop(operator);
     Ok(())
 }
 
@@ -139,12 +120,6 @@ fn purchased(pool: &Pool) -> Vec<String> {
     entries.iter().filter_map(|entry| entry["ip"].as_str().map(str::to_owned)).collect()
 }
 
-/// Releases an address that stays in `spec.ips`.
-async fn release(world: &World, ip: &str) -> Outcome {
-    let spec = json!({ "releasedIPs": [ip], "desiredIPs": 1 });
-    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &spec).await
-}
-
 fn deletions(world: &World) -> u64 {
     world.cloud().count(Provider::DigitalOcean, Op::DeleteReservedIp)
 }
@@ -156,67 +131,4 @@ async fn account_has(world: &World, wanted: &[String]) -> Outcome {
         same(has.as_slice(), wanted).map_err(Failure::new)
     })
     .await
-}
-
-async fn a_bought_address_that_is_released_is_deleted_and_leaves_the_spec(world: &mut World) -> Outcome {
-    let _operator = world.operator().await?;
-    let ips = bought(world).await?;
-    release(world, &ips[0]).await?;
-    account_has(world, &ips[1..]).await?;
-    let forgotten = |pool: &Pool| {
-        same(purchased(pool), ips[1..].to_vec())?;
-        same(pool.spec_ips(), ips[1..].to_vec())?;
-        same(pool.active().len(), 1)
-    };
-    world.pool_shows("p", "nothing of it is left", SOON, forgotten).await?;
-    assert_eq!(deletions(world), 1);
-    let mut annotated = 0;
-    for node in ["alpha", "beta"] {
-        annotated += usize::from(world.nodes.annotation(node, ANNOTATION).await?.is_some());
-    }
-    assert_eq!(annotated, 1);
-    // Under Retain nothing more is given back, and an address that was released under it never is.
-    let retain =
-        json!({ "reclaimPolicy": "Retain", "releasedIPs": ips, "desiredIPs": null, "ips": ["192.0.2.250"] });
-    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &retain).await?;
-    world.pool_shows("p", "it is let go for good", SOON, |pool| same(purchased(pool), Vec::new())).await?;
-    world.cluster.patch_spec(Kind::Pool, TEAM, "p", &json!({ "reclaimPolicy": "Delete" })).await?;
-    world.pool_shows("p", "the policy was seen", SOON, Pool::is_current).await?;
-    assert_eq!((deletions(world), world.cloud().ips().len()), (1, 1));
-    Ok(())
-}
-
-async fn a_process_that_dies_while_it_deletes_deletes_once_and_forgets_nothing(world: &mut World) -> Outcome {
-    let mut operator = world.operator().await?;
-    let ips = bought(world).await?;
-    release(world, &ips[0]).await?;
-    eventually("the deletion is sent", STEPS, || async { same(deletions(world), 1).map_err(Failure::new) })
-        .await?;
-    operator.kill_9();
-    world.cluster.delete_lease().await?;
-    let _operator = world.operator().await?;
-    account_has(world, &ips[1..]).await?;
-    let forgotten = |pool: &Pool| {
-        same(purchased(pool), ips[1..].to_vec())?;
-        same(pool.spec_ips(), ips[1..].to_vec())
-    };
-    world.pool_shows("p", "nothing of it is left", STEPS, forgotten).await?;
-    assert!(deletions(world) <= 2);
-    Ok(())
-}
-
-async fn an_address_that_another_pool_names_is_kept_and_a_condition_says_so(world: &mut World) -> Outcome {
-    let _operator = world.operator().await?;
-    let ips = bought(world).await?;
-    let mut other = plain_spec(&[]);
-    other["ips"] = json!([ips[0]]);
-    world.pool("other", &other).await?;
-    release(world, &ips[0]).await?;
-    let kept = |pool: &Pool| {
-        same(purchased(pool), ips[1..].to_vec())?;
-        pool.has_condition("ReclaimKept")
-    };
-    world.pool_shows("p", "it is kept", SOON, kept).await?;
-    assert_eq!((deletions(world), world.cloud().ips().len()), (0, 2));
-    Ok(())
 }

@@ -1,17 +1,22 @@
-//! Objects, definitions, namespaces and the operator itself are removed in any order. Nothing hangs, and nothing is
+//! Objects, nodes, definitions, namespaces and the operator itself are removed in any order. Nothing hangs, and nothing is
 //! left that should go.
 
 use crate::suite::{Case, cases};
-use crate::world::{ANNOTATION, SOON, TEAM, World, ip, path, plain_spec, same};
+use crate::world::{ANNOTATION, REGION, SOON, TEAM, World, ip, path, plain_spec, same};
 use flipop_envtest::cluster::{Kind, NAMESPACE};
+use flipop_envtest::nodes::NewNode;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;
 
+/// How long the provider takes for an assignment here: long enough to delete its node meanwhile.
+const ACTION_MS: u64 = 6_000;
+
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = cases![Installed:
         a_pool_deleted_while_nobody_leads_leaves_no_annotation_once_somebody_does,
+        a_node_deleted_while_its_address_is_on_the_way_hands_it_on_afterwards,
     ];
     cases.extend(cases![InstalledForOne: definitions_deleted_under_the_operator_can_be_applied_again]);
     cases.extend(cases![BareWithControllers: namespaces_can_be_deleted_with_and_without_the_operator]);
@@ -109,4 +114,25 @@ async fn namespaces_can_be_deleted_with_and_without_the_operator(world: &mut Wor
     world.cluster.install(&world.kubectl, &path("k8s")).await?;
     let _operator = world.operator().await?;
     is_bare(world, "beta").await
+}
+
+async fn a_node_deleted_while_its_address_is_on_the_way_hands_it_on_afterwards(world: &mut World) -> Outcome {
+    let (_operator, beta) = world.on_alpha_beside_beta().await?;
+    world.cloud().tune(|knobs| knobs.action_ms = ACTION_MS);
+    let since = world.cloud().next_call();
+    world.nodes.set_ready("alpha", false).await?;
+    let sent = eventually("the address is on its way to beta", SOON, || async {
+        let calls = world.mutating_calls(since);
+        calls.into_iter().find(|call| call.effect).ok_or_else(|| Failure::new("not yet"))
+    })
+    .await?;
+    let gamma = world.cloud().add_droplet("gamma", REGION);
+    world.nodes.delete("beta").await?;
+    let node = NewNode::new("gamma").droplet(gamma).label("pool", "work");
+    world.nodes.create(&node).await?;
+    world.pool_settles("p", &[(10, "gamma")]).await?;
+    assert_eq!(world.assigns(since), [(ip(10), beta), (ip(10), gamma)]);
+    let second = world.mutating_calls(sent.seq + 1);
+    assert!(second.iter().all(|call| call.at_ms >= sent.at_ms + ACTION_MS), "{sent:?}, then {second:?}");
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! The tools of a test: a cluster, a `DigitalOcean`, and the operator's binary between them.
 
-use flipop_cloud::{Call, Cloud, CloudServer, Op, Options, Provider, Trapped};
+use flipop_cloud::{Call, Cloud, CloudServer, Op, Options, Provider};
 use flipop_envtest::api_proxy::{ApiProxy, RuleId};
 use flipop_envtest::apiserver::ApiServer;
 use flipop_envtest::cluster::{Cluster, Kind, NAMESPACE, SERVICE_ACCOUNT};
@@ -97,16 +97,6 @@ impl World {
     /// The base URL of the simulated Cloudflare.
     pub(crate) fn cloudflare_url(&self) -> String {
         self.cloud.cloudflare_url()
-    }
-
-    /// The base URL of a server that no request should reach.
-    pub(crate) fn trap_url(&self) -> String {
-        self.cloud.trap_url()
-    }
-
-    /// The requests that reached it.
-    pub(crate) fn trapped(&self) -> Vec<Trapped> {
-        self.cloud.trapped()
     }
 
     /// A kubeconfig for the operator's service account.

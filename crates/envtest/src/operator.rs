@@ -89,13 +89,6 @@ impl Launch {
         self
     }
 
-    /// Removes a variable.
-    #[must_use]
-    pub fn without_env(mut self, name: &str) -> Self {
-        self.environment.retain(|(other, _)| other != name);
-        self
-    }
-
     /// Starts it, with its log in `folder`, and waits for nothing.
     ///
     /// # Errors
@@ -251,13 +244,5 @@ impl Operator {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
-    }
-
-    /// Resident memory in KiB.
-    ///
-    /// # Errors
-    /// If it has ended.
-    pub fn resident_kib(&self) -> Outcome<u64> {
-        self.process.resident_kib()
     }
 }

@@ -98,6 +98,10 @@ fn what_others_did_with_an_address_is_told_in_words() {
             .map(|event| event.message.as_str())
             .collect();
         assert_eq!(told, [words]);
+        if to.is_none() {
+            let state = world.status("pool").ips[&ip(2).to_string()].state.as_str();
+            assert_eq!((state, world.annotations.contains_key("node-2"), world.assigns), ("error", false, 2));
+        }
     }
 }
 

@@ -224,13 +224,26 @@ fn what_others_move_is_noticed_within_a_minute_and_put_right() {
 }
 
 #[test]
+fn an_address_that_others_take_to_another_candidate_stays_there() {
+    let mut world = World::with(1, 2);
+    world.run(60);
+    world.move_by_hand(1, Some(2));
+    world.run(120);
+    assert_eq!((world.holder(2), world.assigns), (Some(ip(1)), 1));
+    assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2"]);
+}
+
+#[test]
 fn an_address_that_the_account_does_not_have_is_an_error_that_harms_no_other() {
     let mut world = World::with(2, 2);
     world.cloud.remove(&ip(1));
     world.run(10);
     let entry = &world.status("pool").ips[&ip(1).to_string()];
-    assert_eq!(entry.state, "error");
-    assert_eq!(world.holder(1), Some(ip(2)));
+    assert_eq!(
+        (entry.state.as_str(), entry.error.as_str()),
+        ("error", "the account does not have this address")
+    );
+    assert_eq!((world.holder(1), world.assigns), (Some(ip(2)), 1), "nothing is tried with what is not there");
 }
 
 #[test]

@@ -215,7 +215,9 @@ fn addresses_that_git_ops_takes_out_of_a_spec_are_not_written_again() {
 
 #[test]
 fn an_assignment_whose_answer_is_lost_is_looked_into_and_not_sent_again() {
-    for fault in [Fault::ResetAfter, Fault::HangAfter, Fault::RefuseAfter { status: 502 }, Fault::Garble] {
+    let odd = [Oddity::Html, Oddity::Empty, Oddity::Null, Oddity::Oversized].map(Fault::Odd);
+    let lost = [Fault::ResetAfter, Fault::HangAfter, Fault::RefuseAfter { status: 502 }, Fault::Garble];
+    for fault in odd.into_iter().chain(lost) {
         let mut plan = plan(&format!("answers are lost: {fault:?}"), Vec::new());
         let which = Which { text: Some("assign".to_owned()), ..Which::default() };
         plan.weather.push(Weather { from_ms: 0, to_ms: 60_000, which, percent: 100, fault });
