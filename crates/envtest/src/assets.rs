@@ -1,8 +1,8 @@
 //! Finds or builds `kube-apiserver`, `etcd`, `kubectl` and `kube-controller-manager`.
 //!
 //! They come from `KUBEBUILDER_ASSETS` if it is set (the folder that `setup-envtest` creates). Otherwise Go builds them
-//! once from the two modules in `servers/`, into a cache folder of the user that all clones share. A lock file makes other
-//! processes wait for a build under way instead of repeating it.
+//! once from the two modules in `servers/`, into a cache folder of the user that all clones share. A lock file makes
+//! other processes wait for a build under way instead of repeating it.
 
 use crate::{Failure, Outcome};
 use fnv::FnvHasher;
@@ -119,7 +119,7 @@ fn built() -> Outcome<Assets> {
         kube_controller_manager: Some(folder.join("kube-controller-manager")),
     };
     if !folder.is_dir() {
-        say(&format!("building Kubernetes {version} and etcd with Go: once, about 5 minutes on 2 cores"));
+        say(&format!("building Kubernetes {version} and etcd with Go: once, about 8 minutes on 2 cores"));
         let unfinished = tempfile::Builder::new().prefix("unfinished-").tempdir_in(&store)?;
         build(&version, unfinished.path())?;
         fs::rename(unfinished.keep(), &folder)?;

@@ -1,6 +1,7 @@
 //! `spec.nodeCheck` in numbers: how soon the address of a dead machine moves, and which troubles never move one.
 //!
-//! A plain run plays 6 min of each trouble, a landing (`SIMULATION_SWEEP`) an hour, and `SIMULATION_CHECKED_DAYS=30` a month.
+//! A plain run plays 6 min of each trouble, a landing (`SIMULATION_SWEEP`) an hour, and `SIMULATION_CHECKED_DAYS=30` a
+//! month.
 
 use crate::support::{play, setting, text, with_all};
 use flipop_cloud::ChangeKind;
