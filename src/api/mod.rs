@@ -4,7 +4,8 @@
 //! Does not own what the fields mean (`flipop-core` decides), validation, or talking to the API server.
 //!
 //! Invariants:
-//! - Whatever the schema admits, the types decode: `null` and absent are alike, unknown fields are ignored.
+//! - Whatever the schema admits, the types decode: `null` and absent are alike, unknown fields are ignored. A field of a
+//!   spec is decoded up to its bound.
 //! - The schema of a field that the Go operator's CRDs have is never narrower than theirs: it carries no rule, bound,
 //!   pattern, enum, list type or default of ours. A field that only we have may carry them, with a message that says
 //!   what to do. `tests/repository/crds` compares the two.
@@ -12,6 +13,7 @@
 //!   absent status alone has one, which says that nothing was observed.
 //! - Writing an object back changes nothing in a spec that was not changed on purpose.
 
+pub(crate) mod bounded;
 pub mod conditioned;
 pub mod crd;
 mod firewall;

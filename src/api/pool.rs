@@ -1,9 +1,11 @@
 //! `FloatingIPPool`: reserved IPs that follow healthy matching nodes.
 
+use super::bounded;
 use super::firewall::{Firewall, FirewallEntry};
 use super::lenient;
 use super::resource::custom_resource;
 use super::shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, time_if_readable};
+use flipop_core::model::bounds::TooLarge;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -15,11 +17,11 @@ const RELEASED_IPS_MAX: usize = 500;
 /// Keeps reserved IPs (floating IPs) on healthy nodes that match, and DNS A records on those IPs.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct FloatingIPPool {
-    /// Standard object metadata.
-    #[serde(default)]
+    /// Standard object metadata, as far as decisions use it.
+    #[serde(default, deserialize_with = "bounded::metadata")]
     pub metadata: ObjectMeta,
     /// The desired state.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(default, deserialize_with = "bounded::spec")]
     pub spec: FloatingIPPoolSpec,
     /// The observed state.
     #[serde(default)]
@@ -127,6 +129,16 @@ pub struct FloatingIPPoolSpec {
     /// none; no firewall is touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
+
+    /// The fields that were over their bounds, and are cut above.
+    #[serde(skip)]
+    pub too_large: Vec<TooLarge>,
+}
+
+impl bounded::Bounded for FloatingIPPoolSpec {
+    fn too_large(&mut self) -> &mut Vec<TooLarge> {
+        &mut self.too_large
+    }
 }
 
 /// Labels of nodes.
@@ -207,9 +219,17 @@ pub struct FloatingIPPoolStatus {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub assignable_nodes: Vec<String>,
 
+    /// Number of nodes in `assignableNodes`, if it lists only the first 500 of them.
+    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    pub assignable_node_count: Option<i64>,
+
     /// Matching nodes whose assignment failed or is blocked, sorted by name. The condition `NodesBlocked` says why.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
     pub node_errors: Vec<String>,
+
+    /// Number of nodes in `nodeErrors`, if it lists only the first 500 of them.
+    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    pub node_error_count: Option<i64>,
 
     /// The first of these that applies: what is wrong with the spec, that the installed CRDs are outdated, or why the
     /// last creation of an address failed.

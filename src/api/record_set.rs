@@ -1,8 +1,10 @@
 //! `NodeDNSRecordSet`: A records with the addresses of matching nodes.
 
+use super::bounded;
 use super::lenient;
 use super::resource::custom_resource;
 use super::shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, time_if_readable};
+use flipop_core::model::bounds::TooLarge;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,11 +12,11 @@ use serde::{Deserialize, Serialize};
 /// Keeps DNS A records on the addresses of the nodes that match.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct NodeDNSRecordSet {
-    /// Standard object metadata.
-    #[serde(default)]
+    /// Standard object metadata, as far as decisions use it.
+    #[serde(default, deserialize_with = "bounded::metadata")]
     pub metadata: ObjectMeta,
     /// The desired state.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(default, deserialize_with = "bounded::spec")]
     pub spec: NodeDNSRecordSetSpec,
     /// The observed state.
     #[serde(default)]
@@ -65,6 +67,16 @@ pub struct NodeDNSRecordSetSpec {
     /// environment variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_check: Option<NodeCheck>,
+
+    /// The fields that were over their bounds, and are cut above.
+    #[serde(skip)]
+    pub too_large: Vec<TooLarge>,
+}
+
+impl bounded::Bounded for NodeDNSRecordSetSpec {
+    fn too_large(&mut self) -> &mut Vec<TooLarge> {
+        &mut self.too_large
+    }
 }
 
 /// The observed state of the records. Until FLIPOP has looked at a new object, the status is

@@ -84,13 +84,13 @@ impl Executor {
     }
 
     /// Lists without a version are consistent reads. A kind that is not installed counts as having no objects.
-    pub(super) async fn list_objects(&self, asked: Moment) -> Done {
-        let pools = once::resources::<FloatingIPPool>(&self.client, None);
+    pub(super) async fn list_objects(&self, asked: Moment, sought: BTreeSet<Address>) -> Done {
+        let pools = once::pools_naming(&self.client, &sought);
         let record_sets = once::resources::<NodeDNSRecordSet>(&self.client, None);
         let (pools, record_sets) = futures::join!(pools, record_sets);
         let result = installed(pools).and_then(|pools| {
             Ok(Box::new(Objects {
-                pools: pools.iter().map(pool::pool_object).collect(),
+                pools: pools.iter().map(|(seen, named)| pool::naming(seen, named)).collect(),
                 record_sets: installed(record_sets)?.iter().map(record_set::record_set_object).collect(),
             }))
         });

@@ -138,7 +138,7 @@ impl Executor {
             Action::WriteFinalizer { pool, present } => {
                 Some(self.write_finalizer(pool, present).await.into())
             }
-            Action::ListObjects { asked } => Some(self.list_objects(asked).await),
+            Action::ListObjects { asked, sought } => Some(self.list_objects(asked, sought).await),
             Action::Annotate { node, uid, value } => Some(self.annotate(node, uid, value).await),
             Action::Label { node, uid, changes } => Some(self.label(node, uid, changes).await),
             Action::SweepAnnotations => Some(self.sweep_annotations().await),

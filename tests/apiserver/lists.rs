@@ -47,7 +47,7 @@ async fn lists_say_the_same_in_protobuf_and_in_json(world: &mut World) -> Outcom
 
     let api = Api::<NodeSlim>::all(client.clone());
     let all = ListParams::default().limit(500);
-    let read = async |form| page::read(&api, &all, &form, NodeSlim::into_facts).await;
+    let read = async |form| page::read(&api, &mut all.clone(), &form, NodeSlim::into_facts).await;
     let json = read(Form::Json).await?;
     assert_eq!(read(Form::Protobuf(protobuf::NODES.item)).await?, json);
     let marks = |node: NodeFacts| (node.name, node.uid, node.annotation, node.annotation_ours, node.labels);
@@ -71,7 +71,9 @@ async fn lists_say_the_same_in_protobuf_and_in_json(world: &mut World) -> Outcom
     );
 
     let api = Api::<PodSlim>::namespaced(client.clone(), "web");
-    let read = async |params: &ListParams, form| page::read(&api, params, &form, PodSlim::into_facts).await;
+    let read = async |params: &ListParams, form| {
+        page::read(&api, &mut params.clone(), &form, PodSlim::into_facts).await
+    };
     let json = read(&all, Form::Json).await?;
     let same = read(&all, Form::Protobuf(protobuf::PODS.item)).await?;
     assert_eq!(same, json);

@@ -21,6 +21,7 @@ use flipop_core::model::ids::{AccountId, Address, Uid};
 use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::records::status::PublishedSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::collections::BTreeSet;
 
 /// Value of [`Creation::phase`] while FLIPOP is still finding out the outcome.
 const OPEN: &str = "Open";
@@ -58,6 +59,16 @@ pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
     }
 }
 
+/// A pool as a list showed it, whose spec also names these addresses, wherever in `spec.ips` they are.
+#[must_use]
+pub fn naming(seen: &Seen<FloatingIPPool>, named: &BTreeSet<Address>) -> PoolObject {
+    let mut pool = pool_object(seen);
+    if let Ok(spec) = &mut pool.spec {
+        spec.ips.extend(named.iter().map(ToString::to_string));
+    }
+    pool
+}
+
 fn raw_node_labels(labels: &NodeLabels) -> RawNodeLabels {
     RawNodeLabels { enabled: labels.enabled.unwrap_or_default(), legacy: labels.legacy.unwrap_or_default() }
 }
@@ -78,6 +89,7 @@ fn raw_spec(spec: &FloatingIPPoolSpec) -> RawPoolSpec {
         matching: spec.match_.as_ref().map(raw_match).unwrap_or_default(),
         record_set: spec.dns_record_set.as_ref().map(raw_record_set),
         firewall: spec.firewall.as_ref().map(raw_firewall),
+        too_large: spec.too_large.clone(),
     }
 }
 
@@ -116,6 +128,8 @@ pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
         ips: status.ips.iter().map(|(ip, status)| (ip.clone(), entry(status))).collect(),
         used_ips: status.used_ips,
         assignable_nodes: status.assignable_nodes.clone().into(),
+        assignable_count: status.assignable_node_count,
+        node_error_count: status.node_error_count,
         node_errors: status.node_errors.clone(),
         error: status.error.clone(),
         conditions: plain_conditions(&status.conditions),
@@ -229,7 +243,9 @@ pub fn written_status(
         ips,
         used_ips,
         assignable_nodes,
+        assignable_count,
         node_errors,
+        node_error_count,
         error,
         conditions,
         observed_generation,
@@ -244,6 +260,8 @@ pub fn written_status(
         used_ips: *used_ips,
         active_ips: i64::try_from(active).ok(),
         assignable_nodes: assignable_nodes.to_vec(),
+        assignable_node_count: *assignable_count,
+        node_error_count: *node_error_count,
         node_errors: node_errors.clone(),
         error: error.clone(),
         conditions: timed_conditions(conditions, generation, before, now),
@@ -292,7 +310,6 @@ fn ip_status(entry: &IpEntry) -> IpStatus {
 mod tests {
     use super::*;
     use flipop_core::model::condition::Condition as PlainCondition;
-    use std::collections::BTreeSet;
 
     fn memory() -> Memory {
         let ip = |text: &str| text.parse::<Address>().unwrap();
@@ -349,6 +366,8 @@ mod tests {
             .into(),
             used_ips: Some(2),
             assignable_nodes: [String::from("b")].into(),
+            assignable_count: Some(501),
+            node_error_count: Some(502),
             node_errors: vec!["c".into()],
             error: "e".into(),
             conditions: vec![PlainCondition {

@@ -35,6 +35,7 @@ fn raw_spec(spec: &NodeDNSRecordSetSpec) -> RawRecordSetSpec {
         address_type: text(spec.address_type.as_ref()),
         grace: spec.grace.as_ref().map(raw_grace).unwrap_or_default(),
         node_check: spec.node_check.as_ref().map(raw_node_check),
+        too_large: spec.too_large.clone(),
     }
 }
 

@@ -243,7 +243,7 @@ impl Rehearsal<'_> {
             }
             Action::WriteIps { pool, add, remove } => self.write_ips(pool, add, remove),
             Action::WriteFinalizer { pool, present } => self.write_finalizer(pool, present),
-            Action::ListObjects { asked } => {
+            Action::ListObjects { asked, .. } => {
                 let pools = self.world.pools.values().cloned().collect();
                 let record_sets = self.world.sets.values().cloned().collect();
                 let result = Ok(Box::new(Objects { pools, record_sets }));

@@ -1,6 +1,7 @@
 //! The events of a watch, as JSON or protobuf.
 //!
-//! `Api::watch` reads JSON only. An event of a pod is then 9 KB of text, of which a few fields count.
+//! `Api::watch` reads JSON only, and no event is too long for it. An event of a pod is then 9 KB of text, of which a few
+//! fields count.
 //!
 //! Invariants: an event is read whole or not at all. A stream that breaks off within an event ends there, like a stream
 //! that ends between two events.
@@ -11,15 +12,16 @@ use crate::kube::refusal;
 use crate::kube::trouble::Trouble;
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, BoxStream};
-use futures::{
-    AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, Stream, StreamExt as _, TryStreamExt as _,
-};
+use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, Stream, StreamExt as _};
 use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
-use kube::api::{WatchEvent, WatchParams};
-use kube::core::{Request, Resource, ResourceExt as _, Status};
+use kube::api::WatchParams;
+use kube::core::{PartialObjectMeta, Request, Resource, ResourceExt as _, Status};
 use kube::{Api, Error};
 use prost::Message;
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, Error as _};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::fmt::{Debug, Display};
 use std::io;
 
@@ -48,11 +50,10 @@ pub(super) async fn open<K>(
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let Some(decode) = decode else {
-        return Ok(api.watch(params, version).await?.map_ok(of_json).boxed());
-    };
     let mut request = Request::new(api.resource_url()).watch(params, version).map_err(Error::BuildRequest)?;
-    request.headers_mut().insert(ACCEPT, HeaderValue::from_static(protobuf::ACCEPT));
+    if decode.is_some() {
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(protobuf::ACCEPT));
+    }
     // The client cannot decompress a stream in which each event is compressed by itself.
     request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     let body = api.clone().into_client().request_stream(request).await?;
@@ -62,7 +63,7 @@ where
 /// The events in a body.
 fn events<K>(
     body: impl AsyncBufRead + Send + 'static,
-    decode: DecodeObject<K>,
+    decode: Option<DecodeObject<K>>,
 ) -> impl Stream<Item = kube::Result<Event<K>>> + Send
 where
     K: Resource + Clone + DeserializeOwned + Send,
@@ -72,7 +73,9 @@ where
     stream::try_unfold((Box::pin(body), memory), move |(mut body, mut memory)| async move {
         let event = match frame(&mut body, &mut memory).await {
             Ok(None) => return Ok(None),
-            Ok(Some(Frame::Protobuf(bytes))) => from_protobuf(bytes, decode)?,
+            Ok(Some(Frame::Protobuf(bytes))) => {
+                from_protobuf(bytes, decode.ok_or_else(|| undecodable("protobuf that nobody asked for"))?)?
+            }
             Ok(Some(Frame::Json(line))) => from_json(&line)?,
             Err(error) if is_end(&error) => return Ok(None),
             // An unreadable event is a missed event. A resumed watch would meet it again.
@@ -131,17 +134,33 @@ fn is_end(error: &io::Error) -> bool {
     false
 }
 
-fn of_json<K>(event: WatchEvent<K>) -> Event<K> {
-    match event {
-        WatchEvent::Added(object) | WatchEvent::Modified(object) => Event::Seen(object),
-        WatchEvent::Deleted(object) => Event::Gone(object),
-        WatchEvent::Bookmark(bookmark) => Event::Bookmark(Some(bookmark.metadata.resource_version)),
-        WatchEvent::Error(status) => Event::Failed(Trouble::from(status.as_ref())),
+/// An event, with its object as text.
+#[derive(Deserialize)]
+struct JsonEvent<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+impl JsonEvent<'_> {
+    fn decoded<K: DeserializeOwned>(&self) -> serde_json::Result<Event<K>> {
+        let object = self.object.get();
+        Ok(match &*self.kind {
+            "ADDED" | "MODIFIED" => Event::Seen(serde_json::from_str(object)?),
+            "DELETED" => Event::Gone(serde_json::from_str(object)?),
+            "BOOKMARK" => {
+                let bookmark: PartialObjectMeta = serde_json::from_str(object)?;
+                Event::Bookmark(bookmark.metadata.resource_version)
+            }
+            "ERROR" => Event::Failed(Trouble::from(&serde_json::from_str::<Status>(object)?)),
+            other => return Err(serde_json::Error::custom(format_args!("an event of type {other:?}"))),
+        })
     }
 }
 
 fn from_json<K: DeserializeOwned>(line: &[u8]) -> kube::Result<Event<K>> {
-    serde_json::from_slice(line).map(of_json).map_err(|error| {
+    serde_json::from_slice(line).and_then(|event: JsonEvent<'_>| event.decoded()).map_err(|error| {
         match serde_json::from_slice::<Status>(line).ok().filter(|status| status.code > 0) {
             Some(status) => Error::Api(status.boxed()),
             None => Error::SerdeError(error),
@@ -195,6 +214,7 @@ mod tests {
     use crate::kube::objects::NodeSlim;
     use crate::kube::objects::protobuf::NODES;
     use crate::kube::trouble::TroubleKind;
+    use futures::TryStreamExt as _;
     use futures::io::BufReader;
     use serde_json::json;
 
@@ -252,7 +272,7 @@ mod tests {
     /// The events in a body that arrives in pieces of this size, as text.
     async fn read(body: &[u8], piece: usize) -> Vec<String> {
         let body = BufReader::with_capacity(piece, futures::io::Cursor::new(body.to_vec()));
-        let events = events(body, NODES.object);
+        let events = events(body, Some(NODES.object));
         let told = events.map(|event| match event {
             Ok(Event::Seen(node)) => format!("seen {}", named(node)),
             Ok(Event::Gone(node)) => format!("gone {}", named(node)),
@@ -301,7 +321,8 @@ mod tests {
         let long = u32::try_from(MAX_OBJECT_BYTES + 1).unwrap().to_be_bytes();
         let told = read(&long, 4_096).await;
         assert!(told.len() == 1 && told[0].contains("too long"), "{told:?}");
-        let one = events::<NodeSlim>(BufReader::new(futures::io::Cursor::new(long.to_vec())), NODES.object);
+        let one =
+            events::<NodeSlim>(BufReader::new(futures::io::Cursor::new(long.to_vec())), Some(NODES.object));
         let error = one.map_err(Trouble::from).try_collect::<Vec<_>>().await.err().unwrap();
         assert_eq!(error.kind, TroubleKind::Undecodable, "it is listed again");
         let told = read(b"{\"type\": 1}\n{}\n", 4_096).await;

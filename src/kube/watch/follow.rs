@@ -6,7 +6,7 @@
 
 use super::events::{self, Event};
 use super::health::Registration;
-use super::page::{self, Form, Page};
+use super::page::{self, Form, MAX_PAGES, PAGE_SIZE, Page};
 use super::repeats::{Print, Told};
 use super::{Sink, WatchContext, WatchName};
 use crate::kube::objects::protobuf::Wire;
@@ -22,13 +22,6 @@ use std::fmt::Debug;
 use std::pin::pin;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-
-/// Objects per page of a list. An API server before Kubernetes 1.33 holds each page in memory while it sends it. Each
-/// page costs it a walk over all objects of the kind.
-const PAGE_SIZE: u32 = 500;
-
-/// Most pages of one list. Far beyond the largest supported cluster; an endless list must not hang us.
-const MAX_PAGES: u32 = 20_000;
 
 /// Longest wait for one page. A page of a large cluster takes a second; a hung server never answers.
 const PAGE_TIMEOUT_MS: u64 = 30_000;
@@ -210,7 +203,7 @@ where
         };
         let mut all = Vec::new();
         for _ in 0..MAX_PAGES {
-            let page = self.page(&params).await.map_err(Stop::list)?;
+            let page = self.page(&mut params).await.map_err(Stop::list)?;
             all.extend(page.items);
             if page.more.is_some() {
                 params.continue_token = page.more;
@@ -229,7 +222,7 @@ where
     }
 
     /// Reads a page. A passing failure does not discard the pages before it: the continue token stays valid.
-    async fn page(&self, params: &ListParams) -> Result<Page<T>, Trouble> {
+    async fn page(&self, params: &mut ListParams) -> Result<Page<T>, Trouble> {
         let mut tries: u32 = 0;
         loop {
             let Source { api, wire, cut, .. } = &self.source;

@@ -28,9 +28,10 @@ use crate::signal;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::model::node_check::LeaseFacts;
 use follow::{Absent, Follow, Source};
-use kube::core::{DeserializeGuard, NamespaceResourceScope, Resource};
+use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client};
 use repeats::Print;
+use resource::Guarded;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -168,7 +169,7 @@ pub async fn watch_resources<K, G>(
     G: Clone + Send,
 {
     let source = Source {
-        api: Api::<DeserializeGuard<K>>::all(context.client.clone()),
+        api: Api::<Guarded<K>>::all(context.client.clone()),
         name: WatchName::new(K::plural(&()).into_owned(), None, ""),
         label_selector: String::new(),
         field_selector: None,

@@ -1,24 +1,22 @@
 //! Reads complete lists once.
 
-use super::page::{self, Form};
-use super::resource::{Seen, seen};
+use super::page::{self, Form, MAX_PAGES, PAGE_SIZE};
+use super::resource::{Guarded, Seen, seen};
+use crate::api::{FloatingIPPool, bounded};
 use crate::kube::client::CALL_TIMEOUT_MS;
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::kube::trouble::{Trouble, TroubleKind};
 use flipop_core::fleet::action::MarkedNode;
 use flipop_core::model::facts::{NodeFacts, PodFacts};
+use flipop_core::model::ids::Address;
 use kube::api::ListParams;
-use kube::core::{DeserializeGuard, NamespaceResourceScope, Resource};
+use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
-
-/// Objects per page, as in watches.
-const PAGE_SIZE: u32 = 500;
-
-/// Most pages of one list: an endless list must not hang us.
-const MAX_PAGES: u32 = 20_000;
 
 /// The nodes that `label_selector` selects (empty: all).
 ///
@@ -68,27 +66,47 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    let api: Api<DeserializeGuard<K>> = match namespace {
+    let api: Api<K> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    list(&api, ListParams::default(), Form::Json, seen).await
+    list(&api, ListParams::default(), Form::Json, seen::<K>).await
 }
 
-async fn list<K, T>(
+/// All pools, each with those of the sought addresses that its `spec.ips` names anywhere.
+///
+/// # Errors
+/// Like [`resources`].
+pub async fn pools_naming(
+    client: &Client,
+    sought: &BTreeSet<Address>,
+) -> Result<Vec<(Seen<FloatingIPPool>, BTreeSet<Address>)>, Trouble> {
+    let found = |text: Box<RawValue>| {
+        let pool = Guarded::of(text.get()).map(seen)?;
+        // The spec of a pool that cannot be decoded may be anything.
+        Ok((pool, bounded::named_in(text.get(), sought).unwrap_or_default()))
+    };
+    let api: Api<FloatingIPPool> = Api::all(client.clone());
+    let all = list(&api, ListParams::default(), Form::Json, found).await?;
+    let unread = |error: serde_json::Error| Trouble::new(TroubleKind::Undecodable, error.to_string());
+    all.into_iter().collect::<Result<_, _>>().map_err(unread)
+}
+
+async fn list<K, I, T>(
     api: &Api<K>,
     params: ListParams,
-    form: Form<K>,
-    cut: fn(K) -> T,
+    form: Form<I>,
+    cut: impl Fn(I) -> T,
 ) -> Result<Vec<T>, Trouble>
 where
-    K: Resource + Clone + Debug + DeserializeOwned,
+    K: Resource + Clone,
+    I: DeserializeOwned,
 {
     let mut params = ListParams { limit: Some(PAGE_SIZE), ..params };
     params.label_selector.take_if(|selector| selector.is_empty());
     let mut all = Vec::new();
     for _ in 0..MAX_PAGES {
-        let read = page::read(api, &params, &form, cut);
+        let read = page::read(api, &mut params, &form, &cut);
         let page = tokio::time::timeout(Duration::from_millis(CALL_TIMEOUT_MS), read).await;
         let page = page.map_err(|_elapsed| Trouble::timed_out(CALL_TIMEOUT_MS))?.map_err(Trouble::from)?;
         all.extend(page.items);

@@ -1,19 +1,34 @@
 //! Reads one page of a list. In protobuf each object is reduced to its facts as soon as it has arrived.
 //!
-//! `Api::list` holds three copies of the body, has no size limit, and logs the whole body if it cannot decode it.
+//! `Api::list` holds three copies of the body, has no size limit, and logs the whole body if it cannot decode it. It
+//! buffers all objects before it decodes the first one.
 
 use crate::kube::objects::protobuf::{DecodeItem, ITEM, METADATA, list_metadata};
-use crate::kube::protobuf::{self, MAGIC, MAX_BODY_BYTES, invalid};
+use crate::kube::protobuf::{self, MAGIC, invalid};
 use bytes::Bytes;
 use futures::{AsyncBufRead, AsyncBufReadExt as _};
 use http::header::{ACCEPT, HeaderValue};
 use kube::api::ListParams;
-use kube::core::{ObjectList, Request};
+use kube::core::{ListMeta, Request};
 use kube::{Api, Error, Resource};
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, Error as _};
-use std::fmt::Debug;
+use serde_json::value::RawValue;
 use std::io;
 use std::pin::pin;
+
+/// Objects per page of a list. An API server before Kubernetes 1.33 holds each page in memory while it sends it. Each
+/// page costs it a walk over all objects of the kind.
+pub(super) const PAGE_SIZE: u32 = 500;
+
+/// Most pages of one list. Far beyond the largest supported cluster; an endless list must not hang us.
+pub(super) const MAX_PAGES: u32 = 20_000;
+
+/// Longest page in JSON, which is in memory as a whole. A longer one is asked for again with fewer objects.
+const MAX_PAGE_BYTES: usize = 16 << 20;
+
+/// Objects per page after a page that was too long. One object is at most 1.5 MiB.
+const SMALLER_PAGES: [u32; 3] = [100, 20, 1];
 
 /// The form in which a list is asked for.
 #[derive(Debug)]
@@ -37,18 +52,53 @@ pub struct Page<T> {
     pub more: Option<String>,
 }
 
-/// Reads a page.
+/// Reads a page. `params.limit` is lowered while pages are too long, and raised while they are short.
 ///
 /// # Errors
 /// If there is no whole answer, the API server refuses, or an object cannot be decoded.
-pub async fn read<K, T>(
+pub async fn read<K, I, T>(
     api: &Api<K>,
-    params: &ListParams,
-    form: &Form<K>,
-    cut: fn(K) -> T,
+    params: &mut ListParams,
+    form: &Form<I>,
+    cut: impl Fn(I) -> T,
 ) -> kube::Result<Page<T>>
 where
-    K: Resource + Clone + Debug + DeserializeOwned,
+    K: Resource + Clone,
+    I: DeserializeOwned,
+{
+    loop {
+        let limit = params.limit.unwrap_or(PAGE_SIZE);
+        let read = read_once(api, params, form, &cut).await;
+        let length = match &read {
+            Ok((_, length)) => *length,
+            Err(Error::ReadEvents(error)) if error.kind() == io::ErrorKind::FileTooLarge => usize::MAX,
+            Err(_) => return read.map(|(page, _)| page),
+        };
+        if length <= MAX_PAGE_BYTES {
+            let larger = SMALLER_PAGES.into_iter().chain([PAGE_SIZE]).filter(|larger| *larger > limit).min();
+            let times = larger.map_or(1, |larger| larger.div_ceil(limit));
+            if length.saturating_mul(usize::try_from(times).unwrap_or(usize::MAX)) <= MAX_PAGE_BYTES {
+                params.limit = larger.or(params.limit);
+            }
+            return read.map(|(page, _)| page);
+        }
+        let Some(smaller) = SMALLER_PAGES.into_iter().find(|smaller| *smaller < limit) else {
+            return read.map(|(page, _)| page);
+        };
+        params.limit = Some(smaller);
+    }
+}
+
+/// Reads a page, and tells the length of its body in JSON.
+async fn read_once<K, I, T>(
+    api: &Api<K>,
+    params: &ListParams,
+    form: &Form<I>,
+    cut: &impl Fn(I) -> T,
+) -> kube::Result<(Page<T>, usize)>
+where
+    K: Resource + Clone,
+    I: DeserializeOwned,
 {
     let mut request = Request::new(api.resource_url()).list(params).map_err(Error::BuildRequest)?;
     let (accept, decode) = match form {
@@ -62,8 +112,11 @@ where
     let mut body = pin!(api.clone().into_client().request_stream(request).await?);
     let first = body.fill_buf().await.map_err(Error::ReadEvents)?.first();
     match decode.filter(|_| first == MAGIC.first()) {
-        Some(decode) => of_protobuf(&mut body, decode, cut).await.map_err(unread),
-        None => of_json(&whole(body, MAX_BODY_BYTES).await.map_err(Error::ReadEvents)?, cut),
+        Some(decode) => of_protobuf(&mut body, decode, cut).await.map(|page| (page, 0)).map_err(unread),
+        None => {
+            let body = whole(body, MAX_PAGE_BYTES).await.map_err(Error::ReadEvents)?;
+            of_json(&body, cut).map(|page| (page, body.len())).map_err(Error::SerdeError)
+        }
     }
 }
 
@@ -79,7 +132,7 @@ fn unread(error: io::Error) -> Error {
 async fn of_protobuf<K, T>(
     body: &mut (impl AsyncBufRead + Unpin),
     decode: DecodeItem<K>,
-    cut: fn(K) -> T,
+    cut: &impl Fn(K) -> T,
 ) -> io::Result<Page<T>> {
     let mut page = Page { items: Vec::new(), version: None, more: None };
     let mut known = false;
@@ -96,12 +149,20 @@ async fn of_protobuf<K, T>(
     Ok(page)
 }
 
-fn of_json<K: Clone + DeserializeOwned, T>(body: &[u8], cut: fn(K) -> T) -> kube::Result<Page<T>> {
-    let list: ObjectList<K> = serde_json::from_slice(body).map_err(Error::SerdeError)?;
+/// Each object is cut before the next one is decoded.
+fn of_json<I: DeserializeOwned, T>(body: &[u8], cut: &impl Fn(I) -> T) -> serde_json::Result<Page<T>> {
+    #[derive(Deserialize)]
+    struct List<'a> {
+        #[serde(default)]
+        metadata: ListMeta,
+        #[serde(borrow)]
+        items: Option<Vec<&'a RawValue>>,
+    }
+    let List { metadata, items } = serde_json::from_slice(body)?;
+    let items = items.into_iter().flatten().map(|item| serde_json::from_str(item.get()).map(cut));
     let present = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let (version, more) = (list.metadata.resource_version, list.metadata.continue_);
-    let items = list.items.into_iter().map(cut).collect();
-    Ok(Page { items, version: present(version), more: present(more) })
+    let (version, more) = (present(metadata.resource_version), present(metadata.continue_));
+    Ok(Page { items: items.collect::<Result<_, _>>()?, version, more })
 }
 
 /// Reads a body to its end. `read_to_end` would clear its spare capacity for each piece, which takes a third of the
@@ -115,7 +176,7 @@ async fn whole(body: impl AsyncBufRead, most: usize) -> io::Result<Vec<u8>> {
             return Ok(bytes);
         }
         if bytes.len().saturating_add(piece.len()) > most {
-            return Err(io::Error::other("the page is too long"));
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the page is too long"));
         }
         bytes.extend_from_slice(piece);
         let read = piece.len();
@@ -203,7 +264,7 @@ mod tests {
     }
 
     async fn decoded(body: &[u8], piece: usize) -> io::Result<Page<usize>> {
-        of_protobuf(&mut BufReader::with_capacity(piece, body), item, |name| name.len()).await
+        of_protobuf(&mut BufReader::with_capacity(piece, body), item, &|name: String| name.len()).await
     }
 
     /// The lengths of the names.

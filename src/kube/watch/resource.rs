@@ -1,7 +1,13 @@
 //! Objects of our own kinds as a watch shows them, including those that cannot be decoded.
 
+use crate::api::bounded;
 use flipop_core::model::ids::{ObjectName, Uid};
-use kube::core::{DeserializeGuard, Resource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::Resource;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// An object, or the fact that it exists but cannot be decoded.
@@ -22,7 +28,7 @@ pub struct Undecodable {
     pub created: Option<jiff::Timestamp>,
     /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
-    /// `metadata.annotations`.
+    /// Our annotations in `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
     /// Why it cannot be decoded.
     pub error: String,
@@ -31,26 +37,80 @@ pub struct Undecodable {
 /// Longest decoding error that is kept, because it goes into a status.
 const MAX_ERROR_CHARS: usize = 300;
 
-/// Takes an object out of its guard, without the field ownership, which nobody reads.
+/// An object as text. If it cannot be decoded, its metadata still can.
+///
+/// `DeserializeGuard` of kube holds two copies of the decoded object, each many times as large as its text.
+#[derive(Debug, Clone)]
+pub(super) enum Guarded<K> {
+    Readable(K),
+    Unreadable(Box<ObjectMeta>, String),
+}
+
+impl<K: DeserializeOwned> Guarded<K> {
+    /// Decodes an object.
+    pub(super) fn of(text: &str) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        struct Identity {
+            #[serde(default, deserialize_with = "bounded::metadata")]
+            metadata: ObjectMeta,
+        }
+        serde_json::from_str(text).map(Self::Readable).or_else(|error| {
+            let Identity { metadata } = serde_json::from_str(text)?;
+            Ok(Self::Unreadable(Box::new(metadata), error.to_string()))
+        })
+    }
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::of(Box::<RawValue>::deserialize(deserializer)?.get()).map_err(D::Error::custom)
+    }
+}
+
+impl<K: Resource<DynamicType = ()>> Resource for Guarded<K> {
+    type DynamicType = ();
+    type Scope = K::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        K::kind(&())
+    }
+    fn group((): &()) -> Cow<'_, str> {
+        K::group(&())
+    }
+    fn version((): &()) -> Cow<'_, str> {
+        K::version(&())
+    }
+    fn plural((): &()) -> Cow<'_, str> {
+        K::plural(&())
+    }
+    fn meta(&self) -> &ObjectMeta {
+        match self {
+            Self::Readable(object) => object.meta(),
+            Self::Unreadable(meta, _) => meta,
+        }
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Readable(object) => object.meta_mut(),
+            Self::Unreadable(meta, _) => meta,
+        }
+    }
+}
+
+/// Takes an object out of its guard.
 #[expect(clippy::result_large_err, reason = "it is the rare case, and moved once")]
-pub(super) fn seen<K: Resource>(guard: DeserializeGuard<K>) -> Seen<K> {
-    match guard.0 {
-        Ok(mut object) => {
-            object.meta_mut().managed_fields = None;
-            Ok(object)
-        }
-        Err(invalid) => {
-            let meta = invalid.metadata;
-            Err(Undecodable {
-                name: ObjectName::new(meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default()),
-                uid: Uid(meta.uid.unwrap_or_default()),
-                resource_version: meta.resource_version.unwrap_or_default(),
-                generation: meta.generation,
-                created: meta.creation_timestamp.map(|time| time.0),
-                deleting: meta.deletion_timestamp.is_some(),
-                annotations: meta.annotations.unwrap_or_default(),
-                error: invalid.error.chars().take(MAX_ERROR_CHARS).collect(),
-            })
-        }
+pub(super) fn seen<K>(guard: Guarded<K>) -> Seen<K> {
+    match guard {
+        Guarded::Readable(object) => Ok(object),
+        Guarded::Unreadable(meta, error) => Err(Undecodable {
+            name: ObjectName::new(meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default()),
+            uid: Uid(meta.uid.unwrap_or_default()),
+            resource_version: meta.resource_version.unwrap_or_default(),
+            generation: meta.generation,
+            created: meta.creation_timestamp.map(|time| time.0),
+            deleting: meta.deletion_timestamp.is_some(),
+            annotations: meta.annotations.unwrap_or_default(),
+            error: error.chars().take(MAX_ERROR_CHARS).collect(),
+        }),
     }
 }

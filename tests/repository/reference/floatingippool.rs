@@ -7,6 +7,7 @@ use flipop_core::addresses::pool::last_move::MoveOutcome;
 use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
 use flipop_core::addresses::pool::status::IpState;
 use flipop_core::firewalls::spec::{RawFirewall, RawPort};
+use flipop_core::model::bounds::{BOUNDS, Bound, TEXT_BYTES};
 use flipop_core::model::grace::RawGrace;
 use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::model::node_check::RawNodeCheck;
@@ -31,6 +32,7 @@ pub(crate) fn render() -> String {
     fields::names(&mut page, KIND);
     fields::fields(&mut page, KIND, "spec");
     mistakes(&mut page);
+    bounds(&mut page);
     fields::fields(&mut page, KIND, "status");
     page.heading(2, "States of an address");
     page.paragraph(
@@ -89,10 +91,38 @@ fn mistakes(page: &mut Page) {
     );
 }
 
+fn bounds(page: &mut Page) {
+    page.heading(2, "Bounds");
+    page.paragraph(
+        "The API server stores objects of up to 1.5 MiB. FLIPOP keeps of a field what its bound allows, so that no object \
+         takes the memory that the others need:",
+    );
+    let rows = BOUNDS.iter().map(|Bound { field, most, unit, why }| {
+        [code(field), cell(&format!("{most} {}", unit.noun())), cell(why)]
+    });
+    page.table(["field", "at most", "because"], rows);
+    page.paragraph(&format!(
+        "Any other text has at most {TEXT_BYTES} bytes, the length of a DNS name. A NodeDNSRecordSet has the same bounds."
+    ));
+    page.list([
+        "Over a bound of `ips` or `match`, or with too long a `provider`, the pool is frozen: existing assignments are \
+         kept, and no new ones are made. The pool owns the first 1,000 valid addresses of `ips` and those that its status \
+         names. `SpecValid` has the reason `TooLarge`, and its message names the field, its size and the bound.",
+        "Over a bound of `dnsRecordSet`, and in a NodeDNSRecordSet over any bound, the records stay as they are, and so \
+         does the claim to their name.",
+        "Over a bound of `releasedIPs` no address is let go. Over a bound of `firewall` the open ports stay open.",
+        "FLIPOP deletes or adopts an address only if no entry of any pool names it, those beyond the bound included.",
+        "A status lists the first 500 nodes, the first 10 bad entries of `ips`, and 1,024 bytes of a text. Whatever FLIPOP \
+         has to remember stays whole.",
+    ]);
+}
+
 /// The effect of a mistake with this scope.
 fn effect(scope: Scope) -> &'static str {
     match scope {
-        Scope::Pool => "The pool is frozen: existing assignments are kept, and no new ones are made.",
+        Scope::Size | Scope::Pool => {
+            "The pool is frozen: existing assignments are kept, and no new ones are made."
+        }
         Scope::Creation => "No address is created.",
         Scope::Entry => "The entry is ignored.",
         Scope::RecordSet => "The records stay as they are.",

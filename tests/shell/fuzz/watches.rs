@@ -165,7 +165,7 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
     run(async {
-        let page = page::read(&Api::all(client(answer)), &ListParams::default(), form, cut).await;
+        let page = page::read(&Api::<K>::all(client(answer)), &mut ListParams::default(), form, cut).await;
         page.is_ok_and(|page| page.version.is_some() && page.more.is_none())
     })
 }

@@ -93,6 +93,8 @@ pub enum Action {
     ListObjects {
         /// When it was asked for: the answer repeats it.
         asked: Moment,
+        /// The addresses to find even where a list is longer than its bound.
+        sought: BTreeSet<Address>,
     },
     /// Read one node, and its pods if they matter, by a consistent read. A watch cannot replace it.
     ReadNode {

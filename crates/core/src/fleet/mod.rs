@@ -146,6 +146,8 @@ pub struct Fleet {
     dns: Dns,
     firewalls: firewalls::Firewalls,
     objects: objects::Objects,
+    /// Since when lists of all objects have to begin before an address is adopted.
+    adoption_waits: Option<Moment>,
     outbox: Vec<Notice>,
     census: explain::Census,
     changes: changes::Changes,
@@ -197,6 +199,7 @@ impl Fleet {
             dns,
             firewalls,
             objects: objects::Objects::default(),
+            adoption_waits: None,
             outbox: Vec::new(),
             census: explain::Census::default(),
             changes: changes::Changes::default(),

@@ -1,6 +1,7 @@
 //! Consistent lists of the objects of both kinds, and the addresses that they name.
 //!
-//! Watches lag. So an address is looked for in such lists before it is deleted for good.
+//! Watches lag, and show a list of addresses only up to its bound. So an address is looked for in such lists before it
+//! is deleted for good or adopted.
 
 use super::action::{Action, Objects as Found};
 use crate::addresses::pool::object::PoolObject;
@@ -16,7 +17,7 @@ use std::collections::BTreeSet;
 /// The lists of both kinds.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    in_flight: Option<Moment>,
+    in_flight: Option<(Moment, BTreeSet<Address>)>,
     last: Option<Listed>,
     retry: Retry,
     failure: Option<String>,
@@ -38,16 +39,23 @@ impl Objects {
         self.failure.as_deref()
     }
 
-    /// Asks for lists that begin at `since` or later.
-    pub(super) fn want(&mut self, since: Moment, now: Moment, out: &mut Effects<Action>) {
-        if self.in_flight.is_some() || self.last.as_ref().is_some_and(|last| last.begun >= since) {
+    /// Asks for lists that begin at `since` or later, and in which these addresses are sought.
+    pub(super) fn want(
+        &mut self,
+        since: Moment,
+        sought: BTreeSet<Address>,
+        now: Moment,
+        out: &mut Effects<Action>,
+    ) {
+        let answers = |last: &Listed| last.begun >= since && sought.is_subset(&last.sought);
+        if self.in_flight.is_some() || self.last.as_ref().is_some_and(answers) {
             return;
         }
         if self.retry.due() > now {
             return out.later(self.retry.due());
         }
-        self.in_flight = Some(now);
-        out.act(Action::ListObjects { asked: now });
+        self.in_flight = Some((now, sought.clone()));
+        out.act(Action::ListObjects { asked: now, sought });
     }
 
     /// Takes in the answer to the lists.
@@ -57,12 +65,13 @@ impl Objects {
         result: Result<Box<Found>, WriteFailure>,
         at @ Context { now, .. }: Context,
     ) {
-        self.in_flight.take_if(|in_flight| *in_flight == asked);
+        let in_flight = self.in_flight.take_if(|(since, _)| *since == asked);
         match result {
             Ok(found) => {
                 self.retry = Retry::default();
                 self.failure = None;
-                self.last = Some(Listed { begun: asked, done: now, ..named(&found) });
+                let sought = in_flight.map(|(_, sought)| sought).unwrap_or_default();
+                self.last = Some(Listed { begun: asked, done: now, sought, ..named(&found) });
             }
             Err(WriteFailure::NotSent) => {}
             Err(failure) => {

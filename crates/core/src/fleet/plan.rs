@@ -152,6 +152,7 @@ impl Fleet {
                 for uid in &members {
                     let Some(mut pool) = self.pools.remove(uid) else { continue };
                     let permit = self.permit;
+                    let knows_names = self.knows_names_for(&pool, &account, &mut named);
                     let why_not = pool.move_target().and_then(|node| self.mismatch_of(&pool, &node));
                     let others = &self.pools;
                     let (owners, standing, seen, holders) = (&owners, &standing, &seen, &holders);
@@ -171,7 +172,8 @@ impl Fleet {
                         others,
                     };
                     plan_moves(&mut pool, &mut account, &world, why_not.as_ref(), out);
-                    if *pool.creates_at() == account_id {
+                    let creates = *pool.creates_at() == account_id;
+                    if creates && knows_names {
                         pool.plan_creation(&mut account, &world, &named, out);
                         // No other pool may adopt it too.
                         named.extend(pool.effective());
@@ -270,15 +272,20 @@ impl Fleet {
         named: &mut BTreeSet<Address>,
         out: &mut Effects<OfAddresses>,
     ) {
-        for pool in order {
-            if let Some(pool) = self.pools.get_mut(pool)
-                && (pool.deleting || pool.spec.account_id != *account_id)
-                && pool.creates_at() == account_id
-            {
+        for uid in order {
+            let strange = |pool: &&mut Pool| {
+                (pool.deleting || pool.spec.account_id != *account_id) && pool.creates_at() == account_id
+            };
+            if self.pools.get_mut(uid).filter(strange).is_none() {
+                continue;
+            }
+            let Some(mut pool) = self.pools.remove(uid) else { continue };
+            if self.knows_names_for(&pool, account, named) {
                 pool.end_creation(account, named, out);
                 // No other pool may adopt it too.
                 named.extend(pool.effective());
             }
+            self.pools.insert(uid.clone(), pool);
         }
     }
 

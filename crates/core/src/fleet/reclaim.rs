@@ -10,7 +10,7 @@ use crate::addresses::account::Account;
 use crate::addresses::action::Action as OfAddresses;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::creation::Purchase;
-use crate::addresses::pool::reclaim::Around;
+use crate::addresses::pool::reclaim::{Around, Listed};
 use crate::mechanism::effects::Effects;
 use crate::mechanism::epoch::Epoch;
 use crate::model::facts::ReservedIp;
@@ -108,7 +108,7 @@ impl Fleet {
     pub(super) fn plan_reclaims(&mut self, now: Moment, out: &mut Effects<Action>) {
         self.note_names();
         let uids: Vec<Uid> = self.pools.keys().cloned().collect();
-        let mut listed_since: Option<Moment> = None;
+        let mut listed_since = self.adoption_waits.take();
         for uid in uids {
             let Some(ips) = self.pools.get_mut(&uid).map(Pool::on_their_way).filter(|ips| !ips.is_empty())
             else {
@@ -121,8 +121,38 @@ impl Fleet {
             }
         }
         if let Some(since) = listed_since {
-            self.objects.want(since, now, out);
+            let bought = self.pools.values().flat_map(Pool::purchased).map(|bought| bought.ip);
+            let unnamed = self
+                .accounts
+                .values()
+                .filter_map(Account::last_list)
+                .flat_map(|(_, list)| list.keys().copied());
+            let sought = bought.chain(unnamed).collect();
+            self.objects.want(since, sought, now, out);
         }
+    }
+
+    /// Whether it is known which addresses pools name, as far as this pool may adopt one. Watches show lists only up to
+    /// their bounds: while one of them is longer, lists of all objects have to follow that of the account.
+    pub(super) fn knows_names_for(
+        &mut self,
+        pool: &Pool,
+        account: &Account,
+        named: &mut BTreeSet<Address>,
+    ) -> bool {
+        let others = self.pools.values();
+        if !pool.may_adopt() || !others.chain([pool]).any(|pool| pool.spec.has_hidden_ips()) {
+            return true;
+        }
+        let Some((begun, list)) = account.last_list() else { return true };
+        let complete =
+            |listed: &&Listed| listed.begun >= begun && list.keys().all(|ip| listed.sought.contains(ip));
+        let Some(listed) = self.objects.last().filter(complete) else {
+            self.adoption_waits = self.adoption_waits.max(Some(begun));
+            return false;
+        };
+        named.extend(listed.naming.keys());
+        true
     }
 
     fn plan_reclaim(

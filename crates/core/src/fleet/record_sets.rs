@@ -174,6 +174,7 @@ impl Fleet {
             status.conditions.extend(trouble.map(watch_failing));
             status.conditions.sort();
             set.conditions = Some(status.conditions.clone());
+            status.cut();
             let go_fields_until = set.writes_go_fields_until(now);
             out.later(go_fields_until);
             if status.same_as(&set.on_server, go_fields_until.is_some()) {

@@ -6,8 +6,9 @@ use crate::addresses::pool::placement::Whereabouts;
 use crate::addresses::pool::report::NO_FREE_IP;
 use crate::addresses::pool::status::IpState;
 use crate::mechanism::suspicion::Suspicion;
+use crate::model::bounds::TEXT_BYTES;
 use crate::model::condition::Condition;
-use crate::model::ids::{Address, ObjectName};
+use crate::model::ids::{AccountId, Address, ObjectName, Uid};
 use crate::records::node_set::NodeSet;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -163,7 +164,7 @@ impl Fleet {
             return Snapshot::default();
         }
         let pools = self.pools.values().filter(|pool| !pool.deleting).map(|pool| {
-            let (used, status) = (pool.used(), &pool.shown);
+            let (used, status, machines) = (pool.used(), &pool.shown, pool.spec.machines);
             let owned = |ip: &Address| !pool.report.claimed.contains_key(ip);
             // An address whose place is unknown stays as it was last confirmed.
             let place = |ip: &Address| pool.report.placements.get(ip).map(|placed| &placed.whereabouts);
@@ -187,16 +188,19 @@ impl Fleet {
                     } else {
                         String::new()
                     },
-                    provider_id: entry.provider_id,
+                    provider_id: machines
+                        .and_then(|kind| kind.named(&entry.provider_id))
+                        .map(|id| id.provider_id())
+                        .unwrap_or_default(),
                     assignments,
                     errors,
                 }
             });
             PoolSnapshot {
                 name: pool.object.name.clone(),
-                provider: pool.spec.account_id.to_string(),
-                dns: self.dns.set(&pool.object.uid).map(|set| set.name.clone()).unwrap_or_default(),
-                available: status.assignable_nodes.len() + status.node_errors.len(),
+                provider: self.provider_label(&pool.spec.account_id),
+                dns: self.dns_label(&pool.object.uid),
+                available: status.waiting(),
                 assigned: used.iter().filter(|ip| owned(ip) && stands(ip)).count(),
                 unfulfilled: pool.missing(),
                 ips: ips.collect(),
@@ -228,6 +232,20 @@ impl Fleet {
         }
     }
 
+    /// The account for a metric. A stranger may write any text as the provider.
+    fn provider_label(&self, account_id: &AccountId) -> String {
+        let provider = &account_id.provider;
+        let known = provider.is_empty() || self.settings.providers.get(provider).is_some();
+        if known { account_id.to_string() } else { "unknown".to_owned() }
+    }
+
+    /// The name of the records for a metric. Empty where it cannot be one.
+    fn dns_label(&self, uid: &Uid) -> String {
+        let name = self.dns.set(uid).map(|set| set.name.as_str()).unwrap_or_default();
+        let sound = name.len() <= TEXT_BYTES && name.bytes().all(|byte| byte.is_ascii_graphic());
+        if sound { name.to_owned() } else { String::new() }
+    }
+
     /// The addresses of a pool's records, as last published.
     fn published(&self, pool: &Pool) -> Vec<Address> {
         let report = self.dns.set(&pool.object.uid).and_then(|set| set.report.as_ref());
@@ -247,8 +265,8 @@ impl Fleet {
         };
         RecordSetSnapshot {
             name: set.object.name.clone(),
-            provider: set.spec.set.provider.clone(),
-            dns: known.map(|known| known.name.clone()).unwrap_or_default(),
+            provider: self.provider_label(&AccountId::from(&set.spec.set.provider)),
+            dns: self.dns_label(&set.object.uid),
             records: addresses.len(),
             addresses: addresses.clone(),
             state: state.to_owned(),

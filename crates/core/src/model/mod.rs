@@ -1,5 +1,6 @@
 //! Names, facts, failures, time, and the words of messages about them. The only decision here is which nodes match.
 
+pub mod bounds;
 pub mod catalog;
 pub mod condition;
 pub mod described;

@@ -68,6 +68,8 @@ pub struct RawRecordSet {
 /// How far a mistake reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
+    /// The whole pool is frozen, because a field is over its bound.
+    Size,
     /// The whole pool is frozen: existing assignments are kept, and nothing new begins.
     Pool,
     /// Only the creation of missing addresses.

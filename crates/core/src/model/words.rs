@@ -9,6 +9,9 @@ pub const MAX_NAMED: usize = 5;
 /// How many addresses a message names in full. They take 850 of an Event's 1,000 bytes.
 const MAX_ADDRESSES: usize = 50;
 
+/// Longest text in a status, in bytes.
+pub const MAX_STATUS_BYTES: usize = 1_024;
+
 /// How many characters of an invalid text a message repeats.
 const MAX_SHOWN: usize = 64;
 
@@ -53,6 +56,21 @@ pub(crate) fn time_of_day(moment: Moment, epoch_ms: u64) -> String {
 pub(crate) fn clock_time(seconds: i64) -> String {
     let of_day = seconds.rem_euclid(86_400);
     format!("{:02}:{:02}:{:02} UTC", of_day / 3_600, of_day / 60 % 60, of_day % 60)
+}
+
+/// A text of a status, cut to its bound on a character. Ends with what is missing.
+pub(crate) fn cut(text: &mut String) {
+    if text.len() <= MAX_STATUS_BYTES {
+        return;
+    }
+    let missing = |end: usize| format!("… ({} more bytes; /debug has them)", text.len() - end);
+    let mut end = MAX_STATUS_BYTES - missing(0).len();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let told = missing(end);
+    text.truncate(end);
+    text.push_str(&told);
 }
 
 /// User input, cut to the length that a message repeats.

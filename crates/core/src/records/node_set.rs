@@ -144,7 +144,11 @@ impl NodeSet {
         }
         let criteria = self.spec.criteria.clone();
         self.spec = match &seen.spec {
-            Ok(raw) => NodeSetSpec::parse(raw, providers),
+            Ok(raw) => {
+                let mut spec = NodeSetSpec::parse(raw, providers);
+                spec.set.stay(Some(&self.spec.set), &raw.too_large);
+                spec
+            }
             Err(message) => {
                 let before = Some(self.spec.clone());
                 NodeSetSpec::unreadable(before, message)

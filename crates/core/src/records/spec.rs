@@ -3,6 +3,7 @@
 
 use super::diff::{DEFAULT_TTL, TtlRule};
 use super::name::ZoneRef;
+use crate::model::bounds::{self, TooLarge};
 use crate::model::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
 use crate::model::grace::{Grace, RawGrace};
 use crate::model::ids::{AccountId, Address, ObjectKind};
@@ -54,6 +55,14 @@ pub struct SetSpec {
 }
 
 impl SetSpec {
+    /// Stays where it was, as far as that is known, if a field that may name its place is over its bound.
+    pub(crate) fn stay(&mut self, before: Option<&Self>, too_large: &[TooLarge]) {
+        if bounds::lie_in(too_large, "spec.dnsRecordSet") {
+            let place = before.and_then(|before| before.place.clone());
+            (self.place, self.valid) = (place.or_else(|| self.place.take()), false);
+        }
+    }
+
     /// Reads what was written, and notes what is wrong with it.
     #[must_use]
     pub fn parse(
@@ -233,6 +242,8 @@ pub struct RawRecordSetSpec {
     pub grace: RawGrace,
     /// How nodes are checked.
     pub node_check: Option<RawNodeCheck>,
+    /// The fields over their bounds. Above, they are cut.
+    pub too_large: Vec<TooLarge>,
 }
 
 /// The parsed spec of a `NodeDNSRecordSet`.
@@ -274,6 +285,7 @@ impl NodeSetSpec {
         let criteria = raw.matching.criteria(Scope::RecordSet, &mut problems);
         let grace = Grace::parse(&raw.grace, &mut problems);
         let check = NodeCheck::parse(raw.node_check.as_ref(), &mut problems);
+        bounds::add_to(&mut problems, &raw.too_large, Scope::RecordSet);
         Self { set, source, criteria, grace, check, problems }
     }
 

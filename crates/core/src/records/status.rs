@@ -6,6 +6,7 @@ use crate::model::catalog::records::{Obstacle, Settled, UnderWay};
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::ids::{Address, ObjectKind, ObjectName};
 use crate::model::spec::{Scope, SpecProblem};
+use crate::model::words::cut;
 use std::collections::BTreeMap;
 
 /// The status of a `NodeDNSRecordSet`.
@@ -25,6 +26,14 @@ pub struct RecordSetStatus {
     pub addresses: Vec<Address>,
     /// Nodes that fail and stay in the set for now, by name.
     pub suspects: BTreeMap<String, SuspectNode>,
+}
+
+impl RecordSetStatus {
+    /// Cuts the texts to their bound.
+    pub(crate) fn cut(&mut self) {
+        let conditions = self.conditions.iter_mut().map(|condition| &mut condition.message);
+        conditions.chain([&mut self.error]).for_each(cut);
+    }
 }
 
 /// A node that fails and stays in the set for now.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Pages that a text may link to, and the beginning of every other link.
-const BESIDE: [&str; 4] = ["conditions.md", "events.md", "endpoints.md", "#"];
+const BESIDE: [&str; 5] = ["conditions.md", "events.md", "endpoints.md", "floatingippool.md", "#"];
 
 /// The source of the core outside the catalog, and of the shell, without comments.
 fn sources() -> Vec<(String, String)> {

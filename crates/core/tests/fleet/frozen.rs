@@ -1,5 +1,6 @@
 //! Invalid specs, and statuses that say too little or too much. Existing assignments stay.
 
+use crate::bounds::too_large;
 use crate::faults::{nodes_key, spec};
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -16,6 +17,8 @@ fn freezes() -> Vec<fn(&mut RawPoolSpec)> {
         |spec| spec.matching.node_label = "a in".into(),
         |spec| spec.matching.pod_label = "!".into(),
         |spec| spec.matching.pod_namespace = "web/pods?x=".into(),
+        |spec| spec.too_large.push(too_large("spec.ips")),
+        |spec| spec.too_large.push(too_large("spec.match.tolerations")),
         |spec| {
             spec.ips.clear();
             spec.desired_ips = 0;

@@ -9,6 +9,7 @@
 
 mod answers;
 mod beliefs;
+mod bounds;
 mod by_hand;
 mod by_hand_leaders;
 mod catalog;

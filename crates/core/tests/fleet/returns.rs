@@ -111,9 +111,16 @@ impl World {
     }
 
     /// Lists the objects as they are, whatever the watches show.
-    pub(crate) fn list_objects(&mut self, asked: Moment) {
+    pub(crate) fn list_objects(&mut self, asked: Moment, sought: &BTreeSet<Address>) {
         self.call("list objects");
-        let pools = self.pools.values().cloned().collect();
+        let mut pools: Vec<_> = self.pools.values().cloned().collect();
+        for pool in &mut pools {
+            let hidden = self.hidden.get(&pool.object.name.name).into_iter().flatten();
+            let found = hidden.filter(|ip| sought.contains(ip)).map(ToString::to_string);
+            if let Ok(spec) = &mut pool.spec {
+                spec.ips.extend(found);
+            }
+        }
         let record_sets = self.record_sets.values().cloned().collect();
         let result = match self.faults.object_lists.clone() {
             Some(failure) => Err(failure),

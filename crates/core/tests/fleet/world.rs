@@ -62,6 +62,8 @@ pub(crate) struct World {
     pub(crate) notices: Vec<&'static str>,
     pub(crate) events: Vec<Notice>,
     pub(crate) created: usize,
+    /// Addresses that a pool names beyond the bound of its list.
+    pub(crate) hidden: BTreeMap<String, BTreeSet<Address>>,
     pub(crate) assigns: usize,
     pub(crate) status_writes: usize,
     /// The installed CRDs drop our fields.
@@ -121,6 +123,7 @@ impl World {
             notices: Vec::new(),
             events: Vec::new(),
             created: 0,
+            hidden: BTreeMap::new(),
             assigns: 0,
             status_writes: 0,
             go_crds: false,
@@ -330,7 +333,7 @@ impl World {
             }
             Effect::Do(Action::WriteIps { pool, add, remove }) => self.write_ips(pool, add, remove),
             Effect::Do(Action::WriteFinalizer { pool, present }) => self.write_finalizer(&pool, present),
-            Effect::Do(Action::ListObjects { asked }) => self.list_objects(asked),
+            Effect::Do(Action::ListObjects { asked, sought }) => self.list_objects(asked, &sought),
             Effect::Do(Action::WriteRecordSetStatus { record_set, resource_version, status, .. }) => {
                 self.write_set_status(&record_set, &resource_version, *status);
             }

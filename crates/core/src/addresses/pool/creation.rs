@@ -84,6 +84,12 @@ struct Search {
 }
 
 impl Pool {
+    /// Whether the next list of the account may show an address to adopt.
+    pub(crate) fn may_adopt(&self) -> bool {
+        let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
+        self.creation.is_resolving() || intent.is_some_and(|intent| intent.uncertain.is_some())
+    }
+
     /// True while an address was bought that the server's copy of the status, or else the spec, does not remember yet.
     #[must_use]
     pub fn has_unrecorded_creation(&self) -> bool {

@@ -257,7 +257,13 @@ impl Pool {
         let request = (self.spec.region.clone(), self.spec.desired);
         let account_id = self.spec.account_id.clone();
         self.spec = match &seen.spec {
-            Ok(raw) => PoolSpec::parse(raw, providers),
+            Ok(raw) => {
+                let mut spec = PoolSpec::parse(raw, providers);
+                if let Some(set) = &mut spec.record_set {
+                    set.stay(self.spec.record_set.as_ref(), &raw.too_large);
+                }
+                spec
+            }
             Err(message) => self.spec.unreadable(message),
         };
         if criteria != self.spec.criteria {

@@ -86,6 +86,8 @@ impl Pool {
         } else {
             status.assignable_nodes.clone_from(&self.on_server.assignable_nodes);
             status.node_errors.clone_from(&self.on_server.node_errors);
+            status.assignable_count = self.on_server.assignable_count;
+            status.node_error_count = self.on_server.node_error_count;
         }
         status
     }
@@ -268,8 +270,7 @@ impl Pool {
         let (active, candidates) = (self.report.active.len(), self.candidates.len());
         let used = self.used().len();
         let goal = self.goal();
-        let waiting = status.assignable_nodes.len() + status.node_errors.len();
-        let without = match waiting {
+        let without = match status.waiting() {
             0 => "no matching node waits for one".to_owned(),
             1 => "1 matching node has none".to_owned(),
             many => format!("{many} matching nodes have none"),
@@ -324,6 +325,7 @@ impl Pool {
             None => Condition::new(SpecValid::Valid, String::new()),
             Some(worst) => {
                 let reason = match worst.scope {
+                    Scope::Size => SpecValid::TooLarge,
                     Scope::Pool => SpecValid::PoolFrozen,
                     Scope::Creation => SpecValid::CreationImpossible,
                     Scope::Entry => SpecValid::EntryIgnored,

@@ -3,6 +3,7 @@
 //! A mistake is scoped: each [`SpecProblem`] says how far it reaches. Nothing here fails as a whole.
 
 use crate::firewalls::spec::{FirewallSpec, RawFirewall};
+use crate::model::bounds::{self, MAX_IPS, TooLarge};
 use crate::model::facts::region_slug;
 use crate::model::grace::{Grace, RawGrace};
 use crate::model::ids::{AccountId, Address, ObjectKind};
@@ -48,6 +49,8 @@ pub struct RawPoolSpec {
     pub record_set: Option<RawRecordSet>,
     /// Ports to open.
     pub firewall: Option<RawFirewall>,
+    /// The fields over their bounds. Above, they are cut.
+    pub too_large: Vec<TooLarge>,
 }
 
 /// The planner's input.
@@ -71,7 +74,7 @@ pub struct PoolSpec {
     pub labels: LabelMode,
     /// The valid entries of `spec.ips`, in order, each once.
     pub ips: Vec<Address>,
-    /// The invalid entries of `spec.ips`, each with its mistake.
+    /// The first invalid entries of `spec.ips`, each with its mistake.
     pub bad_ips: BTreeMap<String, String>,
     /// Created addresses to give up.
     pub released: BTreeSet<Address>,
@@ -101,6 +104,9 @@ pub enum ReclaimPolicy {
 
 /// A larger `desiredIPs` is surely a mistake. This bounds the purchases and the size of a status.
 pub const MAX_DESIRED: i64 = 1_000;
+
+/// Invalid entries of a list that are reported one by one. The others are counted.
+const MAX_REPORTED: usize = 10;
 
 /// A longer cool-off than this (a year) counts as this.
 const MAX_COOL_OFF_SECONDS: f64 = 31_536_000.0;
@@ -134,6 +140,7 @@ impl PoolSpec {
         spec.firewall = FirewallSpec::parse(raw.firewall.as_ref(), provider, limits, &mut spec.problems);
         spec.check = NodeCheck::parse(raw.node_check.as_ref(), &mut spec.problems);
         spec.labels = LabelMode::parse(raw.node_labels, spec.criteria.as_ref(), &mut spec.problems);
+        spec.leave_out(&raw.too_large);
         spec
     }
 
@@ -145,16 +152,38 @@ impl PoolSpec {
         spec
     }
 
+    /// Leaves out the parts of which a field is over its bound.
+    fn leave_out(&mut self, too_large: &[TooLarge]) {
+        bounds::add_to(&mut self.problems, too_large, Scope::Size);
+        let lies_in = |part: &str| bounds::lie_in(too_large, part);
+        if lies_in("spec.match") {
+            self.criteria = None;
+        }
+        if lies_in("spec.releasedIPs") {
+            self.released.clear();
+        }
+        if lies_in("spec.firewall") {
+            self.firewall = FirewallSpec::Unusable;
+        }
+    }
+
     /// True when a mistake stops the whole pool.
     #[must_use]
     pub fn is_frozen(&self) -> bool {
-        self.problems.iter().any(|problem| problem.scope == Scope::Pool)
+        self.problems.iter().any(|problem| matches!(problem.scope, Scope::Size | Scope::Pool))
+    }
+
+    /// Whether `spec.ips` names addresses beyond its bound.
+    #[must_use]
+    pub fn has_hidden_ips(&self) -> bool {
+        self.problems.iter().any(|problem| problem.scope == Scope::Size && problem.field == "spec.ips")
     }
 
     /// True when a mistake stops the creation of addresses.
     #[must_use]
     pub fn may_create(&self) -> bool {
-        !self.problems.iter().any(|problem| matches!(problem.scope, Scope::Pool | Scope::Creation))
+        let stops = |problem: &SpecProblem| problem.scope == Scope::Creation;
+        !self.is_frozen() && !self.problems.iter().any(stops)
     }
 
     fn problem(&mut self, scope: Scope, field: impl Into<String>, message: impl Into<String>) {
@@ -206,32 +235,46 @@ impl PoolSpec {
         };
     }
 
+    /// Notes the first mistakes in the entries of a list, and counts the others.
+    fn entry_problems(&mut self, list: &str, mut wrong: Vec<(usize, String)>) {
+        let more = wrong.split_off(MAX_REPORTED.min(wrong.len())).len();
+        for (position, message) in wrong {
+            self.problem(Scope::Entry, format!("{list}[{position}]"), message);
+        }
+        if more > 0 {
+            self.problem(Scope::Entry, list, format!("{more} more entries have a mistake"));
+        }
+    }
+
     fn read_addresses(&mut self, raw: &RawPoolSpec) {
+        let (mut seen, mut wrong) = (BTreeSet::new(), Vec::new());
         for (position, text) in raw.ips.iter().enumerate() {
-            let field = format!("spec.ips[{position}]");
             match parse_address(text) {
-                Ok(ip) if self.ips.contains(&ip) => {
-                    self.problem(
-                        Scope::Entry,
-                        field,
-                        format!("{ip} is listed twice; the first entry counts"),
-                    );
+                Ok(ip) if !seen.insert(ip) => {
+                    wrong.push((position, format!("{ip} is listed twice; the first entry counts")));
                 }
-                Ok(ip) => self.ips.push(ip),
+                // A decoder may keep further entries for those who look for an address in the whole list.
+                Ok(ip) if self.ips.len() < MAX_IPS => self.ips.push(ip),
+                Ok(_) => {}
                 Err(message) => {
-                    self.bad_ips.insert(text.clone(), message.clone());
-                    self.problem(Scope::Entry, field, message);
+                    if self.bad_ips.len() < MAX_REPORTED {
+                        self.bad_ips.insert(shown(text), message.clone());
+                    }
+                    wrong.push((position, message));
                 }
             }
         }
+        self.entry_problems("spec.ips", wrong);
+        let mut wrong = Vec::new();
         for (position, text) in raw.released_ips.iter().enumerate() {
             match parse_address(text) {
                 Ok(ip) => {
                     self.released.insert(ip);
                 }
-                Err(message) => self.problem(Scope::Entry, format!("spec.releasedIPs[{position}]"), message),
+                Err(message) => wrong.push((position, message)),
             }
         }
+        self.entry_problems("spec.releasedIPs", wrong);
         self.region = Some(region_slug(&raw.region)).filter(|region| !region.is_empty());
         match raw.desired_ips {
             desired if desired > MAX_DESIRED => {
@@ -281,6 +324,7 @@ fn parse_address(text: &str) -> Result<Address, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::bounds::{Unit, bound_of};
     use crate::model::matching::Toleration;
     use crate::model::provider::examples::providers;
 
@@ -334,6 +378,51 @@ mod tests {
             [(Scope::Entry, "spec.ips[1]"), (Scope::Entry, "spec.ips[2]"), (Scope::Entry, "spec.ips[3]")]
         );
         assert!(!spec.is_frozen());
+    }
+
+    #[test]
+    fn a_field_over_its_bound_stops_what_rests_on_it_and_says_field_bound_and_size() {
+        let too_large = |field: &str| {
+            let found = TooLarge { field: field.into(), size: 5_000, unit: Unit::Entries };
+            let firewall = Some(RawFirewall::default());
+            let released_ips = vec!["192.0.2.9".to_owned()];
+            let raw = RawPoolSpec { too_large: vec![found], firewall, released_ips, ..raw() };
+            PoolSpec::parse(&raw, &providers(true))
+        };
+        for (field, scope) in [
+            ("spec.ips", Scope::Size),
+            ("spec.match.tolerations", Scope::Size),
+            ("spec.match.nodeLabel", Scope::Size),
+            ("spec.match.podNamespace", Scope::Size),
+            ("spec.provider", Scope::Size),
+            ("spec.region", Scope::Creation),
+            ("spec.releasedIPs", Scope::Entry),
+            ("spec.dnsRecordSet.zone", Scope::RecordSet),
+            ("spec.firewall.sources", Scope::Firewall),
+            ("spec.reclaimPolicy", Scope::Reclaim),
+        ] {
+            let spec = too_large(field);
+            let [problem] = spec.problems.as_slice() else { panic!("{:?}", spec.problems) };
+            assert_eq!((problem.scope, problem.field.as_str()), (scope, field));
+            let most = bound_of(field, Unit::Entries);
+            assert_eq!(problem.message, format!("5000 entries are too many; use at most {most}"));
+            assert_eq!(spec.is_frozen(), scope == Scope::Size, "{field}");
+            assert_eq!(spec.criteria.is_none(), field.starts_with("spec.match"), "{field}");
+            assert_eq!(spec.released.is_empty(), field == "spec.releasedIPs");
+            assert_eq!(spec.firewall == FirewallSpec::Unusable, field == "spec.firewall.sources");
+            assert_eq!(spec.has_hidden_ips(), field == "spec.ips");
+        }
+    }
+
+    #[test]
+    fn the_first_thousand_addresses_count_and_the_first_ten_mistakes_are_named() {
+        let bad = (0..30).map(|number| format!("bad-{number}-{}", "x".repeat(100)));
+        let good = (0..1_200_u16).map(|number| format!("198.18.{}.{}", number / 250, number % 250));
+        let spec =
+            PoolSpec::parse(&RawPoolSpec { ips: bad.chain(good).collect(), ..raw() }, &providers(true));
+        assert_eq!((spec.ips.len(), spec.bad_ips.len(), spec.problems.len()), (1_000, 10, 11));
+        assert!(spec.bad_ips.keys().all(|key| key.len() == 64));
+        assert_eq!(spec.problems[10].to_string(), "spec.ips: 20 more entries have a mistake");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::model::catalog::records::UnderWay;
 use crate::model::condition::{Condition, ConditionType, Status};
 use crate::model::ids::{Address, ObjectKind};
 use crate::model::machine::{MachineId, MachineKind};
+use crate::model::words::cut;
 use crate::records::status::{PublishedSet, SetReport, Told, warning};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -69,8 +70,12 @@ pub struct PoolStatus {
     /// Candidates that wait for an address, sorted. The list is shared, because it can have thousands of names and
     /// seldom changes.
     pub assignable_nodes: Arc<[String]>,
+    /// The number of those candidates, if not all of them are listed.
+    pub assignable_count: Option<i64>,
     /// Candidates whose assignment failed or is blocked, sorted.
     pub node_errors: Vec<String>,
+    /// The number of those candidates, if not all of them are listed.
+    pub node_error_count: Option<i64>,
     /// Spec error or last creation error.
     pub error: String,
     /// Conditions, sorted by type.
@@ -143,7 +148,36 @@ impl PoolStatus {
     }
 }
 
+/// Most names of nodes in a list of a status.
+const MAX_LISTED: usize = 500;
+
 impl PoolStatus {
+    /// The number of candidates without an address.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        let all = |count: Option<i64>, listed| {
+            count.and_then(|count| usize::try_from(count).ok()).unwrap_or(listed)
+        };
+        all(self.assignable_count, self.assignable_nodes.len())
+            + all(self.node_error_count, self.node_errors.len())
+    }
+
+    /// Cuts the lists of nodes and the texts to their bounds. Whatever memory rests on stays whole.
+    pub fn cut(&mut self) {
+        let count = |length: usize| (length > MAX_LISTED).then(|| i64::try_from(length).unwrap_or(i64::MAX));
+        if let Some(count) = count(self.assignable_nodes.len()) {
+            let first = self.assignable_nodes.iter().take(MAX_LISTED).cloned().collect();
+            (self.assignable_nodes, self.assignable_count) = (first, Some(count));
+        }
+        if let Some(count) = count(self.node_errors.len()) {
+            self.node_errors.truncate(MAX_LISTED);
+            self.node_error_count = Some(count);
+        }
+        let entries = self.ips.values_mut().map(|entry| &mut entry.error);
+        let conditions = self.conditions.iter_mut().map(|condition| &mut condition.message);
+        entries.chain(conditions).chain([&mut self.error]).for_each(cut);
+    }
+
     /// Whether a write would change nothing. With `outdated_crds`, only the fields that the Go operator's CRDs keep
     /// are compared.
     #[must_use]

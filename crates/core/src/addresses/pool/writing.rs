@@ -16,11 +16,12 @@ impl Pool {
     /// Not yet: the moment when it may be written, or `None` while another write is under way.
     pub(crate) fn due_status(
         &mut self,
-        status: PoolStatus,
+        mut status: PoolStatus,
         go_fields_only: bool,
         now: Moment,
     ) -> Result<Option<PoolStatus>, Option<Moment>> {
         self.conditions = Some(status.conditions.clone());
+        status.cut();
         if status.same_as(&self.on_server, go_fields_only) {
             return Ok(None);
         }

@@ -66,6 +66,10 @@ sections! {
             Valid => True,
                 "The spec has no mistake.",
                 "None.";
+            TooLarge => False,
+                "The pool is frozen, because a field is [over its bound](floatingippool.md#bounds). FLIPOP claims the \
+                 first 1,000 valid addresses of `ips` and those that its status names. Existing assignments are kept.",
+                "Shorten the field that the message names.";
             PoolFrozen => False,
                 "The pool is frozen. The provider is unknown or has no token, a selector does not parse, `podNamespace` \
                  is not the name of a namespace, or both `ips` and `desiredIPs` are missing. Existing assignments are \

@@ -6,7 +6,7 @@ use super::super::memory::Purchased;
 use crate::model::ids::{Address, Uid};
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The records that hold an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct Listed {
     pub begun: Moment,
     /// When the lists were answered.
     pub done: Moment,
+    /// The addresses that were sought in every entry of every object.
+    pub sought: BTreeSet<Address>,
     /// The objects that name an address.
     pub naming: BTreeMap<Address, Vec<(Uid, String)>>,
     /// Record sets whose status names an address.
