@@ -2,12 +2,13 @@
 #
 #   docker build --build-arg FLIPOP_COMMIT="$(git rev-parse --short=12 HEAD)" -t flipop .
 #
-# The toolchain is the one that rust-toolchain.toml pins. The binary is linked statically (position-independent), so
-# that the final stage needs no libraries; CI builds that stage from a binary of its own (ci/image.sh).
-FROM rust:1.95.0-bookworm AS build
+# The toolchain is the one that rust-toolchain.toml pins, and the digest fixes the rest of its image. The binary is
+# linked statically (position-independent), so that the final stage needs no libraries; CI builds that stage from a
+# binary of its own (ci/image.sh).
+FROM rust:1.95.0-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1 AS build
 WORKDIR /src
 COPY . .
-# The log and `flipop version` name it. .git is not part of the context.
+# The log and `flipop version` name it. .git is not part of the context (.dockerignore).
 ARG FLIPOP_COMMIT
 # --target, so that the flag is not applied to build scripts and procedural macros, which cannot be static.
 RUN set -eu; \

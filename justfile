@@ -67,7 +67,7 @@ install-files:
 release-files IMAGE="registry.example.com/flipop":
     ci/release.sh {{IMAGE}}
 
-# The workflow of a release; needs actionlint.
+# The workflows; needs actionlint.
 workflow:
     actionlint .github/workflows/*.yml
 

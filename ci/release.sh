@@ -51,24 +51,41 @@ if grep -e registry.invalid -e "No registry has" target/release-chart/flipop/val
 fi
 grep -qF "image: $image:$version" "$out/flipop-$version.yaml"
 
-# CycloneDX. A scanner of the image would not find the crates, because the binary is linked statically.
-crates() {
-  cargo tree --locked --package flipop --edges normal,no-proc-macro --prefix none --format '{p}|{l}' \
-    --target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu \
-    | sed 's/ (\*)$//' | sort -u
+# CycloneDX. A scanner of the image would not find the crates, because the binary is linked statically. The time is the
+# commit's, so that one commit gives one file.
+tree() {
+  cargo tree --locked --package flipop --edges normal,no-proc-macro --prefix depth --format ' {p}' \
+    --target x86_64-unknown-linux-gnu --target aarch64-unknown-linux-gnu
 }
 checksums=$(awk -F'"' '/^name = /{ n = $2 } /^version = /{ v = $2 } /^checksum = /{ print n "@" v "|" $2 }' Cargo.lock)
-crates | jq -Rn --arg version "$version" --arg checksums "$checksums" '
+tree | jq -Rn --arg version "$version" --arg checksums "$checksums" \
+  --arg time "$(TZ=UTC0 git log -1 --date=format-local:%FT%TZ --format=%cd)" \
+  --slurpfile metadata <(cargo metadata --locked --format-version 1) '
   ($checksums | split("\n") | map(split("|") | {(.[0]): .[1]}) | add) as $sha256
-  | [inputs | capture("^(?<name>[^ ]+) v(?<version>[^ |]+).*[|](?<license>.*)$")
-    | "\(.name)@\(.version)" as $id
-    | {type: "library", name, version, "bom-ref": $id, licenses: [{expression: (.license | gsub(" */ *"; " OR "))}]}
-      # Only a crate of the registry has a checksum, and an address there.
-      + (if $sha256[$id] then {purl: "pkg:cargo/\($id)", hashes: [{alg: "SHA-256", content: $sha256[$id]}]} else {} end)]
+  | ($metadata[0].packages | map({"\(.name)@\(.version)": .}) | add) as $packages
+  | {name: "The authors of FLIPOP"} as $us
+  # The path holds the crates from the root to this line, so the last but one needs the last.
+  | reduce (inputs | capture("^(?<depth>[0-9]+) (?<name>[^ ]+) v(?<version>[^ ]+)")) as $crate ({path: [], needs: {}};
+      ($crate.depth | tonumber) as $depth
+      | .path = .path[:$depth] + ["\($crate.name)@\($crate.version)"]
+      | .needs[.path[-1]] += []
+      | if $depth > 0 then .needs[.path[-2]] += [.path[-1]] else . end)
+  | .needs as $needs | .path[0] as $root
   | {bomFormat: "CycloneDX", specVersion: "1.5", version: 1,
-     metadata: {component: {type: "application", name: "flipop", version: $version, "bom-ref": "flipop"}},
-     components: map(select(.name != "flipop"))}' > "$out/flipop-$version.cdx.json"
-jq -e '(.components | length) > 100 and all(.components[]; (.hashes and .purl) != (.name | startswith("flipop")))' \
+     metadata: {timestamp: $time, supplier: $us,
+       component: {type: "application", name: "flipop", version: $version, "bom-ref": $root, supplier: $us}},
+     components: [$needs | del(.[$root]) | keys[] as $id | $packages[$id]
+       | {type: "library", name, version, "bom-ref": $id, licenses: [{expression: (.license | gsub(" */ *"; " OR "))}]}
+         # Only a crate of the registry has a checksum, and an address there.
+         + if $sha256[$id] then {purl: "pkg:cargo/\($id)", hashes: [{alg: "SHA-256", content: $sha256[$id]}],
+             supplier: {name: (.authors | map(sub(" *<.*"; "")) | join(", ")
+               | if . == "" then "The authors of \($id)" else . end)}}
+           else {supplier: $us} end],
+     dependencies: [$needs | to_entries[] | {ref: .key, dependsOn: (.value | unique)}]}' \
+  > "$out/flipop-$version.cdx.json"
+jq -e '(.components | length) > 100 and all(.components[]; (.hashes and .purl) != (.name | startswith("flipop")))
+  and ([.metadata.component, .components[]] | all(.supplier.name != ""))
+  and ([.dependencies[].dependsOn[]] | unique) == ([.components[]."bom-ref"] | sort)' \
   "$out/flipop-$version.cdx.json" > /dev/null
 
 (cd "$out" && sha256sum -- * > sha256sums.txt)

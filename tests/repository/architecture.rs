@@ -65,3 +65,17 @@ fn the_images_build_passes_on_the_commit_that_it_is_told() {
     let built = lines.iter().position(|line| line.contains("cargo build"));
     assert!(told.is_some() && told < built, "src/version.rs reads FLIPOP_COMMIT while it is compiled");
 }
+
+#[test]
+fn every_action_is_named_by_a_commit_with_its_version_beside_it() {
+    for entry in fs::read_dir(root().join(".github/workflows")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let uses = text.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("uses: "));
+        // A workflow of this repository comes from the same commit.
+        for action in uses.filter(|action| !action.starts_with("./")) {
+            let pinned = action.split_once('@').and_then(|(_, pin)| pin.split_once(" # v"));
+            let commit = pinned.map_or("", |(commit, _)| commit);
+            assert!(commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()), "{action}");
+        }
+    }
+}
