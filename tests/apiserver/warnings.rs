@@ -143,6 +143,7 @@ fn doubtful_pools() -> Vec<Doubtful> {
             json!({ "match": { "podNamespace": "A_B" } }),
             "spec.match.podNamespace is not the name of a namespace",
         ),
+        (json!({ "match": { "podNamespace": null } }), "spec.match.podNamespace is missing"),
         (
             json!({ "match": { "tolerations": [{ "operator": "Like" }] } }),
             "spec.match.tolerations: unknown operator, tolerates nothing: Like",
@@ -281,6 +282,7 @@ async fn each_doubtful_record_set_is_admitted_with_its_own_warning(world: &mut W
             json!({ "match": { "podNamespace": "-" } }),
             "spec.match.podNamespace is not the name of a namespace",
         ),
+        (json!({ "match": { "podNamespace": "" } }), "spec.match.podNamespace is missing"),
         (
             json!({ "match": { "tolerations": [{ "operator": "Like" }] } }),
             "spec.match.tolerations: unknown operator",
