@@ -70,7 +70,7 @@ async fn the_examples_apply_without_a_warning(world: &mut World) -> Outcome {
 }
 
 /// A spec without a warning, changed by a merge patch.
-fn changed(mut right: Value, change: &Value) -> Value {
+pub(crate) fn changed(mut right: Value, change: &Value) -> Value {
     fn merge(into: &mut Value, patch: &Value) {
         match (into, patch) {
             (Value::Object(into), Value::Object(patch)) => {
