@@ -8,6 +8,7 @@ use flipop_envtest::cluster::Kind;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use serde_json::{Value, json};
+use std::fs;
 use std::time::Duration;
 
 /// A policy takes effect moments after it was applied.
@@ -103,7 +104,11 @@ fn names() -> Vec<Row> {
         ("a full name with a final dot", name("example.com", "www.team-a.example.com."), ALLOWED),
         ("a wildcard in the domain", name("example.com", "*.team-a"), ALLOWED),
         ("another name", name("example.com", "www"), DOMAIN),
-        ("the zone as @", name("example.com", "@"), DOMAIN),
+        (
+            "the zone as @",
+            name("example.com", "@"),
+            "spec.dnsRecordSet.recordName means example.com. and must be",
+        ),
         ("the zone by its name", name("example.com", "Example.com"), DOMAIN),
         ("a wildcard of the zone", name("example.com", "*"), DOMAIN),
         ("a name that ends like the domain", name("example.com", "xteam-a"), DOMAIN),
@@ -260,7 +265,10 @@ async fn the_annotations_of_a_namespace_limit_its_objects(world: &mut World) -> 
         let older = object(kind, "old", changed(right(kind), &old(kind)));
         world.cluster.create_object("limited", &older, false).await?;
     }
-    world.kubectl.run(&["apply", "-f", path("k8s/tenants/policy.yaml").as_str()]).await?;
+    let policy = path("k8s/tenants/policy.yaml");
+    // Without it, an object that costs too much to judge would pass.
+    assert!(fs::read_to_string(&policy)?.contains("failurePolicy: Fail\n"));
+    world.kubectl.run(&["apply", "-f", policy.as_str()]).await?;
     in_force(world).await?;
     let mut mistakes = Vec::new();
     for kind in Kind::ALL {
@@ -276,6 +284,8 @@ async fn the_annotations_of_a_namespace_limit_its_objects(world: &mut World) -> 
         for namespace in ["absent", "empty"] {
             let found = refusal(world, namespace, kind, json!({})).await;
             mistakes.extend(wrong(&format!("{kind:?} in {namespace}"), &found, LABEL));
+            let root = refusal(world, namespace, kind, name(".", "www.team-a.example.com.")).await;
+            mistakes.extend(wrong(&format!("the root zone in {namespace}"), &root, ZONE));
         }
         let mut nulls = right(kind);
         (nulls["nodeCheck"], nulls["grace"]) = (json!({ "port": null }), Value::Null);
