@@ -222,6 +222,9 @@ async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) 
         json!({ "minActive": 1 }),
         json!({ "firewall": { "ports": [{ "protocol": "icmp" }], "sources": ["::/0"] } }),
         json!({ "minActive": 1_000, "desiredIPs": 1_000 }),
+        // Lists that would take too long to judge.
+        json!({ "ips": vec!["x"; 1_001] }),
+        json!({ "match": { "tolerations": vec![json!({ "operator": "Like" }); 1_001] } }),
     ] {
         let object = changed(right.clone(), &quiet);
         assert_eq!(warnings(world, "FloatingIPPool", &object).await?, Vec::<String>::new(), "{quiet}");
