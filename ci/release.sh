@@ -36,13 +36,14 @@ for file in k8s/*.yaml; do
   sed "/# No registry has this name/d; s#registry.invalid/flipop:#$image:#" "$file"
 done > "$out/flipop-$version.yaml"
 
-# Files that users apply with separate commands: the agent, and the rights of node checks.
+# Files that users apply with separate commands: the agent, the rights of node checks, and the limits of tenants.
 for part in agent nodecheck; do
   for file in k8s/"$part"/*.yaml; do
     printf -- '---\n'
     sed "/# No registry has this name/d; s#registry.invalid/flipop:#$image:#" "$file"
   done > "$out/flipop-$part-$version.yaml"
 done
+cp k8s/tenants/policy.yaml "$out/flipop-tenants-$version.yaml"
 grep -qF "image: $image:$version" "$out/flipop-agent-$version.yaml"
 
 if grep -e registry.invalid -e "No registry has" target/release-chart/flipop/values.yaml "$out"/*.yaml; then

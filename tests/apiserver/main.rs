@@ -41,6 +41,7 @@ mod rights;
 mod shutdown;
 mod suite;
 mod team;
+mod tenants;
 mod tokens;
 mod uninstall;
 mod verdicts;
@@ -59,7 +60,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     suite::catch_panics();
-    let modules: [fn() -> Vec<Case>; 34] = [
+    let modules: [fn() -> Vec<Case>; 35] = [
         installation::cases,
         helm::cases,
         dashboard::cases,
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         node_policy::cases,
         rbac::cases,
         warnings::cases,
+        tenants::cases,
         verdicts::cases,
         assignment::cases,
         forwarded::cases,

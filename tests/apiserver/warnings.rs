@@ -70,7 +70,7 @@ async fn the_examples_apply_without_a_warning(world: &mut World) -> Outcome {
 }
 
 /// A spec without a warning, changed by a merge patch.
-fn changed(mut right: Value, change: &Value) -> Value {
+pub(crate) fn changed(mut right: Value, change: &Value) -> Value {
     fn merge(into: &mut Value, patch: &Value) {
         match (into, patch) {
             (Value::Object(into), Value::Object(patch)) => {
@@ -143,6 +143,7 @@ fn doubtful_pools() -> Vec<Doubtful> {
             json!({ "match": { "podNamespace": "A_B" } }),
             "spec.match.podNamespace is not the name of a namespace",
         ),
+        (json!({ "match": { "podNamespace": null } }), "spec.match.podNamespace is missing"),
         (
             json!({ "match": { "tolerations": [{ "operator": "Like" }] } }),
             "spec.match.tolerations: unknown operator, tolerates nothing: Like",
@@ -221,6 +222,9 @@ async fn each_doubtful_pool_is_admitted_with_its_own_warning(world: &mut World) 
         json!({ "minActive": 1 }),
         json!({ "firewall": { "ports": [{ "protocol": "icmp" }], "sources": ["::/0"] } }),
         json!({ "minActive": 1_000, "desiredIPs": 1_000 }),
+        // Lists that would take too long to judge.
+        json!({ "ips": vec!["x"; 1_001] }),
+        json!({ "match": { "tolerations": vec![json!({ "operator": "Like" }); 1_001] } }),
     ] {
         let object = changed(right.clone(), &quiet);
         assert_eq!(warnings(world, "FloatingIPPool", &object).await?, Vec::<String>::new(), "{quiet}");
@@ -281,6 +285,7 @@ async fn each_doubtful_record_set_is_admitted_with_its_own_warning(world: &mut W
             json!({ "match": { "podNamespace": "-" } }),
             "spec.match.podNamespace is not the name of a namespace",
         ),
+        (json!({ "match": { "podNamespace": "" } }), "spec.match.podNamespace is missing"),
         (
             json!({ "match": { "tolerations": [{ "operator": "Like" }] } }),
             "spec.match.tolerations: unknown operator",

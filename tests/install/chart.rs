@@ -94,7 +94,7 @@ fn the_default(helm: &str) {
 fn switched_on(helm: &str) {
     let on = json!({ "enabled": true });
     let values = json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on, "agent": on,
-            "nodeCheck": on });
+            "nodeCheck": on, "tenants": on });
     let found = render(helm, &values);
     for file in [
         "monitoring/podmonitor.yaml",
@@ -106,7 +106,9 @@ fn switched_on(helm: &str) {
             assert_eq!(object(&found, &kind, &name), &wanted, "{file}");
         }
     }
-    for ((kind, name), wanted) in folder("k8s/agent").into_iter().chain(folder("k8s/nodecheck")) {
+    let tenants = parse(&read("k8s/tenants/policy.yaml"));
+    let parts = folder("k8s/agent").into_iter().chain(folder("k8s/nodecheck")).chain(tenants);
+    for ((kind, name), wanted) in parts {
         assert_eq!(object(&found, &kind, &name), &wanted, "{kind} {name}");
     }
     let agent = json!({ "enabled": true, "egress": "Off", "nodeSelector": { "pool": "edge" }, "args": ["--mark=0x1000"] });
@@ -129,7 +131,7 @@ fn everything() -> Value {
     let on = json!({ "enabled": true });
     json!({
         "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on,
-        "userRoles": { "view": true, "edit": true }, "nodeCheck": on, "agent": on,
+        "userRoles": { "view": true, "edit": true }, "nodeCheck": on, "agent": on, "tenants": on,
     })
 }
 
@@ -138,7 +140,7 @@ fn labels(helm: &str) {
     values["labels"] = json!({ "team": "edge", "tier": "1" });
     values["podMonitor"]["labels"] = json!({ "release": "prometheus" });
     let objects = render(helm, &values);
-    assert_eq!(objects.len(), folder("k8s").len() + folder("k8s/agent").len() + 9);
+    assert_eq!(objects.len(), folder("k8s").len() + folder("k8s/agent").len() + 11);
     for ((kind, name), object) in &objects {
         let labels = &object["metadata"]["labels"];
         assert_eq!((&labels["team"], &labels["tier"]), (&json!("edge"), &json!("1")), "{kind} {name}");
@@ -178,9 +180,16 @@ fn same_label(helm: &str) {
 /// Null removes a value: an optional one is left out, and a required one is demanded.
 fn null(helm: &str) {
     let objects = render(helm, &json!({}));
-    for optional in
-        ["labels", "podLabels", "podMonitor", "prometheusRule", "dashboard", "networkPolicy", "userRoles"]
-    {
+    for optional in [
+        "labels",
+        "podLabels",
+        "podMonitor",
+        "prometheusRule",
+        "dashboard",
+        "networkPolicy",
+        "userRoles",
+        "tenants",
+    ] {
         assert_same(&render(helm, &json!({ optional: null })), &objects);
     }
     for (optional, kind) in

@@ -57,6 +57,8 @@ fn files() -> Vec<(String, String)> {
     }
     files.push(("kustomize/nodecheck/role.yaml".to_owned(), read("k8s/nodecheck/role.yaml")));
     files.push(copy("k8s/nodecheck/role.yaml", "nodecheck.yaml"));
+    files.push(("kustomize/tenants/policy.yaml".to_owned(), read("k8s/tenants/policy.yaml")));
+    files.push(copy("k8s/tenants/policy.yaml", "tenants.yaml"));
     files.push(copy("k8s/agent/account.yaml", "agent-account.yaml"));
     files.push(copy("monitoring/alerts.yaml", "alerts.yaml"));
     files.push(("monitoring/dashboard.json".to_owned(), dashboard::text()));

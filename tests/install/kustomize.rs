@@ -14,11 +14,12 @@ use std::sync::OnceLock;
 const COMPONENTS: [&str; 3] = ["monitoring", "network-policy", "one-replica"];
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, fn()); 7] = [
+    let tests: [(&str, fn()); 8] = [
         ("the_repository_is_what_k8s_holds", the_repository),
         ("components_add_what_they_say", components),
         ("the_agent_keeps_its_own_namespace", agent),
         ("the_role_for_node_checks_stays_with_the_leases", node_check),
+        ("the_limits_of_tenants_know_the_operator_in_any_namespace", tenants),
         ("one_line_changes_the_namespace_everywhere", namespace),
         ("one_replica_needs_no_alert_on_a_standby", one_replica),
         ("an_overlay_may_name_the_image", image),
@@ -99,6 +100,17 @@ fn node_check() {
     assert_eq!(object(&elsewhere, "Role", "flipop-nodecheck")["metadata"]["namespace"], "kube-node-lease");
 }
 
+fn tenants() {
+    let mut wanted = folder("k8s");
+    wanted.extend(parse(&read("k8s/tenants/policy.yaml")));
+    assert_same(&overlay(&["tenants"], &json!({})), &wanted);
+    let elsewhere = overlay(&["tenants"], &json!({ "namespace": "infra" }));
+    let policy = object(&elsewhere, "ValidatingAdmissionPolicy", "flipop-tenants");
+    assert_eq!(policy["metadata"]["namespace"], Value::Null);
+    let by = policy["spec"]["matchConditions"][0]["expression"].as_str().unwrap();
+    assert!(by.ends_with("!= 'system:serviceaccount:infra:flipop'"), "{by}");
+}
+
 fn names_every_manifest() {
     let kustomization: Value = serde_saphyr::from_str(&read("kustomization.yaml")).unwrap();
     let named: BTreeSet<&str> =
@@ -106,7 +118,7 @@ fn names_every_manifest() {
     let files = std::fs::read_dir(root().join("k8s")).unwrap();
     let files: Vec<String> = files
         .map(|file| format!("k8s/{}", file.unwrap().file_name().display()))
-        .filter(|name| name != "k8s/agent" && name != "k8s/nodecheck")
+        .filter(|name| !["k8s/agent", "k8s/nodecheck", "k8s/tenants"].contains(&name.as_str()))
         .collect();
     assert_eq!(named, files.iter().map(String::as_str).collect());
 }

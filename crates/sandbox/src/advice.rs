@@ -27,7 +27,7 @@ struct Seen<'a> {
 /// A warning beyond the operator's own list of mistakes.
 type Rule = fn(&Seen<'_>) -> Option<String>;
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     missing_match,
     missing_record_set,
     empty_zone,
@@ -41,6 +41,7 @@ const RULES: [Rule; 13] = [
     paused_by_false,
     unreadable_move,
     impatient_with_the_agent,
+    pods_of_every_namespace,
 ];
 
 /// The policies' warnings about an object of FLIPOP's kinds. None for other objects and unreadable ones.
@@ -214,6 +215,14 @@ fn impatient_with_the_agent(seen: &Seen<'_>) -> Option<String> {
     let seconds = seen.object.pointer("/spec/grace/podSeconds").and_then(Value::as_i64).unwrap_or_default();
     (seen.matching.pod_namespace == "flipop-agent" && seconds < 60).then(|| {
         "spec.grace.podSeconds is below 60, so a rollout of flipop-agent moves addresses: set it to 60"
+            .to_owned()
+    })
+}
+
+/// Whoever may create pods in any namespace can then make a node match.
+fn pods_of_every_namespace(seen: &Seen<'_>) -> Option<String> {
+    (!seen.matching.pod_label.is_empty() && seen.matching.pod_namespace.is_empty()).then(|| {
+        "spec.match.podNamespace: missing, so pods of every namespace count; name the namespace of the pods"
             .to_owned()
     })
 }

@@ -29,6 +29,7 @@ pub(super) fn rows(helm: &str) {
         (json!({ "labels": { "a": 1 } }), "/labels/a"),
         (json!({ "priorityClass": { "value": 2_000_000_000 } }), "/priorityClass/value"),
         (json!({ "userRoles": { "admin": true } }), "'admin' not allowed"),
+        (json!({ "tenants": { "enable": true } }), "'enable' not allowed"),
         (json!({ "networkPolicy": { "dnsPorts": [] } }), "/networkPolicy/dnsPorts"),
         (json!({ "networkPolicy": { "egressPorts": [] } }), "/networkPolicy/egressPorts"),
         (json!({ "networkPolicy": { "egressPorts": [70000] } }), "/networkPolicy/egressPorts/0"),

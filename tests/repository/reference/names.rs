@@ -103,6 +103,10 @@ fn annotations(page: &mut Page) {
         ["annotation", "value", "when"],
         rows.map(|(name, value, when)| [code(name), value.to_owned(), when.to_owned()]),
     );
+    page.paragraph(
+        "Annotations of a Namespace whose names begin with `flipop.digitalocean.com/tenant-` [limit what its objects may \
+         ask for](../recipes/tenants.md#the-annotations), if you install the policy of `k8s/tenants`.",
+    );
     page.paragraph(&format!(
         "On a FloatingIPPool with `reclaimPolicy: Delete`, FLIPOP sets the finalizer `{FINALIZER}` while something is left to \
          [give back](../recipes/give-up-an-address.md)."
