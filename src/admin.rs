@@ -3,32 +3,46 @@
 //!
 //! Owns the listener and its limits. The content comes from closures that never wait.
 //!
-//! Invariants: no client can block another. A connection carries one request and lasts a few seconds, and the oldest
-//! connection is closed when there are too many. Nothing here takes a lock that the work holds.
+//! Invariants: no client can block another, or the work: the endpoints have a thread of their own, and take no lock that
+//! the work holds. A connection carries one request and lasts a few seconds. Where there are too many connections, one
+//! that has sent no request makes room, and nothing ends an answer that has begun. However many clients scrape, the
+//! metrics are rendered once a second.
 
+mod connections;
 pub mod page;
 
 use crate::config::BindAddress;
 use crate::liveness::Liveness;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use connections::{Admitted, Connections, MAX_CONNECTIONS, refuse};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Most connections at a time. Probes and scrapes need a handful; the others are slow or hostile. At this number each
-/// new connection closes the oldest. Well below the usual limit of 1,024 open files.
-const MAX_CONNECTIONS: usize = 256;
+/// Most refusals that are being sent at a time. Beyond them a connection is just closed.
+const MAX_REFUSALS: usize = 64;
+
+/// Longest wait for a client to take its refusal.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Most answers with metrics at a time. They share one text, and slow clients hold only buffers of the kernel.
+const MAX_SCRAPES: usize = 16;
+
+/// How long a rendering of the metrics is served.
+const RENDERING_LASTS: Duration = Duration::from_secs(1);
 
 /// Longest wait for a request's head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,9 +68,22 @@ pub struct Endpoints {
     pub not_ready: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
     /// Whether the loops are alive.
     pub liveness: Liveness,
-    /// The value of `/debug`.
-    pub debug: Arc<dyn Fn() -> serde_json::Value + Send + Sync>,
+    /// The value of `/debug`, if it is served.
+    pub debug: Option<Arc<dyn Fn() -> serde_json::Value + Send + Sync>>,
 }
+
+/// The endpoints, with what their answers share.
+#[derive(Clone)]
+struct Shared {
+    endpoints: Endpoints,
+    /// The last rendering of the metrics, and when it was made.
+    rendered: Arc<Mutex<Option<(Instant, Bytes)>>>,
+    scrapes: Arc<Semaphore>,
+}
+
+/// Kept until the answer to a request is sent, or its client is gone.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
 
 /// Failed to listen.
 #[derive(Debug, thiserror::Error)]
@@ -102,12 +129,40 @@ fn listen(ip: IpAddr, port: u16) -> std::io::Result<TcpListener> {
 
 /// The endpoints without the web page.
 pub fn routes(endpoints: Endpoints) -> Router {
-    Router::new()
+    let mut routes = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(health))
-        .route("/readyz", get(ready))
-        .route("/debug", get(debug))
-        .with_state(endpoints)
+        .route("/readyz", get(ready));
+    if endpoints.debug.is_some() {
+        routes = routes.route("/debug", get(debug));
+    }
+    let scrapes = Arc::new(Semaphore::new(MAX_SCRAPES));
+    routes.with_state(Shared { endpoints, rendered: Arc::default(), scrapes })
+}
+
+/// Starts a thread that serves these routes until it is cancelled. The receiver hears of its end.
+///
+/// # Errors
+/// If there can be no thread.
+pub fn spawn(
+    listener: TcpListener,
+    router: Router,
+    cancel: CancellationToken,
+) -> std::io::Result<oneshot::Receiver<()>> {
+    let listener = listener.into_std()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (sender, ended) = oneshot::channel();
+    std::thread::Builder::new().name("endpoints".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => serve(listener, router, cancel).await,
+                Err(error) => tracing::error!("failed to serve the endpoints: {error}"),
+            }
+        });
+        // If nobody listens, the process is ending.
+        let _unheard = sender.send(());
+    })?;
+    Ok(ended)
 }
 
 /// Serves these routes until it is cancelled, then closes every connection. Each request carries the address of its
@@ -123,12 +178,15 @@ pub async fn serve(listener: TcpListener, router: Router, cancel: CancellationTo
         };
         match accepted {
             Ok((stream, peer)) => {
-                let closed = connections.admit(&cancel);
-                tracker.spawn(converse(stream, peer, router.clone(), closed));
+                if let Some(admitted) = connections.admit(peer.ip(), &cancel) {
+                    tracker.spawn(converse(stream, peer, router.clone(), admitted));
+                } else if tracker.len() < MAX_CONNECTIONS + MAX_REFUSALS {
+                    tracker.spawn(tokio::time::timeout(REFUSAL_TIMEOUT, refuse(stream)));
+                }
             }
             Err(error) => {
                 tracing::debug!("failed to accept a connection: {error}");
-                connections.make_room();
+                connections.make_room(|_| true);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -137,41 +195,12 @@ pub async fn serve(listener: TcpListener, router: Router, cancel: CancellationTo
     tracker.wait().await;
 }
 
-/// The open connections, oldest first.
-#[derive(Default)]
-struct Connections(VecDeque<CancellationToken>);
-
-impl Connections {
-    /// Adds a connection. Closes the oldest if there are too many.
-    fn admit(&mut self, parent: &CancellationToken) -> ConnectionEnd {
-        self.0.retain(|closed| !closed.is_cancelled());
-        if self.0.len() >= MAX_CONNECTIONS {
-            self.make_room();
-        }
-        let closed = parent.child_token();
-        self.0.push_back(closed.clone());
-        ConnectionEnd(closed)
-    }
-
-    fn make_room(&mut self) {
-        if let Some(oldest) = self.0.pop_front() {
-            oldest.cancel();
-        }
-    }
-}
-
-/// Marks its connection as closed when dropped.
-struct ConnectionEnd(CancellationToken);
-
-impl Drop for ConnectionEnd {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
-}
-
-async fn converse(stream: TcpStream, peer: SocketAddr, router: Router, end: ConnectionEnd) {
+async fn converse(stream: TcpStream, peer: SocketAddr, router: Router, admitted: Admitted) {
+    let (kept, asked) = (Kept::default(), Arc::clone(&admitted.asked));
     let service = tower::service_fn(move |mut request: Request<hyper::body::Incoming>| {
+        asked.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(kept.clone());
         let router = router.clone();
         async move { tower::ServiceExt::oneshot(router, request.map(Body::new)).await }
     });
@@ -183,14 +212,24 @@ async fn converse(stream: TcpStream, peer: SocketAddr, router: Router, end: Conn
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     tokio::select! {
         biased;
-        () = end.0.cancelled() => {}
+        () = admitted.end.cancelled() => {}
         // A client's error does not matter to us.
         _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection) => {}
     }
 }
 
-async fn metrics(State(endpoints): State<Endpoints>) -> Response {
-    match (endpoints.metrics)() {
+async fn metrics(State(shared): State<Shared>, request: Request<Body>) -> Response {
+    if let Err(refusal) = page::admit_name(&request) {
+        return refusal.into_response();
+    }
+    let Ok(scrape) = Arc::clone(&shared.scrapes).try_acquire_owned() else {
+        let wait = [(header::RETRY_AFTER, "1")];
+        return (StatusCode::SERVICE_UNAVAILABLE, wait, "too many scrapes at once\n").into_response();
+    };
+    if let Some(Kept(kept)) = request.extensions().get() {
+        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(scrape);
+    }
+    match shared.rendered() {
         Ok(text) => {
             ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
         }
@@ -198,12 +237,31 @@ async fn metrics(State(endpoints): State<Endpoints>) -> Response {
     }
 }
 
-async fn health(State(endpoints): State<Endpoints>) -> Response {
-    verdict(&endpoints.liveness.stalled())
+impl Shared {
+    /// The metrics as they were at most a second ago.
+    fn rendered(&self) -> Result<Bytes, String> {
+        let mut rendered = self.rendered.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if let Some((made, text)) = &*rendered
+            && now.duration_since(*made) < RENDERING_LASTS
+        {
+            return Ok(text.clone());
+        }
+        let text = Bytes::from((self.endpoints.metrics)()?);
+        *rendered = Some((now, text.clone()));
+        Ok(text)
+    }
 }
 
-async fn ready(State(endpoints): State<Endpoints>) -> Response {
-    verdict(&(endpoints.not_ready)())
+async fn health(State(shared): State<Shared>) -> Response {
+    verdict(&shared.endpoints.liveness.stalled())
+}
+
+async fn ready(State(shared): State<Shared>, request: Request<Body>) -> Response {
+    match page::admit_name(&request) {
+        Ok(()) => verdict(&(shared.endpoints.not_ready)()),
+        Err(refusal) => refusal.into_response(),
+    }
 }
 
 fn verdict(problems: &[String]) -> Response {
@@ -213,153 +271,13 @@ fn verdict(problems: &[String]) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", problems.join("\n"))).into_response()
 }
 
-async fn debug(State(endpoints): State<Endpoints>, request: Request<Body>) -> Response {
-    match page::admit(&request) {
-        Ok(()) => page::guarded(Json((endpoints.debug)()).into_response()),
-        Err(refusal) => refusal.into_response(),
+async fn debug(State(shared): State<Shared>, request: Request<Body>) -> Response {
+    match (page::admit(&request), &shared.endpoints.debug) {
+        (Ok(()), Some(debug)) => page::guarded(Json(debug()).into_response()),
+        (Ok(()), None) => StatusCode::NOT_FOUND.into_response(),
+        (Err(refusal), _) => refusal.into_response(),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clock::Clock;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::task::JoinSet;
-
-    struct Server {
-        port: u16,
-        liveness: Liveness,
-        cancel: CancellationToken,
-        tasks: JoinSet<()>,
-    }
-
-    async fn start(host: &str) -> Server {
-        let listener = bind(&BindAddress { host: host.to_owned(), port: 0 }).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let liveness = Liveness::new(Clock::system());
-        let endpoints = Endpoints {
-            metrics: Arc::new(|| Ok(b"flipop_up 1\n".to_vec())),
-            not_ready: Arc::new(|| vec!["nodes: the first list is not complete".to_owned()]),
-            liveness: liveness.clone(),
-            debug: Arc::new(|| serde_json::json!({"pools": []})),
-        };
-        let cancel = CancellationToken::new();
-        let mut tasks = JoinSet::new();
-        let router = routes(endpoints).merge(page::routes(""));
-        tasks.spawn(serve(listener, router, cancel.clone()));
-        Server { port, liveness, cancel, tasks }
-    }
-
-    async fn fetch(ip: &str, port: u16, path: &str) -> String {
-        let mut stream = TcpStream::connect((ip, port)).await.unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        tokio::time::timeout(Duration::from_secs(3), stream.read_to_string(&mut answer))
-            .await
-            .unwrap()
-            .unwrap();
-        answer
-    }
-
-    #[tokio::test]
-    async fn the_endpoints_answer_on_both_families() {
-        let server = start("").await;
-        for ip in ["127.0.0.1", "::1"] {
-            let metrics = fetch(ip, server.port, "/metrics").await;
-            assert!(metrics.starts_with("HTTP/1.1 200") && metrics.ends_with("flipop_up 1\n"), "{metrics}");
-            assert!(fetch(ip, server.port, "/healthz").await.starts_with("HTTP/1.1 200"));
-            let ready = fetch(ip, server.port, "/readyz").await;
-            assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("first list"), "{ready}");
-            assert!(fetch(ip, server.port, "/debug").await.ends_with("{\"pools\":[]}"));
-            assert!(fetch(ip, server.port, "/other").await.starts_with("HTTP/1.1 404"));
-        }
-    }
-
-    #[tokio::test]
-    async fn a_loop_that_stands_still_fails_the_health_check() {
-        let server = start("127.0.0.1").await;
-        let heartbeat = server.liveness.register("lease", 0);
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        let answer = fetch("127.0.0.1", server.port, "/healthz").await;
-        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("lease"), "{answer}");
-        drop(heartbeat);
-    }
-
-    #[tokio::test]
-    async fn debug_is_for_this_machine_only() {
-        for (peer, status) in [
-            ("10.0.0.7:1", StatusCode::FORBIDDEN),
-            ("[::ffff:10.0.0.7]:1", StatusCode::FORBIDDEN),
-            ("[::ffff:127.0.0.1]:1", StatusCode::OK),
-        ] {
-            let endpoints = Endpoints {
-                metrics: Arc::new(|| Ok(Vec::new())),
-                not_ready: Arc::new(Vec::new),
-                liveness: Liveness::new(Clock::system()),
-                debug: Arc::new(|| serde_json::json!({})),
-            };
-            let mut request = Request::new(Body::empty());
-            request.headers_mut().insert(header::HOST, header::HeaderValue::from_static("localhost"));
-            request.extensions_mut().insert(peer.parse::<SocketAddr>().unwrap());
-            assert_eq!(debug(State(endpoints), request).await.status(), status, "{peer}");
-        }
-    }
-
-    #[tokio::test]
-    async fn the_page_and_its_data_are_for_a_browser_that_meant_this_machine() {
-        let server = start("127.0.0.1").await;
-        for path in ["/", "/page.css", "/page.js", "/debug"] {
-            let answer = fetch("127.0.0.1", server.port, path).await;
-            assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
-            let head = answer.split("\r\n\r\n").next().unwrap().to_ascii_lowercase();
-            assert!(
-                head.contains("content-security-policy: default-src 'none'; script-src 'self'"),
-                "{head}"
-            );
-            assert!(!head.contains("access-control") && !head.contains("set-cookie"), "{head}");
-            for host in ["evil.example", "localhost.evil.example:8080", "10.0.0.7"] {
-                let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
-                let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-                stream.write_all(request.as_bytes()).await.unwrap();
-                let mut answer = String::new();
-                stream.read_to_string(&mut answer).await.unwrap();
-                assert!(answer.starts_with("HTTP/1.1 421"), "{path} as {host}: {answer}");
-            }
-        }
-        assert!(fetch("127.0.0.1", server.port, "/page.js").await.contains("text/javascript"));
-    }
-
-    #[tokio::test]
-    async fn hundreds_of_half_open_connections_keep_nobody_out() {
-        let server = start("127.0.0.1").await;
-        let mut half_open = Vec::new();
-        for number in 0..600 {
-            let mut stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
-            if number % 2 == 0 {
-                stream.write_all(b"GET /metrics HTTP/1.1\r\nHost:").await.unwrap();
-            }
-            half_open.push(stream);
-        }
-        for _ in 0..20 {
-            assert!(fetch("127.0.0.1", server.port, "/metrics").await.starts_with("HTTP/1.1 200"));
-        }
-        // The oldest connections were closed for newer ones.
-        let mut oldest = half_open.remove(1);
-        let mut rest = Vec::new();
-        let read = tokio::time::timeout(Duration::from_secs(1), oldest.read_to_end(&mut rest)).await;
-        assert!(read.is_ok(), "still open");
-    }
-
-    #[tokio::test]
-    async fn cancelling_closes_everything_at_once() {
-        let mut server = start("127.0.0.1").await;
-        let mut idle = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
-        fetch("127.0.0.1", server.port, "/metrics").await;
-        server.cancel.cancel();
-        tokio::time::timeout(Duration::from_secs(1), server.tasks.join_next()).await.unwrap();
-        let mut rest = Vec::new();
-        let read = tokio::time::timeout(Duration::from_secs(1), idle.read_to_end(&mut rest)).await;
-        assert!(read.is_ok(), "still open");
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ use flipop::clock::Clock;
 use flipop::config::{AgentConfig, ConfigError, Invocation};
 use flipop::exit::{self, Exit};
 use flipop::{agent, command, operator, telemetry};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use std::io::Write;
 use std::process::ExitCode;
 use tokio::runtime::{Builder, Runtime};
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 /// Errors of the command line and the environment go to standard error.
 fn main() -> ExitCode {
     exit::end_on_panic();
+    keep_memory_private();
     let exit = match Invocation::from_process() {
         Ok(Invocation::Command(order)) => command::run(&order),
         Ok(Invocation::Run(config)) => run(*config),
@@ -35,6 +37,13 @@ fn main() -> ExitCode {
         }
     };
     exit.into()
+}
+
+/// Keeps other processes of the same user, and core files, from reading tokens in this process's memory. Where the kernel
+/// refuses that, the process runs as it did before.
+fn keep_memory_private() {
+    let _refused = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let _refused = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
 }
 
 fn run(config: flipop::config::Config) -> Exit {

@@ -75,6 +75,9 @@ pub enum OperatorError {
     /// The metrics address cannot be bound.
     #[error(transparent)]
     Admin(#[from] admin::BindError),
+    /// The thread of the endpoints failed.
+    #[error("failed to start the thread of the endpoints: {0}")]
+    Endpoints(std::io::Error),
     /// Someone else took the lease, or emptied it.
     #[error("failed to keep the lease: {} holds it now; ending so that only one replica acts", named(.0))]
     LeaseLost(String),
@@ -228,7 +231,7 @@ pub async fn run_on(
     let metrics = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let mut election = elect(identity, namespace.clone(), lease, &base)?;
     if let Some(listener) = listener {
-        serve_admin(listener, &base, &election.leader, &election.identity);
+        serve_admin(listener, &base, &election.leader, &election.identity, config.page)?;
     }
     tell_waits(server, &base, &election.leader);
     let drain = CancellationToken::new();
@@ -412,7 +415,13 @@ fn settings(
     Settings { providers, epoch_ms: clock.epoch_ms(), own_node, own_namespace: Some(namespace) }
 }
 
-fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle, identity: &str) {
+fn serve_admin(
+    listener: TcpListener,
+    base: &Base,
+    leader: &LeaderHandle,
+    identity: &str,
+    page: bool,
+) -> Result<(), OperatorError> {
     let (scraped, described) = (Arc::clone(&base.metrics), Arc::clone(&base.metrics));
     let (health, state, clock) = (base.health.clone(), leader.state(), base.clock.clone());
     let (leading, identity) = (leader.state(), identity.to_owned());
@@ -420,10 +429,15 @@ fn serve_admin(listener: TcpListener, base: &Base, leader: &LeaderHandle, identi
         metrics: Arc::new(move || scraped.encode().map_err(|error| error.to_string())),
         not_ready: Arc::new(move || reasons_not_ready(&health, &state)),
         liveness: base.liveness.clone(),
-        debug: Arc::new(move || with_leader(described.describe(&clock), &leading, &identity)),
+        debug: page.then_some(Arc::new(move || with_leader(described.describe(&clock), &leading, &identity))),
     };
-    let router = admin::routes(endpoints).merge(admin::page::routes(""));
-    base.tracker.spawn(admin::serve(listener, router, base.stop.clone()));
+    let mut router = admin::routes(endpoints);
+    if page {
+        router = router.merge(admin::page::routes(""));
+    }
+    let ended = admin::spawn(listener, router, base.stop.clone()).map_err(OperatorError::Endpoints)?;
+    base.tracker.spawn(async move { ended.await.unwrap_or_default() });
+    Ok(())
 }
 
 /// The value of `/debug` with the identity of the leader, which this process may not be.

@@ -52,6 +52,7 @@ fn config() -> Config {
     Config {
         debug: false,
         keep_last_record: false,
+        page: true,
         ignored_arguments: 0,
         metrics: None,
         cluster: ClusterSettings::default(),

@@ -7,13 +7,13 @@
 mod writes;
 
 use crate::api::Condition;
+use crate::api::Seen;
 use crate::api::conditioned::Conditioned;
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
 use crate::clock::Clock;
 use crate::execute::{Done, Executor};
 use crate::kube::server_time::ServerTime;
-use crate::kube::watch::Seen;
 use crate::leader::LeaderState;
 use crate::liveness::Heartbeat;
 use crate::metrics::Metrics;

@@ -3,9 +3,9 @@
 //! Invariant: after [`Watches::restart`] no step of an earlier watch is passed on, so later decisions rest on lists
 //! begun afterwards.
 
-use crate::api::{FloatingIPPool, NodeDNSRecordSet};
+use crate::api::{FloatingIPPool, NodeDNSRecordSet, Seen};
 use crate::kube::trouble::TroubleKind;
-use crate::kube::watch::{self, Seen, WatchContext, WatchName};
+use crate::kube::watch::{self, WatchContext, WatchName};
 use crate::probe::feed::BEAT;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::model::matching::WatchKey;

@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The page; `{version}` stands for the version, `{more}` for further elements of its head.
 const INDEX: &str = include_str!("page/index.html");
@@ -41,6 +41,27 @@ pub fn admit<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)> 
     } else {
         Err((StatusCode::MISDIRECTED_REQUEST, "use localhost, 127.0.0.1 or [::1] as the host\n"))
     }
+}
+
+/// Lets a request from this machine pass only under `localhost` or an address. During a port-forward a web site could
+/// otherwise read the answer under a name of its own. A probe through the proxy of a service mesh has an address.
+///
+/// # Errors
+/// The refusal: 421.
+pub fn admit_name<B>(request: &Request<B>) -> Result<(), (StatusCode, &'static str)> {
+    let peer = request.extensions().get::<SocketAddr>();
+    let here = peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback());
+    let named = |host: &HeaderValue| !host.to_str().is_ok_and(|host| is_local(host) || is_address(host));
+    if here && request.headers().get_all(header::HOST).iter().any(named) {
+        return Err((StatusCode::MISDIRECTED_REQUEST, "use localhost or an IP address as the host\n"));
+    }
+    Ok(())
+}
+
+/// Whether a Host header is an address, with any port.
+fn is_address(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    host.parse::<SocketAddr>().is_ok() || bare.parse::<IpAddr>().is_ok()
 }
 
 /// Whether a Host header names this machine, with any port.

@@ -178,7 +178,8 @@ async fn read(
     count: u64,
     body: &mut Vec<u8>,
 ) -> Result<(), MetadataError> {
-    if count > MAX_BODY {
+    let before = u64::try_from(body.len()).map_err(failed)?;
+    if before.saturating_add(count) > MAX_BODY {
         return Err(failed("the body is too long"));
     }
     let got = connection.take(count).read_to_end(body).await.map_err(failed)?;

@@ -66,6 +66,9 @@ pub enum AgentError {
     /// The endpoints cannot listen.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The thread of the endpoints failed.
+    #[error("failed to start the thread of the endpoints: {0}")]
+    Endpoints(std::io::Error),
     /// The kernel does not report changes.
     #[error("failed to listen to the kernel: {0}")]
     Notices(#[from] NetlinkError),
@@ -103,7 +106,9 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     if let Some(address) = &config.metrics {
         let listener = admin::bind(address).await?;
         let endpoints = endpoints(&report, &liveness);
-        tracker.spawn(admin::serve(listener, admin::routes(endpoints), shutdown.clone()));
+        let ended = admin::spawn(listener, admin::routes(endpoints), shutdown.clone());
+        let ended = ended.map_err(AgentError::Endpoints)?;
+        tracker.spawn(async move { ended.await.unwrap_or_default() });
     }
     let (returns, reset) = {
         let sender = signal::Sender::new(0);
@@ -138,7 +143,7 @@ fn endpoints(report: &Arc<Report>, liveness: &Liveness) -> Endpoints {
         metrics: Arc::new(move || metrics.metrics()),
         not_ready: Arc::new(move || ready.not_ready()),
         liveness: liveness.clone(),
-        debug: Arc::new(|| serde_json::Value::Null),
+        debug: None,
     }
 }
 

@@ -21,6 +21,7 @@ mod lenient;
 mod pool;
 mod record_set;
 mod resource;
+pub(crate) mod seen;
 mod shared;
 pub mod translate;
 
@@ -30,6 +31,7 @@ pub use pool::{
     NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
 };
 pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, SuspectNode};
+pub use seen::{Seen, Undecodable};
 pub use shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, Toleration};
 
 /// API group of both kinds.

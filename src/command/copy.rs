@@ -2,11 +2,12 @@
 
 use super::CommandError;
 use super::reach::Reach;
+use crate::api::Seen;
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
 use crate::api::{FloatingIPPool, NodeDNSRecordSet};
 use crate::kube::trouble::{Trouble, TroubleKind};
-use crate::kube::watch::{Seen, once};
+use crate::kube::watch::once;
 use crate::provider::descriptors;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;

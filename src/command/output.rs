@@ -148,10 +148,12 @@ impl Table {
     }
 }
 
-/// Text for a table: on one line, without control characters, and never empty.
+/// Text for a table: on one line, without characters that control the terminal or the order of letters, and never
+/// empty.
 pub(super) fn shown(text: &str) -> String {
+    let order = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let text: String = text.chars().map(plain).collect();
+    let text: String = text.chars().filter(|c| !order(*c)).map(plain).collect();
     if text.trim().is_empty() { "-".to_owned() } else { text }
 }
 
@@ -166,7 +168,7 @@ pub(super) fn print(text: &str) -> Result<Exit, CommandError> {
 
 /// Prints a line to standard error.
 pub(super) fn complain(text: &str) {
-    let _unwritten = writeln!(std::io::stderr(), "flipop: {text}");
+    let _unwritten = writeln!(std::io::stderr(), "flipop: {}", shown(text));
 }
 
 #[cfg(test)]
@@ -176,7 +178,7 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_no_text_steers_the_terminal() {
         let mut table = Table::new(["NAME", "STATE"]);
-        table.row([("a\u{1b}[2J".to_owned(), Some(Tone::Bad)), (String::new(), None)]);
+        table.row([("a\u{1b}[2J\u{202e}".to_owned(), Some(Tone::Bad)), (String::new(), None)]);
         table.row([("längster".to_owned(), None), ("x".to_owned(), None)]);
         let plain = Output { format: Format::Table, coloured: false };
         let expected = "  NAME       STATE\n  a [2J      -\n  längster   x\n";

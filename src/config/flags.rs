@@ -175,6 +175,16 @@ pub(super) struct Flags {
         action = clap::ArgAction::Set, value_parser = go_bool
     )]
     pub(super) keep_last_record: bool,
+
+    /// Serve the web page, and /debug behind it, to requests from this machine
+    ///
+    /// With --page=false both answer with 404. BOOL is as for --debug.
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_value = "true", default_missing_value = "true", hide_default_value = true,
+        action = clap::ArgAction::Set, value_parser = go_bool
+    )]
+    pub(super) page: bool,
 }
 
 /// What to do instead of running the operator.

@@ -66,6 +66,8 @@ pub struct Config {
     pub debug: bool,
     /// `--keep-last-record`.
     pub keep_last_record: bool,
+    /// `--page`.
+    pub page: bool,
     /// How many arguments belong to no flag. The words themselves are not kept: one may be a token whose flag is
     /// missing.
     pub ignored_arguments: usize,
@@ -191,6 +193,7 @@ impl Invocation {
         Ok(Self::Run(Box::new(Config {
             debug: flags.debug,
             keep_last_record: flags.keep_last_record,
+            page: flags.page,
             ignored_arguments,
             metrics: bind_address(&flags.metrics_bind_addr)?,
             cluster,
@@ -288,6 +291,7 @@ mod tests {
         assert!(!with(&["--debug", "--debug=false"]).debug, "the last one wins");
         assert!(with(&["--keep-last-record"]).keep_last_record);
         assert!(!with(&["--keep-last-record=false"]).keep_last_record);
+        assert!(with(&[]).page && with(&["--page"]).page && !with(&["--page=false"]).page);
         assert_eq!(with(&["--kubeconfig", "/a"]).cluster.kubeconfig, Some("/a".into()));
         assert_eq!(with(&["--kubeconfig=/a=b"]).cluster.kubeconfig, Some("/a=b".into()));
         assert_eq!(with(&["--kubeconfig="]).cluster.kubeconfig, None);

@@ -161,6 +161,7 @@ impl Replica {
         Config {
             debug: false,
             keep_last_record: false,
+            page: true,
             ignored_arguments: 0,
             metrics: None,
             cluster: ClusterSettings::default(),

@@ -6,8 +6,8 @@
 pub mod pool;
 pub mod record_set;
 
+use crate::api::Undecodable;
 use crate::api::{Condition, DnsRecordSet, Grace, Match, NodeCheck, UNOBSERVED, given};
-use crate::kube::watch::Undecodable;
 use flipop_core::model::condition::Condition as PlainCondition;
 use flipop_core::model::grace::RawGrace;
 use flipop_core::model::ids::{Address, ObjectName, ObjectRef, Uid};

@@ -4,11 +4,11 @@ use super::{
     Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set,
     readable_meta, second, text, texts, timed_conditions, unreadable_meta,
 };
+use crate::api::Seen;
 use crate::api::{
     Condition, CreatedIp, Creation, Firewall, FirewallEntry, FloatingIPPool, FloatingIPPoolSpec,
     FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
 };
-use crate::kube::watch::Seen;
 use flipop_core::addresses::pool::last_move::{LastMove as PlainMove, MOVE_ANNOTATION, MoveOutcome};
 use flipop_core::addresses::pool::memory::{Created, Intent, Memory, Name, Purchased};
 use flipop_core::addresses::pool::object::{FINALIZER, PoolObject};

@@ -4,8 +4,8 @@ use super::{
     Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set,
     readable_meta, second, text, texts, timed_conditions, unreadable_meta,
 };
+use crate::api::Seen;
 use crate::api::{self, Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
-use crate::kube::watch::Seen;
 use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::RawRecordSetSpec;
 use flipop_core::records::status::{RecordSetStatus, SuspectNode};

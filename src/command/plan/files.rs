@@ -3,9 +3,9 @@
 //! Owns their form: an object with a field that the schema lacks is refused, as by `kubectl`.
 
 use crate::api::{FloatingIPPool, NodeDNSRecordSet, UNOBSERVED, crd};
+use crate::api::{Seen, Undecodable};
 use crate::command::CommandError;
 use crate::command::copy::Objects;
-use crate::kube::watch::{Seen, Undecodable};
 use flipop_core::model::ids::{ObjectName, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::Resource;

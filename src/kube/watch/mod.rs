@@ -12,13 +12,12 @@ mod health;
 pub mod once;
 pub mod page;
 mod repeats;
-mod resource;
 #[cfg(test)]
 mod tests;
 
 pub use health::{WatchHealth, WatchName, WatchStatus};
-pub use resource::{Seen, Undecodable};
 
+use crate::api::seen::{Guarded, Seen, seen};
 use crate::clock::Clock;
 use crate::kube::objects::lease::{self, LeaseSlim};
 use crate::kube::objects::own_node::{OwnNode, OwnNodeFacts};
@@ -31,7 +30,6 @@ use follow::{Absent, Follow, Source};
 use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client};
 use repeats::Print;
-use resource::Guarded;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
@@ -175,7 +173,7 @@ pub async fn watch_resources<K, G>(
         field_selector: None,
         absent: Absent::CountsAsEmpty,
         wire: None,
-        cut: resource::seen,
+        cut: seen,
         print: None,
         pause: Duration::ZERO,
     };

@@ -1,7 +1,7 @@
 //! Reads complete lists once.
 
 use super::page::{self, Form, MAX_PAGES, PAGE_SIZE};
-use super::resource::{Guarded, Seen, seen};
+use crate::api::seen::{Guarded, Seen, seen};
 use crate::api::{FloatingIPPool, bounded};
 use crate::kube::client::CALL_TIMEOUT_MS;
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};

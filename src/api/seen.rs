@@ -1,6 +1,6 @@
-//! Objects of our own kinds as a watch shows them, including those that cannot be decoded.
+//! Objects of our own kinds as the API server shows them, including those that cannot be decoded.
 
-use crate::api::bounded;
+use super::bounded;
 use flipop_core::model::ids::{ObjectName, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Resource;
@@ -41,14 +41,14 @@ const MAX_ERROR_CHARS: usize = 300;
 ///
 /// `DeserializeGuard` of kube holds two copies of the decoded object, each many times as large as its text.
 #[derive(Debug, Clone)]
-pub(super) enum Guarded<K> {
+pub(crate) enum Guarded<K> {
     Readable(K),
     Unreadable(Box<ObjectMeta>, String),
 }
 
 impl<K: DeserializeOwned> Guarded<K> {
     /// Decodes an object.
-    pub(super) fn of(text: &str) -> serde_json::Result<Self> {
+    pub(crate) fn of(text: &str) -> serde_json::Result<Self> {
         #[derive(Deserialize)]
         struct Identity {
             #[serde(default, deserialize_with = "bounded::metadata")]
@@ -99,7 +99,7 @@ impl<K: Resource<DynamicType = ()>> Resource for Guarded<K> {
 
 /// Takes an object out of its guard.
 #[expect(clippy::result_large_err, reason = "it is the rare case, and moved once")]
-pub(super) fn seen<K>(guard: Guarded<K>) -> Seen<K> {
+pub(crate) fn seen<K>(guard: Guarded<K>) -> Seen<K> {
     match guard {
         Guarded::Readable(object) => Ok(object),
         Guarded::Unreadable(meta, error) => Err(Undecodable {
