@@ -4,7 +4,7 @@
 //! means.
 //!
 //! Invariants: the checks of one node are made one after another; at most [`MAX_UNDERWAY`] are under way; a check
-//! that is no longer wanted gives no answer.
+//! that is no longer wanted gives no answer; a check of a node that serves nothing delays none of one that serves.
 
 pub mod connect;
 pub mod feed;
@@ -77,7 +77,8 @@ pub struct Prober {
     wanted: watch::Receiver<Wanted>,
     answers: mpsc::Sender<Checked>,
     turns: BTreeMap<CheckKey, Turn>,
-    queue: BTreeSet<(Moment, CheckKey)>,
+    /// The checks that wait for their turn: those of nodes that serve, and the others.
+    queues: [BTreeSet<(Moment, CheckKey)>; 2],
     busy: BTreeSet<Uid>,
     /// Checks that wait because another check of their node is under way.
     behind: BTreeMap<Uid, BTreeSet<CheckKey>>,
@@ -112,7 +113,7 @@ impl Prober {
             wanted,
             answers,
             turns: BTreeMap::new(),
-            queue: BTreeSet::new(),
+            queues: Default::default(),
             busy: BTreeSet::new(),
             behind: BTreeMap::new(),
         }
@@ -137,7 +138,7 @@ impl Prober {
                 counted_at = Some(now);
             }
             let counted = counted_at.map(|at| at.plus_millis(COUNTED_MS));
-            let next = if full { counted } else { self.queue.first().map(|(due, _)| *due) };
+            let next = if full { counted } else { self.next_at() };
             let clock = self.clock.clone();
             let due = async {
                 match next {
@@ -173,7 +174,7 @@ impl Prober {
         let gone = self.turns.keys().filter(|key| !wanted.contains_key(*key)).cloned().collect::<Vec<_>>();
         for key in gone {
             if let Some(turn) = self.turns.remove(&key) {
-                self.queue.remove(&(turn.due, key.clone()));
+                self.line(turn.target.holds).remove(&(turn.due, key.clone()));
             }
             if let Some(behind) = self.behind.get_mut(&key.node) {
                 behind.remove(&key);
@@ -183,27 +184,38 @@ impl Prober {
         for (key, target) in wanted.iter() {
             let Some(turn) = self.turns.get_mut(key) else {
                 self.turns.insert(key.clone(), Turn { target: target.clone(), due: now, first: true });
-                self.queue.insert((now, key.clone()));
+                self.line(target.holds).insert((now, key.clone()));
                 continue;
             };
-            let sooner = now.plus_millis(target.period_ms);
-            if turn.due > sooner && self.queue.remove(&(turn.due, key.clone())) {
-                turn.due = sooner;
-                self.queue.insert((sooner, key.clone()));
+            let (before, held) = (turn.due, std::mem::replace(&mut turn.target, target.clone()).holds);
+            let due = before.min(now.plus_millis(target.period_ms));
+            if self.line(held).remove(&(before, key.clone())) {
+                self.line(target.holds).insert((due, key.clone()));
+                if let Some(turn) = self.turns.get_mut(key) {
+                    turn.due = due;
+                }
             }
-            turn.target = target.clone();
         }
     }
 
-    /// The next check that is due and may start.
+    /// The checks that wait for their turn, of nodes that serve or of others.
+    fn line(&mut self, holds: bool) -> &mut BTreeSet<(Moment, CheckKey)> {
+        let [holders, others] = &mut self.queues;
+        if holds { holders } else { others }
+    }
+
+    /// When the next check is due.
+    fn next_at(&self) -> Option<Moment> {
+        self.queues.iter().filter_map(|queue| queue.first().map(|(due, _)| *due)).min()
+    }
+
+    /// The next check that is due and may start. Nodes that serve come first.
     fn next_due(&mut self) -> Option<(CheckKey, Call)> {
         let now = self.clock.now();
         loop {
-            let (due, _) = self.queue.first()?;
-            if *due > now {
-                return None;
-            }
-            let (_, key) = self.queue.pop_first()?;
+            let is_due =
+                |queue: &&mut BTreeSet<_>| queue.first().is_some_and(|(due, _): &(Moment, _)| *due <= now);
+            let (_, key) = self.queues.iter_mut().find(is_due)?.pop_first()?;
             let Some(turn) = self.turns.get(&key) else { continue };
             if !self.busy.insert(key.node.clone()) {
                 self.behind.entry(key.node.clone()).or_default().insert(key);
@@ -223,8 +235,8 @@ impl Prober {
         let now = self.clock.now();
         for waiting in self.behind.remove(&key.node).into_iter().flatten() {
             // It keeps its place in the queue: the check that has waited longest is next.
-            if let Some(turn) = self.turns.get(&waiting) {
-                self.queue.insert((turn.due, waiting));
+            if let Some((due, holds)) = self.turns.get(&waiting).map(|turn| (turn.due, turn.target.holds)) {
+                self.line(holds).insert((due, waiting));
             }
         }
         let turn = self.turns.get_mut(&key)?;
@@ -233,8 +245,9 @@ impl Prober {
         let first = std::mem::take(&mut turn.first);
         let period_ms = turn.target.period_ms;
         let wait_ms = if first { 1 + self.random.below(period_ms) } else { period_ms };
-        turn.due = on_the_grid(started.plus_millis(wait_ms)).max(now);
-        self.queue.insert((turn.due, key.clone()));
+        let (due, holds) = (on_the_grid(started.plus_millis(wait_ms)).max(now), turn.target.holds);
+        turn.due = due;
+        self.line(holds).insert((due, key.clone()));
         Some(Checked { key, outcome })
     }
 
@@ -245,7 +258,9 @@ impl Prober {
             let period_ms = self.turns.get(key).map_or(0, |turn| turn.target.period_ms);
             now.millis_since(*due) > period_ms
         };
-        self.queue.iter().take_while(|(due, _)| *due < now).filter(late).count()
+        let waiting =
+            |queue: &BTreeSet<_>| queue.iter().take_while(|(due, _)| *due < now).filter(late).count();
+        self.queues.iter().map(waiting).sum()
     }
 }
 

@@ -43,7 +43,12 @@ fn key(n: u32, port: u16) -> CheckKey {
 }
 
 fn target(n: u32, period_ms: u64) -> CheckTarget {
-    CheckTarget { name: format!("n-{n}"), address: Address::from([10, 0, 0, 1]), period_ms }
+    CheckTarget {
+        name: format!("n-{n}"),
+        address: Address::from([10, 0, 0, 1]),
+        period_ms,
+        holds: period_ms < 10_000,
+    }
 }
 
 struct Run {
@@ -140,6 +145,18 @@ async fn a_check_that_is_wanted_no_more_gives_no_answer() {
     run.pass(500).await;
     run.want([]);
     assert_eq!((run.calls_of("n-1"), run.pass(5_000).await), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_other_nodes_are_due_those_that_serve_come_first() {
+    let mut run = Run::start();
+    for n in 0..5_000 {
+        run.slow.takes.lock().unwrap().insert(format!("n-{n}"), 1_000);
+    }
+    run.want((0..5_000).map(|n| (key(n, 1), target(n, if n == 4_999 { 1_000 } else { 10_000 }))));
+    run.pass(30_000).await;
+    let calls = run.calls_of("n-4999");
+    assert!((14..=31).contains(&calls), "{calls} checks in 30 s, each of 1 s");
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,11 +15,14 @@ use crate::model::facts::{NodeFacts, Observed};
 use crate::model::ids::{ObjectKind, Owner, Uid};
 use crate::model::matching::{NodeStore, WatchKey};
 use crate::model::moment::Moment;
-use crate::model::node_check::{CheckKey, CheckTarget, NodeCheck};
+use crate::model::node_check::{CheckKey, CheckTarget, NodeCheck, target_of};
 use crate::model::words::enumerate;
 use std::collections::BTreeMap;
 
 /// A node that serves nothing is checked at most this often, because its death moves no address.
+/// Most checks of nodes that serve nothing, for the objects of one namespace: those of the largest supported cluster.
+const MAX_IDLE_CHECKS: usize = 5_000;
+
 const IDLE_PERIOD_MS: u64 = 10_000;
 
 /// The checks to make, and their results.
@@ -166,21 +169,23 @@ impl Fleet {
 
     /// Decides which nodes are checked from now on. Returns when to judge them again.
     pub(super) fn plan_checks(&mut self, now: Moment) -> Option<Moment> {
-        let mut wanted = BTreeMap::new();
+        let (mut wanted, mut idle) = (BTreeMap::new(), BTreeMap::<&str, usize>::new());
         if self.checks_unavailable().is_none() {
             for pool in self.pools.values().filter(|pool| pool.is_live() && pool.matched) {
                 let Some((check, criteria)) = pool.spec.check.zip(pool.spec.criteria.as_ref()) else {
                     continue;
                 };
                 let nodes = stores::of(&self.nodes, &self.pods, criteria).0;
-                self.want(&mut wanted, check, (pool.checks(), nodes));
+                let idle = idle.entry(&pool.object.name.namespace).or_default();
+                self.want((&mut wanted, idle), check, (pool.checks(), nodes));
             }
             for set in self.record_sets.values().filter(|set| !set.deleting && set.matched) {
                 let Some((check, criteria)) = set.spec.check.zip(set.spec.criteria.as_ref()) else {
                     continue;
                 };
                 let nodes = stores::of(&self.nodes, &self.pods, criteria).0;
-                self.want(&mut wanted, check, (set.checks(), nodes));
+                let idle = idle.entry(&set.object.name.namespace).or_default();
+                self.want((&mut wanted, idle), check, (set.checks(), nodes));
             }
         }
         self.checks.follow(wanted, now);
@@ -189,20 +194,28 @@ impl Fleet {
 
     fn want<'a>(
         &self,
-        wanted: &mut BTreeMap<CheckKey, CheckTarget>,
+        (wanted, idle): (&mut BTreeMap<CheckKey, CheckTarget>, &mut usize),
         check: NodeCheck,
         (checks, nodes): (impl Iterator<Item = (&'a str, &'a Uid, bool)>, &NodeStore),
     ) {
         for (name, uid, holds) in checks {
             let Some(node) = nodes.get(name).filter(|node| node.uid == *uid) else { continue };
-            let Some(address) = node.internal_ips.first().copied() else { continue };
+            let Some(Ok(address)) = target_of(node) else { continue };
             if self.settings.own_node.as_deref() == Some(name) {
                 continue;
             }
             let period_ms = if holds { check.period_ms } else { check.period_ms.max(IDLE_PERIOD_MS) };
-            let target = CheckTarget { name: name.to_owned(), address, period_ms };
-            let of = wanted.entry(CheckKey { node: uid.clone(), check }).or_insert(target);
+            let key = CheckKey { node: uid.clone(), check };
+            if !holds && !wanted.contains_key(&key) {
+                if *idle >= MAX_IDLE_CHECKS {
+                    continue;
+                }
+                *idle += 1;
+            }
+            let target = CheckTarget { name: name.to_owned(), address, period_ms, holds };
+            let of = wanted.entry(key).or_insert(target);
             of.period_ms = of.period_ms.min(period_ms);
+            of.holds |= holds;
         }
     }
 
@@ -232,11 +245,16 @@ fn thought_of<'a>(
     now: Moment,
 ) -> CheckedNodes {
     let mut found = CheckedNodes::default();
-    let (mut judged, mut doubted) = (0_usize, Vec::new());
+    let (mut judged, mut doubted, mut refused) = (0_usize, Vec::new(), Vec::new());
     for (name, uid, _) in checks {
         let Some(node) = nodes.get(name).filter(|node| node.uid == *uid) else { continue };
-        if own == Some(name) || node.internal_ips.is_empty() {
-            continue;
+        match target_of(node) {
+            Some(Ok(_)) if own != Some(name) => {}
+            Some(Err(address)) => {
+                refused.push(format!("{name} ({address})"));
+                continue;
+            }
+            Some(Ok(_)) | None => continue,
         }
         judged += 1;
         let key = CheckKey { node: uid.clone(), check };
@@ -266,6 +284,14 @@ fn thought_of<'a>(
         );
         Condition::new(ChecksDoubted::LeasesGoOn, message)
     });
+    if found.doubted.is_none() && !refused.is_empty() {
+        let message = format!(
+            "the InternalIP of {} nodes is not the address of a machine, so they are not checked: {}",
+            refused.len(),
+            enumerate(refused.into_iter())
+        );
+        found.doubted = Some(Condition::new(ChecksDoubted::AddressRefused, message));
+    }
     found
 }
 

@@ -8,9 +8,10 @@
 //! assignments. A caller that asks again whenever [`Budget::admit`] says so is admitted in the end, because single
 //! requests probe a used-up quota once its reset has come.
 
+use crate::model::ids::Uid;
 use crate::model::moment::Moment;
 use crate::model::provider::Limits;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A used-up quota gets one probe at a time. The next one follows the answer, or comes after this time, which is the
 /// deadline of a call.
@@ -40,6 +41,13 @@ const QUOTA_KEPT_FROM_POLLS_PERCENT: u64 = 10;
 
 /// The share of the long quota, in percent, that is kept from DNS and from looks at single addresses.
 const QUOTA_KEPT_FROM_DNS_PERCENT: u64 = 5;
+
+/// The share of the window, in percent, that one object may start while others wait. So a pool with a thousand addresses
+/// delays those with one by a few seconds.
+const OBJECT_PERCENT: u64 = 25;
+
+/// An object that waits for room and has not asked again for this long after its time waits no longer.
+const WAITS_MS: u64 = 1_000;
 
 /// A token's long quota, as the provider last reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,6 +114,10 @@ pub struct Budget {
     limits: Limits,
     sends: VecDeque<Moment>,
     creations: VecDeque<Moment>,
+    /// The objects for which requests were started, with the moments.
+    started: VecDeque<(Moment, Uid)>,
+    /// Until when each object waits that was not admitted.
+    waiting: BTreeMap<Uid, Moment>,
     /// Requests that rounds under way will still send, at unknown times.
     reserved: u64,
     report: RateReport,
@@ -125,6 +137,8 @@ impl Budget {
             limits,
             sends: VecDeque::new(),
             creations: VecDeque::new(),
+            started: VecDeque::new(),
+            waiting: BTreeMap::new(),
             reserved: 0,
             report: RateReport::default(),
             announced: 0,
@@ -187,6 +201,31 @@ impl Budget {
         }
     }
 
+    /// The same for a call for one object, which leaves room to others that wait.
+    ///
+    /// # Errors
+    /// Like [`Budget::admit`].
+    pub fn admit_for(&mut self, object: &Uid, purpose: Purpose, now: Moment) -> Result<(), Moment> {
+        let mut admitted = self.admit(purpose, now);
+        self.waiting.remove(object);
+        self.waiting.retain(|_, until| until.plus_millis(WAITS_MS) > now);
+        if admitted.is_ok() && !self.waiting.is_empty() {
+            let own = self.started.iter().filter(|(_, other)| other == object).map(|(at, _)| *at).collect();
+            let allowed = usize::try_from(share(self.capacity(), OBJECT_PERCENT)).unwrap_or(usize::MAX);
+            let frees = frees(&own, allowed, self.limits.window_ms, now);
+            admitted = frees.filter(|at| *at > now).map_or(Ok(()), Err);
+        }
+        if let Err(until) = admitted {
+            self.waiting.insert(object.clone(), until);
+        }
+        admitted
+    }
+
+    /// Counts a call for one object.
+    pub fn started_for(&mut self, object: &Uid, now: Moment) {
+        self.started.push_back((now, object.clone()));
+    }
+
     /// Counts an admitted call that is about to be sent.
     pub fn sent(&mut self, purpose: Purpose, now: Moment) {
         self.forget(now);
@@ -246,6 +285,9 @@ impl Budget {
             || self.sends.len() > self.limits.requests
         {
             self.sends.pop_front();
+        }
+        while self.started.front().is_some_and(|(at, _)| over(at, self.limits.window_ms)) {
+            self.started.pop_front();
         }
         while self.creations.front().is_some_and(|at| over(at, self.limits.creation_window_ms)) {
             self.creations.pop_front();

@@ -40,6 +40,28 @@ fn polls_and_dns_leave_a_share_of_the_window_to_assignments() {
 }
 
 #[test]
+fn while_others_wait_one_object_starts_a_quarter_of_the_window() {
+    let object = |name: &str| Uid(name.to_owned());
+    let start = |budget: &mut Budget, name: &str, now| {
+        let mut sent = 0;
+        while budget.admit_for(&object(name), Purpose::Assign, now).is_ok() {
+            budget.sent(Purpose::Assign, now);
+            budget.started_for(&object(name), now);
+            sent += 1;
+        }
+        sent
+    };
+    let mut budget = Budget::new(LIMITS);
+    assert_eq!(start(&mut budget, "large", at(0)), 240, "nobody else waits");
+    assert_eq!(start(&mut budget, "small", at(1)), 0);
+    assert_eq!(start(&mut budget, "large", at(65_000)), 60, "the other one waits");
+    assert_eq!(start(&mut budget, "small", at(65_000)), 60, "and so does this one");
+    // The small one wants nothing more.
+    let until = budget.admit_for(&object("large"), Purpose::Assign, at(65_000)).unwrap_err();
+    assert_eq!((until, start(&mut budget, "large", at(131_100))), (at(130_000), 240));
+}
+
+#[test]
 fn twelve_creations_a_minute_and_assignments_go_on_meanwhile() {
     let mut budget = Budget::new(LIMITS);
     assert_eq!(exhaust(&mut budget, Purpose::Create, at(0)), 12);

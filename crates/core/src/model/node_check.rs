@@ -1,7 +1,9 @@
 //! How the nodes of an object are checked: `spec.nodeCheck`.
 
+use crate::model::facts::NodeFacts;
 use crate::model::ids::{Address, Uid};
 use crate::model::spec::{Scope, SpecProblem};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// The kubelet's port.
@@ -114,6 +116,28 @@ pub struct CheckTarget {
     pub address: Address,
     /// The time from one check to the next.
     pub period_ms: u64,
+    /// The node serves. Its checks come before those of others.
+    pub holds: bool,
+}
+
+/// Where a node is checked: at its first `InternalIP`. An error holds one that is not the address of a machine. A kubelet
+/// reports the address, and must not lead checks to FLIPOP's own machine or to everybody.
+#[must_use]
+pub fn target_of(node: &NodeFacts) -> Option<Result<Address, Address>> {
+    let address = *node.internal_ips.first()?;
+    let of_no_machine = match address.as_ip() {
+        IpAddr::V4(ip) => {
+            ip.is_loopback()
+                || ip.is_link_local()
+                || ip.is_multicast()
+                || ip.is_unspecified()
+                || ip.is_broadcast()
+        }
+        IpAddr::V6(ip) => {
+            ip.is_loopback() || ip.is_unicast_link_local() || ip.is_multicast() || ip.is_unspecified()
+        }
+    };
+    Some(if of_no_machine { Err(address) } else { Ok(address) })
 }
 
 /// How one check ended.

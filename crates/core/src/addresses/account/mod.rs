@@ -256,6 +256,7 @@ impl Account {
             op.machine
         );
         self.sent(Right::Move, purpose, op.started);
+        self.budget.started_for(&op.pool, op.started);
         self.ops.insert(ip, op);
     }
 

@@ -342,7 +342,8 @@ impl Pool {
         if let Some(at) = gate.waits(world.now) {
             return Err((Wait::Refused(gate.message().to_owned()), Some(at)));
         }
-        account.budget().admit(Purpose::Assign, world.now).map_err(|at| (Wait::Budget, Some(at)))
+        let budget = account.budget();
+        budget.admit_for(&self.object.uid, Purpose::Assign, world.now).map_err(|at| (Wait::Budget, Some(at)))
     }
 
     /// Checks the invariants of each operation that begins.

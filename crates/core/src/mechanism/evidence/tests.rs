@@ -29,6 +29,7 @@ fn evidence(duration_s: u64) -> Evidence {
         name: format!("n-{n}"),
         address: Address::from([10, 0, 0, n]),
         period_ms: SECOND_MS,
+        holds: true,
     };
     let targets = [1, 2].map(|n| (key(n), target(n))).into();
     evidence.follow(&targets, at(0));

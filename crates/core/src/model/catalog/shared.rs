@@ -42,6 +42,10 @@ sections! {
                  packets.",
                 "Allow the pods of FLIPOP to reach the nodes on the port that the message names: see [Node \
                  checks](../concepts/node-checks.md). Until then such a node is replaced as if it were not checked.";
+            AddressRefused => True,
+                "The first `InternalIP` of a node is a loopback, link-local, multicast, broadcast or unspecified address. \
+                 FLIPOP does not check such a node, and checks the others.",
+                "Correct the address that the kubelet reports (`--node-ip`).";
         }
     }
 
