@@ -5,6 +5,7 @@
 
 use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use flipop_core::addresses::pool::object::FINALIZER;
+use flipop_core::addresses::pool::spec::MAX_REPORTED;
 use flipop_core::model::bounds::{ANNOTATION_BYTES, CUT, ENTRY_BYTES, MAX_IPS, TooLarge, Unit, bound_of};
 use flipop_core::model::ids::Address;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
@@ -219,6 +220,15 @@ impl<'de> Visitor<'de> for Cut<'_> {
         }
         if size > most {
             self.note(size, Unit::Entries);
+            if self.field == IPS {
+                // No more of the others are reported one by one.
+                let mut others = 0;
+                kept.retain(|entry| {
+                    let valid = is_address(entry);
+                    others += usize::from(!valid);
+                    valid || others <= MAX_REPORTED
+                });
+            }
         }
         Ok(kept.into())
     }
@@ -356,7 +366,7 @@ mod tests {
         let pool = pool(&json!({ "ips": all }));
         assert_eq!(found(&pool), [("spec.ips", 3_500)]);
         let kept = pool.spec.ips.unwrap();
-        assert_eq!((kept.len(), &kept[..1_000], &kept[1_000..]), (2_000, &all[..1_000], &all[2_000..3_000]));
+        assert_eq!((kept.len(), &kept[..10], &kept[10..]), (1_010, &all[..10], &all[2_000..3_000]));
     }
 
     #[test]

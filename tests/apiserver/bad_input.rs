@@ -3,17 +3,35 @@
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, path, same};
 use flipop_envtest::cluster::Kind;
+use flipop_envtest::large::{self, Large};
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
+use futures::future::try_join_all;
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::fs;
 use std::time::Duration;
+use tokio::time::MissedTickBehavior;
 
 /// Forbidden calls are retried slowly, a minute apart.
 const SLOW_RETRY: Duration = Duration::from_secs(100);
 
+/// Large objects beside a healthy pool, each a tenth as large as possible: the API server keeps a hundred versions.
+const LARGE: usize = 20;
+const SHARE: usize = 10;
+
+/// How often each large object is rewritten before the node of the healthy pool fails, and at least until the end.
+const REWRITTEN: u64 = 3;
+
+/// The bound of the status of a large object, in bytes.
+const LARGE_STATUS: usize = 64 << 10;
+
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = cases![Bare: without_the_crds_it_waits_and_says_so_and_starts_when_they_come];
+    cases.extend(cases![Installed:
+        large_objects_that_are_rewritten_each_second_hold_up_no_other_pool,
+    ]);
     cases.extend(cases![InstalledForOne:
         nodes_that_may_not_be_annotated_still_get_their_ips,
         events_that_may_not_be_written_harm_nothing,
@@ -153,4 +171,76 @@ async fn with_the_go_operators_crds_and_roles_ips_are_moved_and_nothing_is_bough
         operator.log().lines().filter(|line| line.contains("WARN") && line.contains("nodes")).count();
     assert_eq!(forbidden, 1, "{}", operator.log_tail());
     Ok(())
+}
+
+async fn large_objects_that_are_rewritten_each_second_hold_up_no_other_pool(world: &mut World) -> Outcome {
+    let world = &*world;
+    let (operator, _) = world.on_alpha_beside_beta().await?;
+    let sorts = large::all(SHARE);
+    let named = |(number, large): (usize, &Large)| (format!("{}-{number}", large.name), large.clone());
+    let strangers: Vec<(String, Large)> = sorts.iter().cycle().take(LARGE).enumerate().map(named).collect();
+    for (name, Large { kind, spec, .. }) in &strangers {
+        world.cluster.create(*kind, TEAM, name, spec).await?;
+    }
+    let rounds = Cell::new(0);
+    let failover = async {
+        rewritten(&rounds, REWRITTEN).await?;
+        world.nodes.set_ready("alpha", false).await?;
+        world.pool_settles("p", &[(10, "beta")]).await?;
+        rewritten(&rounds, 2 * REWRITTEN).await
+    };
+    tokio::select! {
+        stopped = rewrite(world, &strangers, &rounds) => match stopped? {},
+        done = failover => done?,
+    }
+    for (name, Large { kind, .. }) in &strangers {
+        eventually(&format!("{name} is judged"), SOON, || async move {
+            let object = world.cluster.get(*kind, TEAM, name).await?;
+            is_judged(*kind, &object).map_err(Failure::new)
+        })
+        .await?;
+    }
+    // A watch that fails shows in both.
+    assert_eq!(operator.get("/readyz").await?.0, 200, "{}", operator.log_tail());
+    world.plain_pool("last", &[10]).await?;
+    world.pool_shows("last", "it is seen", SOON, |pool| pool.is_current()).await
+}
+
+/// Waits until every large object was rewritten this often.
+async fn rewritten(rounds: &Cell<u64>, often: u64) -> Outcome {
+    eventually(&format!("{often} rounds of rewriting"), SOON, || async move {
+        if rounds.get() >= often { Ok(()) } else { Err(Failure::new(rounds.get())) }
+    })
+    .await
+}
+
+/// Rewrites every object once a second, or as often as the API server can.
+async fn rewrite(world: &World, all: &[(String, Large)], rounds: &Cell<u64>) -> Outcome<Infallible> {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // Both kinds have this field, and another value is another generation of the spec.
+        let spec = serde_json::json!({ "grace": { "nodeSeconds": 1 + rounds.get() % 2 } });
+        let spec = &spec;
+        let write = |(name, large): &(String, Large)| {
+            let (kind, name) = (large.kind, name.clone());
+            async move { world.cluster.patch_spec(kind, TEAM, &name, spec).await }
+        };
+        try_join_all(all.iter().map(write)).await?;
+        rounds.set(rounds.get() + 1);
+    }
+}
+
+/// `Err` unless the status of a large object is about its present spec, says what is wrong with it, and is small.
+fn is_judged(kind: Kind, object: &serde_json::Value) -> Result<(), String> {
+    let status = &object["status"];
+    same(&status["observedGeneration"], &object["metadata"]["generation"])?;
+    let reason = if kind == Kind::Pool { "TooLarge" } else { "RecordSetIgnored" };
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let valid =
+        conditions.filter(|one| one["type"] == "SpecValid").map(|one| (&one["status"], &one["reason"]));
+    same(valid.collect::<Vec<_>>(), vec![(&"False".into(), &reason.into())])?;
+    let bytes = status.to_string().len();
+    if bytes < LARGE_STATUS { Ok(()) } else { Err(format!("the status has {bytes} bytes")) }
 }

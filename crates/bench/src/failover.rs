@@ -9,6 +9,7 @@ use crate::stats::{Ms, Samples, above, ms};
 use crate::world::{BARE, OPERATOR, POOL, SOON, Stage, World, is_assign};
 use flipop_envtest::Outcome;
 use flipop_envtest::nodes::NewPod;
+use flipop_envtest::operator::Operator;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -58,14 +59,14 @@ impl Pair {
 
 /// The node that has the address, and the other one.
 #[derive(Debug)]
-struct Places {
+pub(crate) struct Places {
     holder: &'static str,
     spare: &'static str,
 }
 
-pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> Outcome {
+/// A cluster with two nodes and a pool of one address, which is on one of them, and an operator.
+pub(crate) async fn ground(stage: &Stage) -> Outcome<(World, Operator, Places)> {
     let world = stage.world().await?;
-    let samples = if quick { SAMPLES_QUICK } else { SAMPLES };
     world.cluster.namespace("web", None).await?;
     world.cloud().add_ip(Some(IP), crate::world::REGION);
     // The benchmark makes thousands of calls a minute. It measures them and must not be limited.
@@ -76,11 +77,17 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
         world.nodes.create_pod(&pod).await?;
     }
     let [holder, spare] = NODES;
-    let mut places = Places { holder, spare };
+    let places = Places { holder, spare };
     world.pool(POOL, &[IP], "work", Some("app=web")).await?;
     let mut operator = world.start()?;
     operator.healthy().await?;
     settled(&world, &places).await?;
+    Ok((world, operator, places))
+}
+
+pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> Outcome {
+    let samples = if quick { SAMPLES_QUICK } else { SAMPLES };
+    let (world, _operator, mut places) = ground(stage).await?;
     let _bare = Bare::start(&world, "pool=work", BARE_IP).await?;
 
     let idle = pairs(&world, &mut places, samples, None).await?;
@@ -138,6 +145,15 @@ async fn pairs(
         }
     }
     Ok(pair)
+}
+
+/// Takes samples of the operator alone.
+pub(crate) async fn samples(world: &World, places: &mut Places, count: usize) -> Outcome<Samples> {
+    let mut samples = Samples::default();
+    for _ in 0..count {
+        samples.push(sample(world, places, Who::Operator).await?);
+    }
+    Ok(samples)
 }
 
 /// One failure, answered by one of the clients. Afterwards everything is as before, or mirrored.

@@ -37,6 +37,16 @@ impl Memory {
     pub(crate) fn anonymous(&self) -> u64 {
         self.anonymous
     }
+
+    /// The most resident memory, since the start of the process or the last call of [`Self::forget_peak`].
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    /// Lets the peak begin anew. The operator's folder in `/proc` belongs to root, so this needs root.
+    pub(crate) fn forget_peak(id: u32) -> Outcome {
+        Ok(fs::write(format!("/proc/{id}/clear_refs"), "5")?)
+    }
 }
 
 /// The processor time of a process.
@@ -89,7 +99,7 @@ impl Display for Memory {
 }
 
 /// KiB as MiB with one decimal.
-fn mib(kib: u64) -> String {
+pub(crate) fn mib(kib: u64) -> String {
     let tenths = (kib * 10).div_ceil(1_024);
     format!("{}.{}", tenths / 10, tenths % 10)
 }

@@ -25,10 +25,12 @@ mod repair;
 mod report;
 mod rest;
 mod scale;
+mod scrapes;
 mod soak;
 mod standing;
 mod start;
 mod stats;
+mod strangers;
 mod world;
 mod zones;
 
@@ -103,6 +105,10 @@ enum Figure {
     Scale,
     /// The commands that people call, on a large cluster.
     Commands,
+    /// Objects as large as the API server accepts, beside a healthy pool. Needs root.
+    Strangers,
+    /// Two thousand scrapes of the metrics a second.
+    Scrapes,
     /// Changes and faults without a pause, for `--soak-minutes`. Only when asked for.
     Soak,
 }
@@ -185,6 +191,14 @@ async fn figures(run: &Run, stage: &Stage) -> Outcome<Report> {
     if run.wants(Figure::Commands) {
         say("commands: status, plan and check on a large cluster …");
         commands::measure(stage, run.quick, &mut report).await?;
+    }
+    if run.wants(Figure::Strangers) {
+        say("strangers: others create objects that are as large as possible …");
+        strangers::measure(stage, run.quick, &mut report).await?;
+    }
+    if run.wants(Figure::Scrapes) {
+        say("scrapes: many clients read the metrics …");
+        scrapes::measure(stage, run.quick, &mut report).await?;
     }
     if run.wants(Figure::Soak) {
         say(&format!("soak: {} minutes …", run.soak_minutes));

@@ -22,6 +22,18 @@ impl Samples {
         self.0.get(self.0.len() / 2).copied().unwrap_or_default()
     }
 
+    /// The sample that this many of a hundred do not exceed.
+    pub(crate) fn percentile(&self, percent: usize) -> Duration {
+        let rank = (self.0.len() * percent).div_ceil(100);
+        self.0.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+    }
+
+    /// Adds the samples of another measurement.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+        self.0.sort();
+    }
+
     pub(crate) fn max(&self) -> Duration {
         self.0.last().copied().unwrap_or_default()
     }
@@ -57,6 +69,16 @@ pub(crate) fn above(a: Duration, b: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentile_is_a_sample() {
+        let mut samples = Samples::default();
+        for ms in 1..=200 {
+            samples.push(Duration::from_millis(ms));
+        }
+        let percentiles = [0, 50, 99, 100].map(|percent| samples.percentile(percent).as_millis());
+        assert_eq!((percentiles, Samples::default().percentile(99)), ([1, 100, 198, 200], Duration::ZERO));
+    }
 
     #[test]
     fn the_median_is_the_middle_one_and_not_the_mean() {

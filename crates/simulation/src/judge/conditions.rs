@@ -130,7 +130,7 @@ impl Scene<'_> {
             wrong.add(&format!("status.error is {error:?} with {mistakes:?}"));
         }
         self.check_uncertain(pool, &mut wrong);
-        if mistakes.contains(&Reach::Pool) {
+        if validity::is_frozen(&mistakes) {
             let says = condition(pool, "Ready");
             wrong.expect("Ready", &format!("{says:?}"), &[r#"("False", "InvalidSpec")"#]);
         } else {
@@ -160,7 +160,7 @@ impl Scene<'_> {
     /// Whether an address that this pool lacks can be bought.
     pub(super) fn can_buy(&self, pool: &Pool) -> bool {
         let mistakes = validity::of_pool(&pool.spec);
-        let stopped = mistakes.contains(&Reach::Pool) || mistakes.contains(&Reach::Creation);
+        let stopped = validity::is_frozen(&mistakes) || mistakes.contains(&Reach::Creation);
         !stopped && text(&pool.spec, "/region") == self.region
     }
 

@@ -142,7 +142,7 @@ pub(super) fn is_raised(object: &Pool, provider: Provider) -> bool {
 fn of_pool(truth: &Truth, pool: &Pool, ips: &[IpView]) -> Option<Wanted> {
     let Place { site, zone, .. } = owned(truth, pool)?;
     let mistakes = validity::of_pool(&pool.spec);
-    if mistakes.contains(&Reach::Pool) || mistakes.contains(&Reach::RecordSet) {
+    if validity::is_frozen(&mistakes) || mistakes.contains(&Reach::RecordSet) {
         return None;
     }
     let used = pool.used();

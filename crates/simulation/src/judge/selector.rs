@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 type Labels = BTreeMap<String, String>;
 
+/// The longest selector, in bytes. A longer one is invalid.
+pub(super) const MOST_BYTES: usize = 4_096;
+
 /// The requirement on a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Need {
@@ -20,6 +23,9 @@ pub(super) struct Selector(Vec<(String, Need)>);
 impl Selector {
     /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k`; `None` if the text is invalid.
     pub(super) fn parse(text: &str) -> Option<Self> {
+        if text.len() > MOST_BYTES {
+            return None;
+        }
         if text.trim().is_empty() {
             return Some(Self(Vec::new()));
         }

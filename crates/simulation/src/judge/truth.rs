@@ -5,7 +5,7 @@
 
 use super::selector::selects;
 use super::since::Since;
-use super::validity::{self, Reach, field, text};
+use super::validity::{self, field, text};
 use flipop_apiserver::Change;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -272,7 +272,7 @@ impl Pool {
 
     /// Whether a mistake in the spec stops the whole pool.
     pub(super) fn is_frozen(&self) -> bool {
-        validity::of_pool(&self.spec).contains(&Reach::Pool)
+        validity::is_frozen(&validity::of_pool(&self.spec))
     }
 
     /// The key for the order by age.

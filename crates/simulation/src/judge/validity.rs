@@ -1,6 +1,6 @@
 //! Mistakes in a spec, and how far each one reaches. This is a second opinion, written without the core's parser.
 
-use super::selector::Selector;
+use super::selector::{MOST_BYTES, Selector};
 use flipop_cloud::Provider;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -9,6 +9,8 @@ use std::net::Ipv4Addr;
 /// How far a mistake in the spec of a pool reaches, the widest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
+    /// A field of the pool is too large.
+    Size,
     Pool,
     Creation,
     Entry,
@@ -20,6 +22,7 @@ impl Reach {
     /// The reason of `SpecValid` if this is the widest mistake.
     pub(super) fn reason(self) -> &'static str {
         match self {
+            Self::Size => "TooLarge",
             Self::Pool => "PoolFrozen",
             Self::Creation => "CreationImpossible",
             Self::Entry => "EntryIgnored",
@@ -34,6 +37,13 @@ const MAX_DESIRED: i64 = 1_000;
 
 /// More addresses cannot be active.
 const MAX_MINIMUM: usize = 1_000;
+
+/// The longest text but a selector, in bytes.
+const MAX_TEXT: usize = 253;
+
+/// The longest lists.
+const MAX_IPS: usize = 1_000;
+const MAX_TOLERATIONS: usize = 64;
 
 /// The field at a path without escapes. [`Value::pointer`] copies each name of the path twice, which takes a tenth of a
 /// simulation's time.
@@ -60,9 +70,30 @@ pub(super) fn bad_entries(spec: &Value) -> BTreeSet<String> {
     bad.map(str::to_owned).collect()
 }
 
+fn length(value: &Value, pointer: &str) -> usize {
+    field(value, pointer).and_then(Value::as_array).map_or(0, Vec::len)
+}
+
+/// Whether the criteria are too large to be looked at.
+fn criteria_too_large(spec: &Value) -> bool {
+    length(spec, "/match/tolerations") > MAX_TOLERATIONS
+        || text(spec, "/match/podNamespace").len() > MAX_TEXT
+        || ["/match/nodeLabel", "/match/podLabel"].iter().any(|field| text(spec, field).len() > MOST_BYTES)
+}
+
+/// Whether a mistake stops the whole pool.
+pub(super) fn is_frozen(mistakes: &BTreeSet<Reach>) -> bool {
+    mistakes.contains(&Reach::Size) || mistakes.contains(&Reach::Pool)
+}
+
 /// The mistakes in a pool's spec.
 pub(super) fn of_pool(spec: &Value) -> BTreeSet<Reach> {
     let mut wrong = BTreeSet::new();
+    if length(spec, "/ips") > MAX_IPS || text(spec, "/provider").len() > MAX_TEXT || criteria_too_large(spec)
+    {
+        // The rest does not matter.
+        return BTreeSet::from([Reach::Size]);
+    }
     let ips = texts(spec, "/ips");
     let good: Vec<Ipv4Addr> = ips.iter().filter_map(|entry| entry.parse().ok()).collect();
     let unique: BTreeSet<Ipv4Addr> = good.iter().copied().collect();
@@ -102,6 +133,9 @@ pub(super) fn of_record_set(spec: &Value) -> bool {
 }
 
 fn criteria_good(spec: &Value) -> bool {
+    if criteria_too_large(spec) {
+        return false;
+    }
     let namespace = text(spec, "/match/podNamespace");
     let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
     let namespace_good = namespace.is_empty()
@@ -139,6 +173,7 @@ fn record_set_good(set: &Value, default: &str) -> bool {
         Provider::Cloudflare => 86_400,
     };
     let zone_good = !zone.is_empty()
+        && zone.len().max(name.len()) <= MAX_TEXT
         && zone.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
     let inside = name.strip_suffix('.').is_none_or(|name| {
         let (name, zone) = (name.to_lowercase(), zone.trim_end_matches('.').to_lowercase());
@@ -165,6 +200,11 @@ mod tests {
             (json!({ "provider": "" }), Some(Reach::Pool)),
             (json!({ "provider": "cloudflare" }), Some(Reach::Pool)),
             (json!({ "ips": [] }), Some(Reach::Pool)),
+            (json!({ "ips": vec![""; 1_001] }), Some(Reach::Size)),
+            (json!({ "match": { "tolerations": vec![json!({}); 65] } }), Some(Reach::Size)),
+            (json!({ "match": { "nodeLabel": "a".repeat(4_097) } }), Some(Reach::Size)),
+            (json!({ "provider": "a".repeat(254) }), Some(Reach::Size)),
+            (set(json!({ "zone": "a".repeat(254) })), Some(Reach::RecordSet)),
             (json!({ "match": { "nodeLabel": "role in (" } }), Some(Reach::Pool)),
             (json!({ "match": { "podNamespace": "A" } }), Some(Reach::Pool)),
             (json!({ "desiredIPs": 2 }), None),

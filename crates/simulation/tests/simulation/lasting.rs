@@ -435,3 +435,52 @@ fn a_status_that_is_wiped_again_and_again_buys_nothing() {
     let outcome = good(&plan("a status is wiped again and again", (4, 0), then, 8 * MINUTE_MS));
     assert_eq!((outcome.tally.creates, assigns(&outcome)), (3, 3));
 }
+
+/// A large object of somebody else: its kind, its spec, and a change of that spec.
+fn stranger(number: u64) -> (&'static str, Value, fn(u64) -> Value) {
+    let pool = |spec: Value| {
+        let change: fn(u64) -> Value = |round| json!({ "minActive": 1 + round % 2 });
+        ("FloatingIPPool", spec, change)
+    };
+    let set = |matching: Value, zone: String| {
+        let record_set =
+            json!({ "provider": "digitalocean", "zone": zone, "recordName": format!("of-{number}") });
+        let spec = json!({ "match": matching, "dnsRecordSet": record_set });
+        let change: fn(u64) -> Value = |round| json!({ "dnsRecordSet": { "ttl": 60 + round % 2 } });
+        ("NodeDNSRecordSet", spec, change)
+    };
+    let few = json!({ "nodeLabel": "role=strange" });
+    let tolerant = json!({ "nodeLabel": "role=strange", "tolerations": vec![json!({}); 1_500] });
+    let long = json!({ "nodeLabel": format!("role in ({})", vec!["strange"; 1_500].join(",")) });
+    match (number % 40, number % 3) {
+        (0, _) => pool(json!({ "provider": "digitalocean", "ips": vec!["bad"; 1_500], "match": few })),
+        (1, _) => pool(json!({ "provider": "digitalocean", "match": tolerant })),
+        (2, _) => set(tolerant, "example.com".to_owned()),
+        (_, 0) => pool(json!({ "provider": "digitalocean", "match": long })),
+        (_, 1) => pool(json!({ "provider": "x".repeat(1_500), "match": few })),
+        _ => set(few, "x".repeat(1_500)),
+    }
+}
+
+#[test]
+fn two_hundred_large_objects_that_are_rewritten_each_second_hold_up_no_failover() {
+    const ROUNDS: u64 = 8;
+    let lost_ms = QUIET_MS + ROUNDS / 2 * 1_000 + 500;
+    let took_ms = [0, 200].map(|strangers| {
+        let mut then = vec![pool(1, &json!({})), ready(lost_ms, 1, false)];
+        for number in 0..strangers {
+            let (kind, spec, change) = stranger(number);
+            let name = format!("stranger-{number}");
+            then.push(create(kind, &name, spec));
+            then.extend((0..ROUNDS).map(|round| {
+                let (kind, name, spec) = (kind.to_owned(), name.clone(), change(round));
+                at(QUIET_MS + 1_000 * round + 5 * number, Act::Edit { kind, name, spec })
+            }));
+        }
+        let name = format!("{strangers} large objects of others");
+        let (outcome, calls) = told(&plan(&name, (3, 1), then, lost_ms + 2 * MINUTE_MS));
+        assert_eq!(assigns(&outcome), 2, "{name}");
+        first(&calls, "assign ", lost_ms) - lost_ms
+    });
+    assert!(took_ms.iter().all(|took_ms| *took_ms < 1_000), "{took_ms:?}");
+}

@@ -106,7 +106,7 @@ pub enum ReclaimPolicy {
 pub const MAX_DESIRED: i64 = 1_000;
 
 /// Invalid entries of a list that are reported one by one. The others are counted.
-const MAX_REPORTED: usize = 10;
+pub const MAX_REPORTED: usize = 10;
 
 /// A longer cool-off than this (a year) counts as this.
 const MAX_COOL_OFF_SECONDS: f64 = 31_536_000.0;
