@@ -26,6 +26,7 @@ use crate::watches::Watches;
 use crate::{version, waiting};
 use flipop_core::fleet::Settings;
 use flipop_core::model::provider::{Descriptor, Providers as KnownProviders};
+use flipop_core::records::zones::Zones;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -238,7 +239,8 @@ pub async fn run_on(
     if config.keep_last_record {
         tracing::info!("--keep-last-record: NodeDNSRecordSets without whenEmpty keep their records");
     }
-    let settings = settings(&providers, config.keep_last_record, (node, namespace), &base.clock);
+    let limits = (config.zones.clone(), config.max_addresses);
+    let settings = settings(&providers, config.keep_last_record, limits, (node, namespace), &base.clock);
     let reconciler = reconciler(providers, settings, probe, (&base, &election));
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
@@ -405,6 +407,7 @@ fn providers(config: &Config, base: &Base) -> Result<Providers, OperatorError> {
 fn settings(
     providers: &Providers,
     keep_last_record: bool,
+    limits: (Zones, Option<usize>),
     (own_node, namespace): (Option<String>, String),
     clock: &Clock,
 ) -> Settings {
@@ -412,7 +415,9 @@ fn settings(
         |of: &Descriptor| providers.accounts().any(|(account_id, _)| account_id.provider == of.name);
     let known = provider::descriptors().map(|descriptor| (descriptor, has_token(&descriptor)));
     let providers = KnownProviders::new(known, keep_last_record);
-    Settings { providers, epoch_ms: clock.epoch_ms(), own_node, own_namespace: Some(namespace) }
+    let (zones, max_addresses) = limits;
+    let own_namespace = Some(namespace);
+    Settings { providers, epoch_ms: clock.epoch_ms(), own_node, own_namespace, zones, max_addresses }
 }
 
 fn serve_admin(

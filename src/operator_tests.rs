@@ -53,6 +53,8 @@ fn config() -> Config {
         debug: false,
         keep_last_record: false,
         page: true,
+        zones: Zones::default(),
+        max_addresses: None,
         ignored_arguments: 0,
         metrics: None,
         cluster: ClusterSettings::default(),

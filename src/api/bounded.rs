@@ -22,7 +22,7 @@ const IPS: &str = "spec.ips";
 /// The deepest field of a spec, `spec.firewall.ports[0].port`, lies in this many others. Anything deeper is unknown.
 const MAX_DEPTH: usize = 5;
 
-/// Most fields of one object in a spec. Further ones are unknown.
+/// Most fields of one object in a spec. Further ones are unknown, and so are fields with long names.
 const MAX_FIELDS: usize = 64;
 
 /// A spec that notes which of its fields were cut.
@@ -236,7 +236,7 @@ impl<'de> Visitor<'de> for Cut<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Value, A::Error> {
         let mut kept = Map::new();
         while let Some(key) = map.next_key::<String>()? {
-            if kept.len() >= MAX_FIELDS {
+            if kept.len() >= MAX_FIELDS || key.len() > ENTRY_BYTES {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }

@@ -176,6 +176,18 @@ pub(super) struct Flags {
     )]
     pub(super) keep_last_record: bool,
 
+    /// Write records only in these zones, and in zones below them [default: in all]
+    ///
+    /// Names of zones, or ids of zones at Cloudflare, separated by commas. In any other zone records stay as they are.
+    #[arg(long, value_name = "ZONES", default_value = "", hide_default_value = true)]
+    pub(super) zones: String,
+
+    /// Buy no address in an account that has this many [default: no limit]
+    ///
+    /// Every address of the account counts, whoever made it. FLIPOP releases none because of the limit.
+    #[arg(long, value_name = "NUMBER", default_value = "", hide_default_value = true)]
+    pub(super) max_addresses: String,
+
     /// Serve the web page, and /debug behind it, to requests from this machine
     ///
     /// With --page=false both answer with 404. BOOL is as for --debug.

@@ -20,6 +20,7 @@ pub use variables::{DescribedVariable, Variable, described_variables};
 use crate::kube::kubeconfig::{ClusterSettings, ProxySettings, SERVICE_ACCOUNT_DIR};
 use crate::provider::{PROVIDERS, ProviderConfigs};
 use flags::{Asked, Unclear};
+use flipop_core::records::zones::Zones;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use words::Word;
@@ -59,6 +60,9 @@ pub struct BindAddress {
     pub port: u16,
 }
 
+/// The largest value of `--max-addresses`. No account has as many.
+const MAX_ADDRESSES: usize = 100_000;
+
 /// All settings from outside the cluster.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -68,6 +72,10 @@ pub struct Config {
     pub keep_last_record: bool,
     /// `--page`.
     pub page: bool,
+    /// `--zones`.
+    pub zones: Zones,
+    /// `--max-addresses`.
+    pub max_addresses: Option<usize>,
     /// How many arguments belong to no flag. The words themselves are not kept: one may be a token whose flag is
     /// missing.
     pub ignored_arguments: usize,
@@ -194,6 +202,9 @@ impl Invocation {
             debug: flags.debug,
             keep_last_record: flags.keep_last_record,
             page: flags.page,
+            zones: Zones::parse(&flags.zones)
+                .map_err(|error| ConfigError::invalid("--zones", error.to_string()))?,
+            max_addresses: max_addresses(&flags.max_addresses)?,
             ignored_arguments,
             metrics: bind_address(&flags.metrics_bind_addr)?,
             cluster,
@@ -220,6 +231,15 @@ impl Config {
 }
 
 /// Splits `host:port` as Go's `net.Listen` does.
+fn max_addresses(text: &str) -> Result<Option<usize>, ConfigError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let number = text.parse().ok().filter(|number| (1..=MAX_ADDRESSES).contains(number));
+    let problem = || format!("{text:?} is not a number from 1 to {MAX_ADDRESSES}");
+    number.map(Some).ok_or_else(|| ConfigError::invalid("--max-addresses", problem()))
+}
+
 fn bind_address(text: &str) -> Result<Option<BindAddress>, ConfigError> {
     if text.is_empty() {
         return Ok(None);
@@ -291,6 +311,15 @@ mod tests {
         assert!(!with(&["--debug", "--debug=false"]).debug, "the last one wins");
         assert!(with(&["--keep-last-record"]).keep_last_record);
         assert!(!with(&["--keep-last-record=false"]).keep_last_record);
+        let limited = with(&["--zones=Example.com,0da42c8d", "--max-addresses=7"]);
+        assert_eq!(
+            (limited.zones, limited.max_addresses),
+            (Zones::parse("example.com,0da42c8d").unwrap(), Some(7))
+        );
+        for (flag, refused) in [("--zones", "--zones=a b"), ("--max-addresses", "--max-addresses=many")] {
+            let error = run(&[refused], &[TOKEN]).unwrap_err().to_string();
+            assert!(error.contains(flag), "{error}");
+        }
         assert!(with(&[]).page && with(&["--page"]).page && !with(&["--page=false"]).page);
         assert_eq!(with(&["--kubeconfig", "/a"]).cluster.kubeconfig, Some("/a".into()));
         assert_eq!(with(&["--kubeconfig=/a=b"]).cluster.kubeconfig, Some("/a=b".into()));

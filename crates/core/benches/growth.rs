@@ -155,7 +155,13 @@ impl World {
     /// Pools with as many nodes each.
     fn new(pools: u16, size: u16) -> Self {
         let providers = Providers::new([(DESCRIPTOR, true)], false);
-        let fleet = Fleet::new(Settings { providers, epoch_ms: 0, own_node: None, own_namespace: None });
+        let fleet = Fleet::new(Settings {
+            providers,
+            epoch_ms: 0,
+            own_node: None,
+            own_namespace: None,
+            ..Settings::default()
+        });
         let of = |number: u16| number * size..(number + 1) * size;
         let objects: Vec<PoolObject> = (0..pools).map(|number| pool(number, of(number))).collect();
         let used = objects.iter().filter_map(|pool| pool.spec.as_ref().ok()).map(|spec| spec.ips.len());

@@ -162,6 +162,8 @@ impl Replica {
             debug: false,
             keep_last_record: false,
             page: true,
+            zones: flipop_core::records::zones::Zones::default(),
+            max_addresses: None,
             ignored_arguments: 0,
             metrics: None,
             cluster: ClusterSettings::default(),

@@ -76,6 +76,7 @@ pub(super) async fn run(
             own_node: Some(String::new()),
             // It decides about a condition alone, and a plan shows none.
             own_namespace: None,
+            ..Settings::default()
         }),
         now: START,
         queue: BTreeMap::new(),

@@ -31,6 +31,7 @@ use crate::records::site::{Site, SiteKey, Step};
 use crate::records::spec::Destination;
 use crate::records::status::Told;
 use crate::records::view::View;
+use crate::records::zones::Zones;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests of one change set. If each change is a separate request, the newest wish replaces an older one in between.
@@ -45,6 +46,8 @@ type Accounts = BTreeMap<AccountId, Account>;
 /// The state of DNS.
 #[derive(Debug, Default)]
 pub(super) struct Dns {
+    /// The zones in which records may be written.
+    zones: Zones,
     accounts: BTreeMap<AccountId, DnsAccount>,
     sites: BTreeMap<SiteKey, Site>,
     /// The marks of external-dns at `a-<name>`, for the names of records.
@@ -67,13 +70,13 @@ type Asked<'a> = (&'a [View], &'a [(Owner, Told)], &'a BTreeMap<SiteKey, Leaving
 
 impl Dns {
     /// The token of a provider that also has addresses already has a budget, which the account keeps.
-    pub(super) fn new(providers: &Providers, epoch_ms: u64) -> Self {
+    pub(super) fn new(providers: &Providers, zones: Zones, epoch_ms: u64) -> Self {
         let account = |(of, rules): (&Descriptor, Rules)| {
             let own = of.machines.is_none().then(|| Budget::new(of.limits));
             let id = AccountId::from(of.name);
             (id.clone(), DnsAccount::new(id, rules, own))
         };
-        Self { accounts: providers.of_dns().map(account).collect(), epoch_ms, ..Self::default() }
+        Self { accounts: providers.of_dns().map(account).collect(), zones, epoch_ms, ..Self::default() }
     }
 
     /// Starts again when leadership begins, because a predecessor may have changed the records.
@@ -265,12 +268,13 @@ impl Dns {
         let uid = &view.owner.object.uid;
         let mut reread = None;
         let mut set = self.sets.remove(uid).unwrap_or_else(|| Set::recalled(&view.told));
-        let mut claimed_by = None;
+        let (mut claimed_by, mut barred) = (None, None);
         if let Located::At(key, zone) = located {
+            barred = self.zones.refusal(zone);
             let home = permit.then(|| set.move_to(view, key, zone)).flatten();
             out.tell(home.and_then(|home| left::left(&view.owner, &home, owners)));
             claimed_by = owners.get(key).filter(|owner| owner.object.uid != *uid);
-            let acts = claimed_by.is_none() && !waits && view.problems.is_empty();
+            let acts = claimed_by.is_none() && barred.is_none() && !waits && view.problems.is_empty();
             let choice = view.choice.as_ref().filter(|_| acts);
             if let (Some(choice), Some(account)) = (choice, self.accounts.get_mut(&key.account_id)) {
                 let site = self.sites.entry(key.clone()).or_default();
@@ -293,7 +297,9 @@ impl Dns {
         };
         let limit = limit.as_deref();
         let marked_at = self.marked_at(view, located);
-        let scene = Scene { located, claimed_by, site, marked_at: marked_at.as_deref(), account, limit };
+        let barred = barred.as_deref();
+        let scene =
+            Scene { located, claimed_by, barred, site, marked_at: marked_at.as_deref(), account, limit };
         out.later(set.tell(view, scene, now));
         if let Some((reason, message)) = permit.then(|| set.announce(view)).flatten() {
             let notice = Notice::on(&view.owner, true, reason.into(), &set.name, message);

@@ -50,6 +50,7 @@ use crate::model::node_check::{Checked, LeaseFacts};
 use crate::model::provider::{Descriptor, Providers};
 use crate::records::node_set::NodeSet;
 use crate::records::object::RecordSetObject;
+use crate::records::zones::Zones;
 use action::{Action, Outcome};
 use annotations::Annotations;
 use dns::Dns;
@@ -68,6 +69,10 @@ pub struct Settings {
     pub own_node: Option<String>,
     /// The namespace that the process runs in. `None` if it is unknown.
     pub own_namespace: Option<String>,
+    /// The zones in which records may be written.
+    pub zones: Zones,
+    /// No address is bought in an account that has this many.
+    pub max_addresses: Option<usize>,
 }
 
 /// A fact.
@@ -171,10 +176,12 @@ impl Fleet {
     pub fn new(settings: Settings) -> Self {
         let account = |of: &Descriptor| {
             let id = AccountId::from(of.name);
-            Some((id.clone(), Account::new(id, of.limits, of.machines?)))
+            let mut account = Account::new(id.clone(), of.limits, of.machines?);
+            account.max_addresses = settings.max_addresses;
+            Some((id, account))
         };
         let accounts = settings.providers.of_addresses().filter_map(account).collect();
-        let dns = Dns::new(&settings.providers, settings.epoch_ms);
+        let dns = Dns::new(&settings.providers, settings.zones.clone(), settings.epoch_ms);
         let firewalls = firewalls::Firewalls::new(&settings.providers);
         Self {
             epoch_ms: settings.epoch_ms,

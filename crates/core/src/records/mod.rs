@@ -26,3 +26,4 @@ pub mod site;
 pub mod spec;
 pub mod status;
 pub mod view;
+pub mod zones;

@@ -128,7 +128,7 @@ pub fn check_shown(fqdn: String, zone: Option<&str>) -> Result<String, NameError
     }
 }
 
-fn is_inside(name: &str, zone: &str) -> bool {
+pub(super) fn is_inside(name: &str, zone: &str) -> bool {
     name == zone || name.strip_suffix(zone).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.'))
 }
 

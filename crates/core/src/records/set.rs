@@ -94,6 +94,8 @@ pub struct Scene<'a> {
     pub located: &'a Located,
     /// The object that owns the name, if it is another one.
     pub claimed_by: Option<&'a Owner>,
+    /// Why nothing may be written there, if nothing may.
+    pub barred: Option<&'a str>,
     /// The records there.
     pub site: Option<&'a Site>,
     /// Where external-dns has marked the name as its own.
@@ -332,6 +334,9 @@ impl Set {
         if let Located::Bad(message) = scene.located {
             let phase = Phase::Failed { reason: Obstacle::InvalidSpec, message: message.clone() };
             return (Some((phase, Some(message.clone()))), None);
+        }
+        if let Some(why) = scene.barred {
+            return failed(Obstacle::ZoneNotAllowed, why.to_owned());
         }
         if let Some(owner) = scene.claimed_by {
             return failed(Obstacle::NameClaimed, claimed(&self.name, owner));

@@ -1,12 +1,14 @@
-//! Objects with a field over its bound, beside others.
+//! Objects with a field over its bound, beside others, and the limits that an administrator sets.
 
-use crate::creation::world as buying;
+use crate::creation::{buying as purse, world as buying};
 use crate::faults::spec;
 use crate::reclaim::{FIRST, bought, message, release};
 use crate::world::{Trick, World, ip};
+use crate::zones::set_spec;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::bounds::{TooLarge, Unit};
 use flipop_core::model::ids::Address;
+use flipop_core::records::zones::Zones;
 
 pub(crate) fn too_large(field: &str) -> TooLarge {
     TooLarge { field: field.to_owned(), size: 5_000, unit: Unit::Entries }
@@ -66,4 +68,57 @@ fn an_address_is_deleted_only_if_no_entry_of_any_pool_names_it() {
         let kept = message(&world, "ReclaimKept").or(message(&world, "ReclaimBlocked"));
         assert_eq!(kept.is_some_and(|told| told.contains("ns/long")), named, "{kept:?}");
     }
+}
+
+#[test]
+fn no_address_is_bought_beyond_the_limit_of_the_operator_whoever_made_the_others() {
+    let mut world = purse(2);
+    world.max_addresses = Some(2);
+    world.start();
+    world.run(60);
+    assert_eq!((world.created, world.cloud.len()), (1, 2), "another one is in the account");
+    let status = world.status("pool");
+    let told = status.conditions.iter().find(|told| told.kind == "CreationFailed").unwrap();
+    assert_eq!(told.reason, "LimitReached");
+    assert!(told.message.starts_with("the account has 2 addresses and 0 open purchases"), "{}", told.message);
+    assert_eq!(status.error, format!("no address is created: {}", told.message));
+    world.cloud.remove(&ip(90));
+    world.run(600);
+    assert_eq!(world.created, 2, "there is room again");
+    assert!(!world.status("pool").conditions.iter().any(|told| told.kind == "CreationFailed"));
+}
+
+#[test]
+fn records_in_a_zone_that_the_operator_may_not_write_stay_and_so_does_the_claim() {
+    let mut world = World::with_set(2);
+    world.run(30);
+    let before = world.published("www.example.com");
+    assert!(!before.is_empty());
+    world.zones = Zones::parse("example.org").unwrap();
+    world.start();
+    world.add_record_set("younger", set_spec("www"));
+    let from = world.now;
+    world.set_node(1, false);
+    world.run(120);
+    assert_eq!((world.published("www.example.com"), world.count(from, "apply")), (before, 0));
+    for (set, reason) in [("set", "ZoneNotAllowed"), ("younger", "ZoneNotAllowed")] {
+        let told = world.set_status(set).conditions.iter().find(|told| told.kind == "Ready").unwrap();
+        assert_eq!(told.reason, reason, "{set}: {}", told.message);
+    }
+    world.zones = Zones::parse("example.com").unwrap();
+    world.start();
+    world.run(120);
+    assert_eq!(world.published("www.example.com").len(), 1, "node 1 has left");
+}
+
+#[test]
+fn an_address_is_not_given_back_while_its_records_are_in_a_zone_that_the_operator_may_not_write() {
+    let mut world = bought(2, |_| {});
+    world.zones = Zones::parse("example.org").unwrap();
+    world.start();
+    release(&mut world, FIRST);
+    world.run(300);
+    assert!(world.cloud.contains_key(&ip(FIRST)));
+    let told = message(&world, "ReclaimBlocked").unwrap();
+    assert!(told.contains("--zones"), "{told}");
 }

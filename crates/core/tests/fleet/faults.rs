@@ -11,6 +11,7 @@ use flipop_core::model::ids::{Address, ObjectRef};
 use flipop_core::model::machine::{MachineId, MachineKind};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, Providers, Rules, ZoneForm};
+use flipop_core::records::zones::Zones;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How the next mutating provider call goes.
@@ -216,11 +217,18 @@ pub(crate) const OF_DNS: Descriptor = Descriptor {
     firewalls: None,
 };
 
-pub(crate) fn fleet() -> Fleet {
+/// A fleet with these limits of its administrator.
+pub(crate) fn limited(zones: Zones, max_addresses: Option<usize>) -> Fleet {
     Fleet::new(Settings {
         providers: providers(),
         epoch_ms: 0,
         own_node: Some("node-of-flipop".into()),
         own_namespace: Some("flipop".into()),
+        zones,
+        max_addresses,
     })
+}
+
+pub(crate) fn fleet() -> Fleet {
+    limited(Zones::default(), None)
 }

@@ -1,7 +1,7 @@
 //! A small world for the decisions: a cluster, an account and an executor, with invariants checked at each action.
 
 use crate::catalogued;
-use crate::faults::{Faults, fault, fleet, spec};
+use crate::faults::{Faults, fault, fleet, limited, spec};
 pub(crate) use crate::faults::{Trick, droplet_of};
 use crate::walls::Walls;
 use crate::zones::{self, Dns};
@@ -22,6 +22,7 @@ use flipop_core::model::moment::{Context, Moment};
 use flipop_core::model::node_check::LeaseFacts;
 use flipop_core::model::node_labels::NodeLabels;
 use flipop_core::records::object::RecordSetObject;
+use flipop_core::records::zones::Zones;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const PROVIDER: &str = "digitalocean";
@@ -62,6 +63,9 @@ pub(crate) struct World {
     pub(crate) notices: Vec<&'static str>,
     pub(crate) events: Vec<Notice>,
     pub(crate) created: usize,
+    /// The flags --zones and --max-addresses of the next process.
+    pub(crate) zones: Zones,
+    pub(crate) max_addresses: Option<usize>,
     /// Addresses that a pool names beyond the bound of its list.
     pub(crate) hidden: BTreeMap<String, BTreeSet<Address>>,
     pub(crate) assigns: usize,
@@ -123,6 +127,8 @@ impl World {
             notices: Vec::new(),
             events: Vec::new(),
             created: 0,
+            zones: Zones::default(),
+            max_addresses: None,
             hidden: BTreeMap::new(),
             assigns: 0,
             status_writes: 0,
@@ -193,7 +199,7 @@ impl World {
 
     /// Another process starts, and does not lead.
     pub(crate) fn stand_by(&mut self) {
-        self.fleet = fleet();
+        self.fleet = limited(self.zones.clone(), self.max_addresses);
         self.inputs.clear();
         self.running.clear();
         self.observe(Input::Pools(Observed::Reset(self.pools.values().cloned().collect())));
@@ -203,7 +209,7 @@ impl World {
 
     /// The process starts, and no list of nodes comes.
     pub(crate) fn start_without_nodes(&mut self) {
-        self.fleet = fleet();
+        self.fleet = limited(self.zones.clone(), self.max_addresses);
         self.inputs.clear();
         self.running.clear();
         self.observe(Input::Leading);

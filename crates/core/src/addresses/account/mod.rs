@@ -71,6 +71,8 @@ pub struct Account {
     /// Addresses whose absence has to be confirmed before they are forgotten.
     remembered: BTreeSet<Address>,
     budget: Budget,
+    /// `--max-addresses`.
+    pub(crate) max_addresses: Option<usize>,
     machine_read: MachineRead,
     /// When the last read began that proved the scope.
     scope_seen: Option<Moment>,
@@ -110,6 +112,7 @@ impl Account {
             ops: BTreeMap::new(),
             remembered: BTreeSet::new(),
             budget: Budget::new(limits),
+            max_addresses: None,
             machine_read: MachineRead::default(),
             scope_seen: None,
             hidden: BTreeSet::new(),

@@ -17,6 +17,7 @@ use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::model::catalog::events::EventReason;
+use crate::model::catalog::pool::CreationFailed;
 use crate::model::fault::{CallFailure, Fault, FaultKind};
 use crate::model::ids::{AccountId, Address};
 use crate::model::moment::{Context, Moment};
@@ -57,6 +58,8 @@ pub struct Creation {
     pub(super) retry: Retry,
     /// Why the last creation failed.
     pub failure: Option<(FaultKind, String)>,
+    /// Why no creation may begin, if a limit of ours stands against it.
+    pub barred: Option<(CreationFailed, String)>,
     /// The installed CRDs are older than the operator, so the server drops our fields of the status.
     pub crds_outdated: bool,
     /// Addresses of unknown origin that are on candidates. For each of them one address fewer is bought.
@@ -231,7 +234,11 @@ impl Pool {
             return;
         }
         if self.missing() <= self.creation.orphans.len() {
-            self.creation.failure = None;
+            (self.creation.failure, self.creation.barred) = (None, None);
+            return;
+        }
+        self.creation.barred = self.bar(account, world);
+        if self.creation.barred.is_some() {
             return;
         }
         let uncertain = self.memory.as_ref().is_some_and(|memory| memory.intent.is_some());

@@ -87,6 +87,15 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Its size in a status, in bytes, generously.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let purchased = self.purchased.iter().map(|bought| 300 + bought.names.len() * 400).sum::<usize>();
+        let listed = self.former.len() + self.unknown.len() + self.orphans.as_ref().map_or(0, BTreeSet::len);
+        let known = self.intent.as_ref().map_or(0, |intent| intent.known.len());
+        purchased + self.created.len() * 50 + (listed + known) * 20
+    }
+
     /// Whether an address counts as created.
     #[must_use]
     pub fn has_created(&self, ip: Address) -> bool {

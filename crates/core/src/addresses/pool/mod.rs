@@ -16,6 +16,7 @@ pub mod creation;
 mod idle;
 mod labels;
 pub mod last_move;
+mod limits;
 pub(crate) mod losses;
 pub mod memory;
 mod moving;

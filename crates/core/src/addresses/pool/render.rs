@@ -116,6 +116,9 @@ impl Pool {
         if self.creation.crds_outdated {
             return CRDS_OUTDATED.to_owned();
         }
+        if let Some((_, message)) = &self.creation.barred {
+            return format!("no address is created: {message}");
+        }
         match &self.creation.failure {
             Some((kind, message)) => format!("failed to create an address: {kind}: {message}"),
             None => String::new(),
@@ -196,9 +199,10 @@ impl Pool {
         conditions.extend(self.blocked_nodes());
         conditions.extend(self.creation_uncertain());
         conditions.extend(account.and_then(|account| self.stalled(account, now)));
-        if let Some((kind, message)) = &self.creation.failure {
-            conditions.push(Condition::new(CreationFailed::from(*kind), message.clone()));
-        }
+        let failed =
+            self.creation.failure.as_ref().map(|(kind, why)| (CreationFailed::from(*kind), why.clone()));
+        let failed = self.creation.barred.clone().or(failed);
+        conditions.extend(failed.map(|(reason, message)| Condition::new(reason, message)));
         if self.creation.crds_outdated {
             conditions.push(Condition::new(CRDsOutdated::StatusFieldsPruned, CRDS_OUTDATED.to_owned()));
         }

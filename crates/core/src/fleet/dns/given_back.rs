@@ -16,6 +16,7 @@ use crate::records::dns::Zone;
 use crate::records::set::Set;
 use crate::records::site::{Site, SiteKey};
 use crate::records::status::described;
+use crate::records::zones::Zones;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Clients may remember a record for this long if the provider chooses its TTL.
@@ -86,6 +87,9 @@ impl Dns {
             let named = account.rules().zone_form == ZoneForm::Name;
             let name = Some(key.zone.clone()).filter(|_| named);
             let zone = Zone { id: key.zone.clone(), name, shown: None, ttl_floor: 0 };
+            if barred(&self.zones, key, named).is_some() {
+                continue;
+            }
             let target = Target::Without(ips.clone());
             let wanted = Wanted { target, undecided: BTreeSet::new(), ttl: TtlRule::New(DEFAULT_TTL) };
             let site = self.sites.entry(key.clone()).or_default();
@@ -119,6 +123,11 @@ impl Dns {
         if !self.accounts.contains_key(&key.account_id) {
             return Records::Unread(Some(format!("{}: there is no token for {}", key.fqdn, key.account_id)));
         }
+        let named =
+            self.accounts.get(&key.account_id).is_some_and(|of| of.rules().zone_form == ZoneForm::Name);
+        if let Some(why) = barred(&self.zones, &key, named) {
+            return Records::Unread(Some(format!("{}: {why}", key.fqdn)));
+        }
         let Some(site) = self.sites.get(&key) else { return Records::Unread(None) };
         let owner = self.owners.get(&key);
         let holds = site.addresses().is_some_and(|addresses| addresses.contains(&ip));
@@ -142,6 +151,13 @@ impl Dns {
         let read = site.read_at().filter(|_| site.is_confirmed()).unwrap_or_default();
         Records::None { ttl_ms: seen.unwrap_or_else(|| unseen_ms(site)), read: Some(read) }
     }
+}
+
+/// Why nothing may be written at a name, if nothing may. The name of a zone with an id may be unknown, and then the name
+/// of the records stands for it.
+fn barred(zones: &Zones, key: &SiteKey, named: bool) -> Option<String> {
+    let name = if named { &key.zone } else { &key.fqdn };
+    zones.refusal(&Zone { id: key.zone.clone(), name: Some(name.clone()), shown: None, ttl_floor: 0 })
 }
 
 /// The time for which clients may remember a record that was gone at this process's first look. It is that of the

@@ -200,6 +200,13 @@ sections! {
                      FLIPOP tries again." {
         /// Reasons of `CreationFailed`.
         enum CreationFailed {
+            LimitReached => True,
+                "The account has as many addresses as `--max-addresses` allows, whoever made them. FLIPOP buys none, and \
+                 releases none for that reason.",
+                "Release addresses that nobody needs, or raise the flag.";
+            StatusFull => True,
+                "What FLIPOP has to remember of the pool takes 1 MiB of its status.",
+                "Remove entries of `spec.ips` that are no longer needed, or make a second pool.";
             Quota => True,
                 "The account has reached its limit of reserved IPs.",
                 "Ask DigitalOcean for more, or lower `desiredIPs`.";

@@ -41,6 +41,10 @@ sections! {
                 "An older object has the same provider, zone and name. \
                  [`Conflict` or `RecordSetConflict`](#conflict-and-recordsetconflict) is True too.",
                 "Choose another `recordName` for one of the two objects.";
+            ZoneNotAllowed => False,
+                "The operator runs with `--zones`, and the zone is none of them. The records stay as they are, and so \
+                 does the claim to their name.",
+                "Choose an allowed zone, or add the zone to the flag.";
             CNAME => False,
                 "A `CNAME` record is at the name. FLIPOP writes nothing there.",
                 "Delete the `CNAME`, or choose another `recordName`. FLIPOP reads the name again after 1 minute, after 5 \
