@@ -21,8 +21,8 @@ impl Network {
         Self { address, length }
     }
 
-    /// Parses `10.244.1.0/24` or `2001:db8::/32`. An address alone is a network of one. `None` if it is no network, or has
-    /// bits set beyond its length.
+    /// Parses `10.244.1.0/24` or `2001:db8::/32`. An address alone is a network of one. `None` if it is no network, or
+    /// has bits set beyond its length.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (address, length) = match text.split_once('/') {

@@ -1,8 +1,9 @@
 //! The agent's knowledge, and its next turn: look at the kernel, decide, change the kernel.
 //!
 //! Invariants: until the agent is able for the first time, it uses no address and removes what an earlier process left.
-//! After that, only the kernel can make it unready. With `--when-absent=Block` it blocks as soon as it knows the networks
-//! of pods. It looks at the kernel before each change, so a turn that finds everything in order changes nothing.
+//! After that, only the kernel can make it unready. With `--when-absent=Block` it blocks as soon as it knows the
+//! networks of pods. It looks at the kernel before each change, so a turn that finds everything in order changes
+//! nothing.
 
 use super::able::{Known, NotAble};
 use super::decision::{Annotation, Decision, Reserved};
