@@ -423,8 +423,8 @@ fn exchange(found: &Found, layout: &Layout, ends: Vec<Step>) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     steps.extend(inside.iter().filter(|route| !found.routes.contains(route)).copied().map(Step::AddRoute));
     steps.extend(found.routes.iter().filter(|route| !inside.contains(route)).copied().map(Step::DropRoute));
-    steps.push(Step::SetNat(Box::new(layout.clone())));
     steps.extend(rules.iter().filter(|rule| !found.rules.contains(rule)).copied().map(Step::AddRule));
+    steps.push(Step::SetNat(Box::new(layout.clone())));
     steps.extend(found.rules.iter().filter(|rule| !rules.contains(rule)).copied().map(Step::DropRule));
     steps.extend(ends);
     steps.extend(out.into_iter().map(Step::AddRoute));
