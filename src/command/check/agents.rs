@@ -25,8 +25,8 @@ const RESOLVER_LABEL: &str = "k8s-app=kube-dns";
 /// The port of an API whose URL names none.
 const HTTPS: u16 = 443;
 
-/// One line for each agent that is not able, or one line for all, and one for each pod that an agent cuts off. Nothing if
-/// no agent runs.
+/// One line for each agent that is not able, or one line for all, and one for each pod that an agent cuts off. Nothing
+/// if no agent runs.
 pub(super) async fn check(reach: &Reach, variables: &ProviderVariables) -> Vec<Finding> {
     let agents = match pods(reach).await {
         Ok(agents) => agents,
@@ -39,7 +39,7 @@ pub(super) async fn check(reach: &Reach, variables: &ProviderVariables) -> Vec<F
         let all = Api::all(reach.client.clone());
         let (operators, resolvers) =
             futures::join!(listed(operator, OPERATOR_LABEL), listed(all, RESOLVER_LABEL));
-        findings.extend(match (operators, resolvers) {
+        let cut_off: Vec<Finding> = match (operators, resolvers) {
             (Ok(operators), Ok(resolvers)) => {
                 let apis = apis(variables).await;
                 let operators = operators.iter().filter_map(|pod| of_operator(pod, &blocking, &apis));
@@ -48,7 +48,8 @@ pub(super) async fn check(reach: &Reach, variables: &ProviderVariables) -> Vec<F
             (Err(trouble), _) | (_, Err(trouble)) => {
                 vec![unlisted("it is unknown which pods the agents cut off", &trouble)]
             }
-        });
+        };
+        findings.extend(cut_off);
     }
     findings
 }
