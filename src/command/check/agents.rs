@@ -124,15 +124,17 @@ fn of_operator(
     let (node, config) = cut_off(pod, blocking)?;
     let open = |ip: &IpAddr| PRIVATE.iter().chain(&config.except).any(|network| network.contains(*ip));
     let closed = apis.iter().find(|(_, found)| found.is_empty() || !found.iter().all(open));
-    let what = |host: &str| format!("{} of the operator cannot reach {host} from {node}", name(pod));
     closed.map(|(host, found)| {
+        let remedy =
+            "keep the operator off the nodes of the agent, or name the addresses of the APIs with --except";
+        let pod = name(pod);
         if found.is_empty() {
-            return Finding::doubtful(format!("{host} cannot be resolved here"), what(host));
+            let what = "cannot be resolved here, so it is unknown whether the agent there lets it through";
+            return Finding::doubtful(format!("{pod} of the operator is on {node}: {host} {what}"), remedy);
         }
-        Finding::bad(
-            format!("{}: the agent there blocks it", what(host)),
-            "keep the operator off the nodes of the agent, or name the addresses of the APIs with --except",
-        )
+        let what =
+            format!("{pod} of the operator cannot reach {host} from {node}: the agent there blocks it");
+        Finding::bad(what, remedy)
     })
 }
 
