@@ -1,11 +1,12 @@
 //! The kernel settings for an address, as plain data, and the steps that lead there.
 //!
 //! Invariants: settings are made in the order NAT table, routes, rules. They are removed in reverse, and
-//! connections end last. No step names anything that is not ours. Does not know how the kernel is told.
+//! connections end last. While a layout blocks, no step lets traffic of pods take its usual way. No step names anything
+//! that is not ours. Does not know how the kernel is told.
 
-use crate::network::Network;
+use crate::network::{Network, PUBLIC6};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Our protocol number of routes and rules (`rtm_protocol`), by which the kernel remembers who made them. iproute2
 /// gives it no name.
@@ -20,18 +21,28 @@ pub const SPECIFIC_PRIORITY: u32 = 7_140;
 /// The priority of the rule that sends the rest of that traffic by our table.
 pub const EGRESS_PRIORITY: u32 = 7_141;
 
+/// The metric of our unreachable routes. A route through the gateway has a lower one, and so takes precedence.
+pub const UNREACHABLE_METRIC: u32 = 7_141;
+
 /// Destinations that never leave through the address: private, shared and link-local networks.
 pub const PRIVATE: [Network; 5] = [
-    Network::new(Ipv4Addr::new(10, 0, 0, 0), 8),
-    Network::new(Ipv4Addr::new(172, 16, 0, 0), 12),
-    Network::new(Ipv4Addr::new(192, 168, 0, 0), 16),
-    Network::new(Ipv4Addr::new(100, 64, 0, 0), 10),
-    Network::new(Ipv4Addr::new(169, 254, 0, 0), 16),
+    v4([10, 0, 0, 0], 8),
+    v4([172, 16, 0, 0], 12),
+    v4([192, 168, 0, 0], 16),
+    v4([100, 64, 0, 0], 10),
+    v4([169, 254, 0, 0], 16),
 ];
 
-/// The kernel's state while pods leave through an address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
+/// All of IPv4.
+const ALL: Network = v4([0, 0, 0, 0], 0);
+
+const fn v4([a, b, c, d]: [u8; 4], length: u8) -> Network {
+    Network::new(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), length)
+}
+
+/// The way out through an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
     /// The reserved IP. The kernel never uses it. Comments keep it for the next process.
     pub address: Ipv4Addr,
     /// The anchor address, from which the provider translates.
@@ -40,10 +51,21 @@ pub struct Layout {
     pub gateway: Ipv4Addr,
     /// The interface that has the anchor address, by number.
     pub interface: u32,
+}
+
+/// The kernel's state while pods leave through an address, or while nothing of theirs leaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// The way out. `None`: the node has no address.
+    pub exit: Option<Exit>,
     /// The networks of the node's pods.
     pub pods: Vec<Network>,
     /// Destinations that pods reach without the address, besides the private ones.
     pub except: Vec<Network>,
+    /// Whether nothing leaves without the address.
+    pub block: bool,
+    /// The IPv6 networks that pods reach although public IPv6 is blocked. `None`: it is not blocked.
+    pub except6: Option<Vec<Network>>,
     /// The bit that marks packets and connections.
     pub mark: u32,
 }
@@ -53,6 +75,8 @@ pub struct Layout {
 pub enum Way {
     /// Back to the next rule.
     Throw,
+    /// Nowhere: the sender gets an error.
+    Unreachable,
     /// Through a gateway on an interface.
     Via(Ipv4Addr, u32),
 }
@@ -73,12 +97,15 @@ pub enum Rule {
     Specific(Network),
     /// Marked traffic from this network goes by our table.
     Egress(Network, u32),
+    /// Marked IPv6 traffic goes by our table.
+    Egress6(u32),
 }
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.way {
             Way::Throw => write!(f, "throw {} table {TABLE}", self.to),
+            Way::Unreachable => write!(f, "unreachable {} table {TABLE}", self.to),
             Way::Via(gateway, interface) => {
                 write!(f, "{} via {gateway} on interface {interface} table {TABLE}", self.to)
             }
@@ -95,20 +122,24 @@ impl fmt::Display for Rule {
             Self::Egress(from, mark) => {
                 write!(f, "{EGRESS_PRIORITY}: from {from} fwmark {mark:#x}/{mark:#x} lookup {TABLE}")
             }
+            Self::Egress6(mark) => {
+                write!(f, "{EGRESS_PRIORITY}: from IPv6 fwmark {mark:#x}/{mark:#x} lookup {TABLE}")
+            }
         }
     }
 }
 
 impl Layout {
-    /// The routes of our table.
+    /// The routes of our table. The way out comes last.
     #[must_use]
     pub fn routes(&self) -> Vec<Route> {
-        let throws = PRIVATE.iter().chain(&self.except).map(|to| Route { to: *to, way: Way::Throw });
-        let all = Network::new(Ipv4Addr::UNSPECIFIED, 0);
-        let mut routes: Vec<Route> =
-            throws.chain([Route { to: all, way: Way::Via(self.gateway, self.interface) }]).collect();
+        let throws = PRIVATE.iter().chain(&self.except).chain(self.except6.iter().flatten());
+        let mut routes: Vec<Route> = throws.map(|to| Route { to: *to, way: Way::Throw }).collect();
         routes.sort();
         routes.dedup();
+        let blocked = [self.block.then_some(ALL), self.except6.as_ref().map(|_| PUBLIC6)];
+        routes.extend(blocked.into_iter().flatten().map(|to| Route { to, way: Way::Unreachable }));
+        routes.extend(self.exit.map(|exit| Route { to: ALL, way: Way::Via(exit.gateway, exit.interface) }));
         routes
     }
 
@@ -116,7 +147,8 @@ impl Layout {
     #[must_use]
     pub fn rules(&self) -> Vec<Rule> {
         let specific = self.pods.iter().map(|from| Rule::Specific(*from));
-        specific.chain(self.pods.iter().map(|from| Rule::Egress(*from, self.mark))).collect()
+        let egress = self.pods.iter().map(|from| Rule::Egress(*from, self.mark));
+        specific.chain(egress).chain(self.except6.as_ref().map(|_| Rule::Egress6(self.mark))).collect()
     }
 
     /// The signature in the comments of the NAT table. Layouts with different tables have different signatures.
@@ -124,9 +156,8 @@ impl Layout {
     pub fn signature(&self) -> Signature {
         let pods: Vec<String> = self.pods.iter().map(ToString::to_string).collect();
         Signature {
-            address: self.address,
-            anchor: self.anchor,
-            gateway: self.gateway,
+            block: self.block,
+            exit: self.exit.map(|exit| [exit.address, exit.anchor, exit.gateway]),
             mark: self.mark,
             pod_networks: pods.len(),
             pods: pods.join("+"),
@@ -137,10 +168,10 @@ impl Layout {
 /// How a NAT table of ours was made. The comment of each of its rules holds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// The reserved IP.
-    pub address: Ipv4Addr,
-    anchor: Ipv4Addr,
-    gateway: Ipv4Addr,
+    /// Whether nothing leaves without the address.
+    pub block: bool,
+    /// The reserved IP, the anchor address and its gateway.
+    exit: Option<[Ipv4Addr; 3]>,
     /// The bit that marks packets and connections.
     pub mark: u32,
     /// The number of pod networks.
@@ -148,16 +179,19 @@ pub struct Signature {
     pods: String,
 }
 
-/// The prefix of each of our comments.
+/// The prefix of each of our comments, and that of a table that blocks.
 const SIGNED: &str = "flipop-agent";
+const SIGNED_BLOCK: &str = "flipop-agent-block";
 
 /// The longest signature in bytes. A longer one is cut.
 const COMMENT_MAX: usize = 120;
 
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, anchor, gateway, mark, pod_networks, pods } = self;
-        let text = format!("{SIGNED} {address} {anchor} {gateway} {mark:#x} {pod_networks} {pods}");
+        let Self { block, exit, mark, pod_networks, pods } = self;
+        let signed = if *block { SIGNED_BLOCK } else { SIGNED };
+        let [address, anchor, gateway] = exit.unwrap_or([Ipv4Addr::UNSPECIFIED; 3]);
+        let text = format!("{signed} {address} {anchor} {gateway} {mark:#x} {pod_networks} {pods}");
         f.write_str(text.get(..COMMENT_MAX).unwrap_or(&text))
     }
 }
@@ -165,8 +199,8 @@ impl fmt::Display for Signature {
 impl Signature {
     /// The anchor address and its gateway.
     #[must_use]
-    pub fn anchor(&self) -> (Ipv4Addr, Ipv4Addr) {
-        (self.anchor, self.gateway)
+    pub fn anchor(&self) -> Option<(Ipv4Addr, Ipv4Addr)> {
+        self.exit.map(|[_, anchor, gateway]| (anchor, gateway))
     }
 
     /// The networks of pods, as far as the comment had room for them.
@@ -180,11 +214,15 @@ impl Signature {
     pub fn parse(comment: &str) -> Option<Self> {
         let mut words = comment.split(' ');
         let mut word = || words.next();
-        (word()? == SIGNED).then_some(())?;
+        let block = match word()? {
+            SIGNED => false,
+            SIGNED_BLOCK => true,
+            _ => return None,
+        };
+        let exit: [Ipv4Addr; 3] = [word()?.parse().ok()?, word()?.parse().ok()?, word()?.parse().ok()?];
         Some(Self {
-            address: word()?.parse().ok()?,
-            anchor: word()?.parse().ok()?,
-            gateway: word()?.parse().ok()?,
+            block,
+            exit: (exit != [Ipv4Addr::UNSPECIFIED; 3]).then_some(exit),
             mark: word()?.strip_prefix("0x").and_then(|mark| u32::from_str_radix(mark, 16).ok())?,
             pod_networks: word()?.parse().ok()?,
             pods: word()?.to_owned(),
@@ -224,12 +262,16 @@ pub struct Found {
     pub routes: Vec<Route>,
     /// Our rules.
     pub rules: Vec<Rule>,
-    /// Routes of others in the table that we use.
+    /// IPv4 routes of others in the table that we use.
     pub foreign_routes: usize,
+    /// IPv6 routes of others in that table.
+    pub foreign_routes6: usize,
     /// Rules of others with a priority that we use.
     pub foreign_rules: usize,
     /// IPv4 addresses, with the numbers of their interfaces.
     pub addresses: Vec<(Ipv4Addr, u32)>,
+    /// Whether the kernel has IPv6.
+    pub ipv6: bool,
     /// A device of a datapath that bypasses netfilter.
     pub bypass: Option<&'static str>,
 }
@@ -251,9 +293,30 @@ impl Found {
                 both.iter().all(|rule| self.rules.contains(rule))
             })
         };
-        let leads = |route: &Route| matches!(route.way, Way::Via(gateway, _) if gateway == signature.gateway);
+        let [address, _, gateway] = signature.exit?;
+        let leads = |route: &Route| matches!(route.way, Way::Via(via, _) if via == gateway);
         let whole = signature.pods.split('+').all(ruled) && self.routes.iter().any(leads);
-        whole.then_some(signature.address)
+        whole.then_some(address)
+    }
+
+    /// Our routes through a gateway.
+    fn ways_out(&self) -> impl Iterator<Item = Route> {
+        self.routes.iter().copied().filter(|route| matches!(route.way, Way::Via(..)))
+    }
+
+    /// Whose connections end with the settings: a bit of connections, and the anchor address through which they leave.
+    /// `mark` and `anchor` are those of the agent. A table of ours may have been made with others.
+    fn ends(&self, mark: u32, anchor: Option<Ipv4Addr>) -> Vec<Step> {
+        let made = match &self.nat {
+            Nat::Ours { signature: Some(signature), .. } => {
+                signature.anchor().map(|(anchor, _)| Step::EndConnections(signature.mark, anchor))
+            }
+            Nat::Ours { signature: None, .. } | Nat::Absent | Nat::Foreign => None,
+        };
+        let own = anchor.map(|anchor| Step::EndConnections(mark, anchor));
+        let mut ends: Vec<Step> = made.into_iter().chain(own).collect();
+        ends.dedup();
+        ends
     }
 
     /// The interface of an address.
@@ -278,56 +341,93 @@ pub enum Step {
     AddRule(Rule),
     /// Remove a rule.
     DropRule(Rule),
-    /// End the connections with this mark.
-    EndConnections(u32),
+    /// End the connections with this mark that leave through this anchor address.
+    EndConnections(u32, Ipv4Addr),
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SetNat(layout) => {
-                write!(f, "set table inet flipop: {} leaves as {}", layout.signature().pods, layout.anchor)
+                let pods = layout.signature().pods;
+                match layout.exit {
+                    Some(exit) => write!(f, "set table inet flipop: {pods} leaves as {}", exit.anchor),
+                    None => write!(f, "set table inet flipop: {pods} does not leave"),
+                }
             }
             Self::DropNat => f.write_str("remove table inet flipop"),
             Self::AddRoute(route) => write!(f, "add route {route}"),
             Self::DropRoute(route) => write!(f, "remove route {route}"),
             Self::AddRule(rule) => write!(f, "add rule {rule}"),
             Self::DropRule(rule) => write!(f, "remove rule {rule}"),
-            Self::EndConnections(mark) => write!(f, "end connections with mark {mark:#x}"),
+            Self::EndConnections(mark, anchor) => {
+                write!(f, "end connections with mark {mark:#x} through {anchor}")
+            }
         }
     }
 }
 
-/// The steps from the present state to the wanted one. `mark`: the bit of connections if no signature names it.
+/// The steps from the present state to the wanted one. `mark` and `anchor` say which connections end, besides those of
+/// the signature.
 #[must_use]
-pub fn steps(found: &Found, wanted: Option<&Layout>, mark: u32) -> Vec<Step> {
+pub fn steps(found: &Found, wanted: Option<&Layout>, mark: u32, anchor: Option<Ipv4Addr>) -> Vec<Step> {
     let same = |layout: &&Layout| match &found.nat {
         Nat::Ours { signature: Some(signature), .. } => signature.is(&layout.signature()),
         Nat::Ours { signature: None, .. } | Nat::Absent => true,
         Nat::Foreign => false,
     };
+    let lost = |layout: &&Layout| layout.exit.is_none() && found.ways_out().next().is_some();
     match wanted {
-        None => removal(found, mark),
+        None => removal(found, mark, anchor),
+        Some(layout) if layout.block && (!same(&layout) || lost(&layout)) => {
+            exchange(found, layout, found.ends(mark, anchor))
+        }
         Some(layout) if !same(&layout) => {
             // The table was made for something else. Its connections would go on with a wrong source.
             let bare = Found { addresses: found.addresses.clone(), ..Found::default() };
-            removal(found, mark).into_iter().chain(completion(&bare, layout)).collect()
+            removal(found, mark, anchor).into_iter().chain(completion(&bare, layout)).collect()
         }
         Some(layout) => completion(found, layout),
     }
 }
 
-fn removal(found: &Found, mark: u32) -> Vec<Step> {
+fn removal(found: &Found, mark: u32, anchor: Option<Ipv4Addr>) -> Vec<Step> {
     let mut steps: Vec<Step> = found.rules.iter().rev().copied().map(Step::DropRule).collect();
     steps.extend(found.routes.iter().rev().copied().map(Step::DropRoute));
-    let mut marks = vec![mark];
-    if let Nat::Ours { signature, .. } = &found.nat {
+    if matches!(found.nat, Nat::Ours { .. }) {
         steps.push(Step::DropNat);
-        marks.extend(signature.as_ref().map(|signature| signature.mark).filter(|other| *other != mark));
     }
     if !steps.is_empty() {
-        steps.extend(marks.into_iter().map(Step::EndConnections));
+        steps.extend(found.ends(mark, anchor));
     }
+    steps
+}
+
+/// The steps after which nothing leaves through an address, while no layout is possible: the ways out go, and
+/// everything else stays.
+#[must_use]
+pub fn withdrawal(found: &Found, mark: u32, anchor: Option<Ipv4Addr>) -> Vec<Step> {
+    let mut steps: Vec<Step> = found.ways_out().map(Step::DropRoute).collect();
+    if !steps.is_empty() {
+        steps.extend(found.ends(mark, anchor));
+    }
+    steps
+}
+
+/// Changes what blocks for something else that blocks: first everything becomes unreachable, and the new way out comes
+/// last.
+fn exchange(found: &Found, layout: &Layout, ends: Vec<Step>) -> Vec<Step> {
+    let rules = layout.rules();
+    let (out, inside): (Vec<Route>, Vec<Route>) =
+        layout.routes().into_iter().partition(|route| matches!(route.way, Way::Via(..)));
+    let mut steps: Vec<Step> = Vec::new();
+    steps.extend(inside.iter().filter(|route| !found.routes.contains(route)).copied().map(Step::AddRoute));
+    steps.extend(found.routes.iter().filter(|route| !inside.contains(route)).copied().map(Step::DropRoute));
+    steps.extend(rules.iter().filter(|rule| !found.rules.contains(rule)).copied().map(Step::AddRule));
+    steps.push(Step::SetNat(Box::new(layout.clone())));
+    steps.extend(found.rules.iter().filter(|rule| !rules.contains(rule)).copied().map(Step::DropRule));
+    steps.extend(ends);
+    steps.extend(out.into_iter().map(Step::AddRoute));
     steps
 }
 

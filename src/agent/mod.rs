@@ -97,6 +97,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         node = config.node_name,
         api_server = cluster.server(),
         egress = ?config.egress,
+        when_absent = ?config.when_absent,
         dry_run = config.dry_run,
         "starting the agent"
     );

@@ -1,16 +1,17 @@
 //! The agent's knowledge, and its next turn: look at the kernel, decide, change the kernel.
 //!
-//! Invariants: until the agent is able for the first time, it sets nothing and removes what an earlier process left.
-//! After that, only the kernel can make it unready. It looks at the kernel before each change, so a turn that finds
-//! everything in order changes nothing.
+//! Invariants: until the agent is able for the first time, it uses no address and removes what an earlier process left.
+//! After that, only the kernel can make it unready. With `--when-absent=Block` it blocks as soon as it knows the
+//! networks of pods. It looks at the kernel before each change, so a turn that finds everything in order changes
+//! nothing.
 
 use super::able::{Known, NotAble};
 use super::decision::{Annotation, Decision, Reserved};
 use super::kernel::{Kernel, NetlinkError};
-use super::layout::{Found, Step, steps};
+use super::layout::{Found, Step, steps, withdrawal};
 use super::metadata::Anchor;
 use super::report::Report;
-use crate::config::{AgentConfig, Egress};
+use crate::config::{AgentConfig, Egress, WhenAbsent};
 use crate::kube::objects::own_node::OwnNodeFacts;
 use crate::network::Network;
 use flipop_core::model::moment::Moment;
@@ -31,6 +32,8 @@ pub struct State {
     /// The sockets. `None` before the first turn, and after a failed one.
     kernel: Option<Kernel>,
     was_able: bool,
+    /// Whether connections were ended that a former process may have left open when it was killed.
+    swept: bool,
     report: Arc<Report>,
     /// The last log message, so that each is logged once.
     told: String,
@@ -43,13 +46,14 @@ impl State {
     /// A state without any facts.
     #[must_use]
     pub fn new(config: AgentConfig, report: Arc<Report>) -> Self {
-        let known = Known { anchor: None, pods: config.pods.clone() };
+        let known = Known { pods: config.pods.clone(), ..Known::default() };
         Self {
             config,
             known,
             decision: None,
             kernel: None,
             was_able: false,
+            swept: false,
             report,
             told: String::new(),
             planned: Vec::new(),
@@ -62,11 +66,16 @@ impl State {
     pub fn node(&mut self, node: Option<OwnNodeFacts>) -> bool {
         let node = node.unwrap_or_default();
         let annotation = node.annotation.as_deref().and_then(|text| text.trim().parse().ok());
-        let pods: Vec<Network> = node.pod_cidrs.iter().filter_map(|text| Network::parse(text)).collect();
+        let networks = node.pod_cidrs.iter().filter_map(|text| Network::parse(text));
+        let (pods6, pods): (Vec<Network>, Vec<Network>) = networks.partition(|network| network.is_ipv6());
         let annotation = annotation.map_or(Annotation::Absent, Annotation::Names);
         let mut changed = std::mem::replace(&mut self.annotation, annotation) != annotation;
         if self.config.pods.is_empty() && !pods.is_empty() && pods != self.known.pods {
             self.known.pods = pods;
+            changed = true;
+        }
+        if !node.pod_cidrs.is_empty() && self.known.pods6.as_ref() != Some(&pods6) {
+            self.known.pods6 = Some(pods6);
             changed = true;
         }
         if let Some(decision) = &mut self.decision {
@@ -115,7 +124,6 @@ impl State {
             None => Kernel::open()?,
         };
         let found = kernel.look()?;
-        let first = self.decision.is_none();
         let decision = self.decision.get_or_insert_with(|| {
             self.known.recall(&found);
             let mut decision = Decision::new(found.intact(), now);
@@ -124,48 +132,60 @@ impl State {
             decision
         });
         let (address, wake) = decision.decide(now);
-        let result = self.set(&mut kernel, &found, address, first);
+        let result = self.set(&mut kernel, &found, address);
         self.kernel = Some(kernel);
         result.map(|()| wake)
     }
 
-    /// Makes the settings for an address.
+    /// Makes the settings for an address, or without one.
     fn set(
         &mut self,
         kernel: &mut Kernel,
         found: &Found,
         address: Option<Ipv4Addr>,
-        first: bool,
     ) -> Result<(), NetlinkError> {
         if found.foreign_rules > 0 {
             self.report.foreign_rules();
         }
         let wanted = address.filter(|_| self.config.egress == Egress::Pods);
-        let layout = self.known.layout(wanted.unwrap_or(Ipv4Addr::UNSPECIFIED), found, &self.config);
+        let with_address = Some(wanted.unwrap_or(Ipv4Addr::UNSPECIFIED));
+        let layout = self.known.layout(with_address, found, &self.config);
         self.was_able |= layout.is_ok();
+        let (mark, anchor) = (self.config.mark, self.known.anchor.map(|anchor| anchor.address));
         let mut todo = match (&layout, wanted) {
-            (Ok(layout), Some(_)) => steps(found, Some(layout), self.config.mark),
+            (Ok(layout), Some(_)) => steps(found, Some(layout), mark, anchor),
             // The settings outlive such a failure. Only annotation and metadata end them.
             (Err(_), Some(_)) if self.was_able => Vec::new(),
-            (Ok(_) | Err(_), _) => steps(found, None, self.config.mark),
+            (Ok(_) | Err(_), _) if self.blocks() => match self.known.layout(None, found, &self.config) {
+                Ok(blocked) => steps(found, Some(&blocked), mark, anchor),
+                // What blocks already goes on to block.
+                Err(_) => withdrawal(found, mark, anchor),
+            },
+            (Ok(_) | Err(_), _) => steps(found, None, mark, anchor),
         };
-        if first
+        if let Some(anchor) = anchor.filter(|_| !self.swept)
             && found.intact().is_none()
-            && !todo.iter().any(|step| matches!(step, Step::EndConnections(_)))
+            && !todo.iter().any(|step| matches!(step, Step::EndConnections(..)))
         {
             // A former process may have died after it removed the table and before it ended the connections.
-            todo.insert(0, Step::EndConnections(self.config.mark));
+            todo.insert(0, Step::EndConnections(mark, anchor));
         }
         self.apply(kernel, todo)?;
+        self.swept |= anchor.is_some();
         let active = wanted.filter(|_| layout.is_ok());
         match (self.config.egress, layout) {
-            (Egress::Off, _) | (Egress::Pods, Ok(_)) => self.tell_able(active),
+            (Egress::None, _) | (Egress::Pods, Ok(_)) => self.tell_able(active),
             (Egress::Pods, Err(why)) if self.was_able && wanted.is_none() && why != NotAble::Foreign => {
                 self.tell_able(None);
             }
             (Egress::Pods, Err(why)) => self.tell(why, why.meaning().trim_start()),
         }
         Ok(())
+    }
+
+    /// Whether nothing leaves without the address.
+    fn blocks(&self) -> bool {
+        self.config.egress == Egress::Pods && self.config.when_absent == WhenAbsent::Block
     }
 
     fn apply(&mut self, kernel: &mut Kernel, todo: Vec<Step>) -> Result<(), NetlinkError> {
@@ -188,7 +208,10 @@ impl State {
 
     fn tell_able(&mut self, active: Option<Ipv4Addr>) {
         let text = match (self.config.egress, active) {
-            (Egress::Off, _) => "nothing is set (--egress=Off)".to_owned(),
+            (Egress::None, _) => "nothing is set (--egress=None)".to_owned(),
+            (Egress::Pods, None) if self.blocks() => {
+                "able; the node has no reserved IP, so pods are blocked (--when-absent=Block)".to_owned()
+            }
             (Egress::Pods, None) => "able; the node has no reserved IP".to_owned(),
             (Egress::Pods, Some(address)) => format!("pods leave through {address}"),
         };

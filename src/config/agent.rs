@@ -3,12 +3,15 @@
 use super::values::{go_bool, path};
 use super::{BindAddress, ConfigError};
 use crate::kube::kubeconfig::ClusterSettings;
-use crate::network::Network;
+use crate::network::{Network, PUBLIC6};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// Bits to which kube-proxy gives a meaning of its own (`--iptables-masquerade-bit`, and the bit for dropped packets).
 const TAKEN_MARKS: [u32; 2] = [0x4000, 0x8000];
+
+/// The most networks that a flag names. Each is a route or a rule of the kernel, which the agent compares in each turn.
+const MAX_NETWORKS: usize = 200;
 
 /// Which traffic leaves through the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -17,7 +20,17 @@ pub enum Egress {
     /// Traffic of the node's pods
     Pods,
     /// No traffic: the agent removes what it has set, and is ready then
-    Off,
+    None,
+}
+
+/// What happens to the traffic of pods while the node has no address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum WhenAbsent {
+    /// It leaves with the node's own address, and IPv6 always does
+    Node,
+    /// It does not leave, and public IPv6 never does
+    Block,
 }
 
 /// The flags of the agent.
@@ -31,6 +44,12 @@ pub(super) struct AgentFlags {
     #[arg(long, value_name = "TRAFFIC", value_enum, default_value = "Pods")]
     egress: Egress,
 
+    /// What happens to the traffic of pods while the node has no reserved IP
+    ///
+    /// With Block, pods reach only private, shared and link-local networks and those of --except and --except6.
+    #[arg(long, value_name = "WAY", value_enum, default_value = "Node")]
+    when_absent: WhenAbsent,
+
     /// Network of the node's pods [default: spec.podCIDRs of the node]
     ///
     /// Repeat the flag for several networks. The flag takes precedence over the node's networks: Calico and Cilium may
@@ -43,6 +62,12 @@ pub(super) struct AgentFlags {
     /// Repeat the flag for several networks. Pods reach private, shared and link-local networks without it in any case.
     #[arg(long, value_name = "CIDR", value_parser = network)]
     except: Vec<Network>,
+
+    /// Public IPv6 network that pods reach although --when-absent=Block is set
+    ///
+    /// Repeat the flag for several networks. Pods reach the IPv6 networks in spec.podCIDRs of the node in any case.
+    #[arg(long, value_name = "CIDR", value_parser = network6)]
+    except6: Vec<Network>,
 
     /// The bit that marks packets and connections
     ///
@@ -98,10 +123,14 @@ pub struct AgentConfig {
     pub node_name: String,
     /// `--egress`.
     pub egress: Egress,
+    /// `--when-absent`.
+    pub when_absent: WhenAbsent,
     /// `--pod-cidr`. Empty means the node's own.
     pub pods: Vec<Network>,
     /// `--except`.
     pub except: Vec<Network>,
+    /// `--except6`.
+    pub except6: Vec<Network>,
     /// `--mark`.
     pub mark: u32,
     /// `--cni-uses-netfilter`.
@@ -121,13 +150,26 @@ impl AgentConfig {
         if flags.node_name.is_empty() {
             return Err(ConfigError::invalid("--node-name", "it is empty"));
         }
+        if !flags.except6.is_empty() && flags.when_absent != WhenAbsent::Block {
+            return Err(ConfigError::invalid("--except6", "it has no effect without --when-absent=Block"));
+        }
+        for (name, networks) in
+            [("--pod-cidr", &flags.pod_cidr), ("--except", &flags.except), ("--except6", &flags.except6)]
+        {
+            if networks.len() > MAX_NETWORKS {
+                let problem = format!("it is there {} times; at most {MAX_NETWORKS}", networks.len());
+                return Err(ConfigError::invalid(name, problem));
+            }
+        }
         cluster.kubeconfig = flags.kubeconfig.filter(|path| !path.as_os_str().is_empty());
         let metrics = flags.metrics_bind_addr.0;
         Ok(Self {
             node_name: flags.node_name,
             egress: flags.egress,
+            when_absent: flags.when_absent,
             pods: flags.pod_cidr,
             except: flags.except,
+            except6: flags.except6,
             mark: flags.mark,
             cni_uses_netfilter: flags.cni_uses_netfilter,
             dry_run: flags.dry_run,
@@ -139,9 +181,18 @@ impl AgentConfig {
 }
 
 fn network(text: &str) -> Result<Network, String> {
-    let network = Network::parse(text).filter(|network| network.length() > 0);
+    let network = Network::parse(text).filter(|network| !network.is_ipv6() && network.length() > 0);
     network.ok_or_else(|| {
         "write an IPv4 network such as 10.244.1.0/24, without bits beyond its length".to_owned()
+    })
+}
+
+fn network6(text: &str) -> Result<Network, String> {
+    let network = Network::parse(text).filter(|network| PUBLIC6.holds(*network));
+    network.ok_or_else(|| {
+        format!(
+            "write an IPv6 network within {PUBLIC6} such as 2001:db8::/32, without bits beyond its length"
+        )
     })
 }
 
@@ -161,8 +212,13 @@ fn bind(text: &str) -> Result<Bind, String> {
     if text.is_empty() {
         return Ok(Bind(None));
     }
-    let address: SocketAddr =
-        text.parse().map_err(|_| "write IP:PORT, such as 10.0.0.5:8141 or [fd00::5]:8141".to_owned())?;
+    // The manifests write $(HOST_IP):8141, so an IPv6 address may be without brackets.
+    let address = text.rsplit_once(':').and_then(|(ip, port)| {
+        let bare = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);
+        Some(SocketAddr::new(bare.parse().ok()?, port.parse().ok()?))
+    });
+    let address =
+        address.ok_or_else(|| "write IP:PORT, such as 10.0.0.5:8141 or [fd00::5]:8141".to_owned())?;
     if is_private(address.ip()) {
         Ok(Bind(Some(address)))
     } else {
@@ -182,7 +238,7 @@ fn is_private(ip: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::agent::Egress;
+    use crate::config::agent::{Egress, MAX_NETWORKS, WhenAbsent};
     use crate::config::{AgentConfig, ConfigError, Invocation};
     use crate::network::Network;
 
@@ -199,6 +255,7 @@ mod tests {
         let config = agent(&[]).unwrap();
         assert_eq!((config.node_name.as_str(), config.egress, config.mark), ("n", Egress::Pods, 0x2000));
         assert!(config.pods.is_empty() && config.except.is_empty() && !config.dry_run && !config.debug);
+        assert!(config.when_absent == WhenAbsent::Node && config.except6.is_empty());
         assert!(!config.cni_uses_netfilter);
         assert_eq!(config.metrics.unwrap().host, "127.0.0.1");
     }
@@ -206,21 +263,23 @@ mod tests {
     #[test]
     fn flags_may_be_repeated_and_are_read() {
         let config =
-            agent(&["--pod-cidr=10.244.1.0/24", "--pod-cidr", "10.245.0.0/16", "--egress=Off", "--mark=64"]);
+            agent(&["--pod-cidr=10.244.1.0/24", "--pod-cidr", "10.245.0.0/16", "--egress=None", "--mark=64"]);
         let config = config.unwrap();
         let networks = ["10.244.1.0/24", "10.245.0.0/16"].map(|text| Network::parse(text).unwrap());
         assert_eq!(
             (config.pods.as_slice(), config.egress, config.mark),
-            (networks.as_slice(), Egress::Off, 64)
+            (networks.as_slice(), Egress::None, 64)
         );
     }
 
     #[test]
     fn a_bad_flag_ends_with_2_and_is_named() {
         for (flag, bad) in [
-            ("--egress", &["Node", "pods", ""][..]),
+            ("--egress", &["Node", "pods", "Off", ""][..]),
+            ("--when-absent", &["block", "None", ""]),
             ("--pod-cidr", &["10.244.1.1/24", "10.0.0.0/33", "fd00::/64", "x", "0.0.0.0/0"]),
             ("--except", &["1.2.3.4/8", "", "-1"]),
+            ("--except6", &["2000::/3", "fd00::/8", "::/0", "10.0.0.0/8", "2001:db8::1/32", "x"]),
             ("--mark", &["0", "3", "0x4000", "0x8000", "x", "0x100000000"]),
             (
                 "--metrics-bind-addr",
@@ -236,11 +295,32 @@ mod tests {
                 assert!(usage.to_string().contains(flag), "{usage}");
             }
         }
-        for good in ["10.0.0.5:1", "100.64.0.1:1", "192.168.1.1:9", "127.0.0.1:0", "[fd00::1]:1"] {
+        for good in
+            ["10.0.0.5:1", "100.64.0.1:1", "192.168.1.1:9", "127.0.0.1:0", "[fd00::1]:1", "fd00::1:8141"]
+        {
             assert!(agent(&[&format!("--metrics-bind-addr={good}")]).unwrap().metrics.is_some(), "{good}");
         }
+        let host = agent(&["--metrics-bind-addr=fd00::1:8141"]).unwrap().metrics.unwrap();
+        assert_eq!((host.host.as_str(), host.port), ("fd00::1", 8141));
         assert_eq!(agent(&["--metrics-bind-addr="]).unwrap().metrics, None);
         let missing = Invocation::from_parts(["flipop", "agent"], &|_| None).unwrap_err();
         assert!(missing.to_string().contains("--node-name"), "{missing}");
+    }
+
+    #[test]
+    fn a_flag_that_cannot_work_is_named() {
+        let blocks = agent(&["--when-absent=Block", "--except6=2001:db8::/32", "--egress=None"]).unwrap();
+        assert_eq!((blocks.when_absent, blocks.except6.len()), (WhenAbsent::Block, 1));
+        let named = |arguments: &[&str], flag: &str| {
+            let error = agent(arguments).unwrap_err();
+            assert!(matches!(error, ConfigError::Invalid { name, .. } if name == flag), "{error}");
+        };
+        named(&["--except6=2001:db8::/32"], "--except6");
+        let many: Vec<String> = (0..=MAX_NETWORKS).map(|n| format!("--except=198.51.100.{n}/32")).collect();
+        named(&many.iter().map(String::as_str).collect::<Vec<_>>(), "--except");
+        assert_eq!(
+            agent(&many.iter().skip(1).map(String::as_str).collect::<Vec<_>>()).unwrap().except.len(),
+            MAX_NETWORKS
+        );
     }
 }

@@ -11,7 +11,7 @@ mod values;
 mod variables;
 pub mod words;
 
-pub use agent::{AgentConfig, Egress};
+pub use agent::{AgentConfig, Egress, WhenAbsent};
 pub(crate) use flags::PLUGIN;
 pub use flags::{command_line, plugin_command_line};
 pub use provider::ProviderVariables;

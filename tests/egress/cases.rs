@@ -1,7 +1,8 @@
 //! The tests.
 
+use crate::block::without_the_address_pods_reach_only_what_is_excepted;
 use crate::connections::{
-    connections_end_although_an_agent_was_killed_before_it_ended_them,
+    connections_end_although_an_agent_was_killed_before_it_ended_them, connections_that_others_marked_go_on,
     established_connections_end_with_the_address_and_others_go_on,
 };
 use crate::lab::{Lab, OUTSIDE, sh};
@@ -31,12 +32,14 @@ pub(crate) fn all() -> Vec<(&'static str, Test)> {
         a_hundred_moves_send_nothing_with_a_wrong_source,
         established_connections_end_with_the_address_and_others_go_on,
         connections_end_although_an_agent_was_killed_before_it_ended_them,
+        connections_that_others_marked_go_on,
+        without_the_address_pods_reach_only_what_is_excepted,
         an_agent_that_is_killed_while_it_sets_leaves_nothing_behind,
         an_agent_that_is_killed_while_it_removes_leaves_nothing_behind,
         what_others_remove_is_set_again_within_two_seconds,
         api_server_and_metadata_may_be_away,
         what_is_not_ours_stays_byte_by_byte,
-        off_removes_everything_and_dry_run_sets_nothing,
+        none_removes_everything_and_dry_run_sets_nothing,
         flags_choose_the_mark_and_the_networks_of_pods,
         an_agent_that_is_not_able_sets_nothing_and_says_why,
         an_agent_at_rest_takes_little,
@@ -95,7 +98,7 @@ async fn pods_leave_through_the_address_and_nothing_else_changes(server: &Server
 }
 
 /// The targets that a pod and a node reach the usual way, each with the address by which the target knows them.
-fn reaches(lab: &Lab) -> Outcome<Vec<String>> {
+pub(crate) fn reaches(lab: &Lab) -> Outcome<Vec<String>> {
     let (pod, node, outside) = (lab.pod(1), lab.node(1), lab.outside());
     Ok(vec![
         lab.once(&pod, &["ask", "10.244.2.2:8080"])?,
@@ -374,7 +377,7 @@ async fn what_is_not_ours_stays_byte_by_byte(server: &Server) -> Outcome {
     .await
 }
 
-async fn off_removes_everything_and_dry_run_sets_nothing(server: &Server) -> Outcome {
+async fn none_removes_everything_and_dry_run_sets_nothing(server: &Server) -> Outcome {
     let mut world = World::new(server, 1).await?;
     told(&mut world, async |world| {
         let bare = world.lab.state(1)?;
@@ -390,7 +393,7 @@ async fn off_removes_everything_and_dry_run_sets_nothing(server: &Server) -> Out
         world.start(1, &[])?;
         world.lab.leaves_as(1, IP, PATIENCE).await?;
         world.terminate(1).await?;
-        world.start(1, &["--egress=Off"])?;
+        world.start(1, &["--egress=None"])?;
         world.ready(1, true).await?;
         assert_eq!(world.lab.state(1)?, bare);
         world.lab.leaves_as(1, &Lab::public(1), PATIENCE).await

@@ -82,8 +82,33 @@ pub(crate) async fn connections_end_although_an_agent_was_killed_before_it_ended
     .await
 }
 
+/// A connection with the bit of the agent that does not leave through the anchor. If its entry were deleted, its next
+/// packet would count as new.
+pub(crate) async fn connections_that_others_marked_go_on(server: &Server) -> Outcome {
+    let mut world = World::new(server, 1).await?;
+    told(&mut world, async |world| {
+        let (node, pod) = (world.lab.node(1), world.lab.pod(1));
+        world.lab.nft(
+            &node,
+            "table ip other {\n chain pre {\n type filter hook prerouting priority -160\n \
+             ip daddr 198.51.100.9 ct state new counter ct mark set ct mark or 0x2000\n }\n}\n",
+        )?;
+        let kept = world.lab.helper(&pod, &["keep", OUTSIDE])?;
+        let open = format!("open {}", Lab::public(1));
+        lines(&kept, &[&open]).await?;
+        world.start(1, &[])?;
+        world.ready(1, true).await?;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        lines(&kept, &[&open]).await?;
+        let listed = world.lab.inside(&node, "nft", &["list", "table", "ip", "other"])?;
+        assert!(listed.contains("counter packets 1 "), "{listed}");
+        Ok(())
+    })
+    .await
+}
+
 /// Opens a connection of the pod through the address, and keeps it.
-async fn through(world: &mut World) -> Outcome<PathBuf> {
+pub(crate) async fn through(world: &mut World) -> Outcome<PathBuf> {
     let pod = world.lab.pod(1);
     let log = world.lab.helper(&pod, &["keep", OUTSIDE])?;
     lines(&log, &[&format!("open {IP}")]).await?;
@@ -91,7 +116,7 @@ async fn through(world: &mut World) -> Outcome<PathBuf> {
 }
 
 /// Waits until a connection through the address has ended.
-async fn ended(log: &Path) -> Outcome {
+pub(crate) async fn ended(log: &Path) -> Outcome {
     lines(log, &[&format!("open {IP}"), "ended"]).await
 }
 

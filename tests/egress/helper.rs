@@ -2,7 +2,7 @@
 //! settings.
 
 use flipop::agent::kernel::Kernel;
-use flipop::agent::layout::{Found, Layout, steps};
+use flipop::agent::layout::{Exit, Found, Layout, steps};
 use flipop::network::Network;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -93,7 +93,7 @@ fn ask(server: SocketAddr) -> Result<String, String> {
 /// Prints the status and the body of an HTTP answer.
 fn get(server: SocketAddr, path: &str) {
     let Ok(mut stream) = TcpStream::connect_timeout(&server, PATIENCE) else { return println!("0") };
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n").unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let mut answer = Vec::new();
     let _timed_out = stream.read_to_end(&mut answer);
@@ -141,13 +141,18 @@ fn set(count: usize, words: &[&str]) {
     let mut kernel = Kernel::open().unwrap();
     let found = kernel.look().unwrap();
     let anchor = anchor.parse().unwrap();
-    let layout = Layout {
+    let exit = Exit {
         address: address.parse().unwrap(),
         anchor,
         gateway: gateway.parse().unwrap(),
         interface: found.interface_of(anchor).unwrap(),
+    };
+    let layout = Layout {
+        exit: Some(exit),
         pods: vec![Network::parse(pods).unwrap()],
         except: Vec::new(),
+        block: false,
+        except6: None,
         mark: 0x2000,
     };
     take(&mut kernel, &found, Some(&layout), count);
@@ -162,7 +167,7 @@ fn unset(count: usize, mark: u32) {
 }
 
 fn take(kernel: &mut Kernel, found: &Found, layout: Option<&Layout>, count: usize) {
-    let todo = steps(found, layout, 0x2000);
+    let todo = steps(found, layout, 0x2000, None);
     for step in todo.iter().take(count) {
         kernel.take(step).unwrap();
     }

@@ -306,13 +306,16 @@ impl Lab {
         .await
     }
 
-    /// Everything that `ip` and `nft` show of a node, except handles, counters and IPv6.
+    /// Everything that `ip` and `nft` show of a node, except handles and counters, and IPv6 routes of other tables.
     pub(crate) fn state(&self, n: u32) -> Outcome<String> {
         let node = self.node(n);
         let rules = self.inside(&node, "ip", &["rule"])?;
+        let rules6 = self.inside(&node, "ip", &["-6", "rule"])?;
         let routes = self.inside(&node, "ip", &["-4", "route", "show", "table", "all"])?;
+        let routes6 = self.inside(&node, "ip", &["-6", "route", "show", "table", "all"])?;
+        let routes6: Vec<&str> = routes6.lines().filter(|line| line.contains("table 7141")).collect();
         let tables = self.inside(&node, "nft", &["-s", "list", "ruleset"])?;
-        Ok(format!("{rules}\n{routes}\n{tables}"))
+        Ok(format!("{rules}\n{rules6}\n{routes}\n{}\n{tables}", routes6.join("\n")))
     }
 
     /// The public address of a node.

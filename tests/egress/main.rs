@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "helpers speak to the tests by their output")]
 #![expect(clippy::disallowed_methods, reason = "real time: what is waited for are other processes")]
 
+mod block;
 mod cases;
 mod connections;
 mod helper;

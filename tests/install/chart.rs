@@ -3,7 +3,7 @@
 mod refused;
 mod rendered;
 
-use crate::objects::{Objects, assert_same, folder, object, parse};
+use crate::objects::{Objects, assert_same, folder, object, parse, scrape_agents};
 use crate::tools::{Ran, needs, read, run};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
@@ -107,16 +107,23 @@ fn switched_on(helm: &str) {
         }
     }
     let tenants = parse(&read("k8s/tenants/policy.yaml"));
-    let parts = folder("k8s/agent").into_iter().chain(folder("k8s/nodecheck")).chain(tenants);
+    let mut agent = folder("k8s/agent");
+    let plain = object(&render(helm, &json!({ "agent": on })), "DaemonSet", "flipop-agent").clone();
+    assert_eq!(&plain, object(&agent, "DaemonSet", "flipop-agent"));
+    scrape_agents(&mut agent);
+    let alone = json!({ "agent": { "enabled": true, "metrics": { "hostIP": true } } });
+    let alone = object(&render(helm, &alone), "DaemonSet", "flipop-agent").clone();
+    assert_eq!(&alone, object(&agent, "DaemonSet", "flipop-agent"));
+    let parts = agent.into_iter().chain(folder("k8s/nodecheck")).chain(tenants);
     for ((kind, name), wanted) in parts {
         assert_eq!(object(&found, &kind, &name), &wanted, "{kind} {name}");
     }
-    let agent = json!({ "enabled": true, "egress": "Off", "nodeSelector": { "pool": "edge" }, "args": ["--mark=0x1000"] });
+    let agent = json!({ "enabled": true, "egress": "None", "nodeSelector": { "pool": "edge" }, "args": ["--mark=0x1000"] });
     let changed = render(helm, &json!({ "agent": agent }));
     let pod = &object(&changed, "DaemonSet", "flipop-agent")["spec"]["template"]["spec"];
     assert_eq!(pod["nodeSelector"], json!({ "pool": "edge" }));
     let arguments = pod["containers"][0]["args"].as_array().unwrap();
-    for wanted in ["--egress=Off", "--mark=0x1000"] {
+    for wanted in ["--egress=None", "--mark=0x1000"] {
         assert!(arguments.contains(&json!(wanted)), "{arguments:?}");
     }
     let dashboard = object(&found, "ConfigMap", "flipop-dashboard");
@@ -311,7 +318,7 @@ fn notes(helm: &str) {
     let second = notes(&json!({ "image": image, "secretName": "tokens", "podMonitor": { "enabled": true } }));
     assert!(second.contains("create secret generic tokens -n infra"), "{second}");
     assert!(!second.contains("No registry") && !second.contains("Monitoring is off"), "{second}");
-    let off = "set\nagent.egress to Off, upgrade, and wait";
+    let off = "set\nagent.egress to None, upgrade, and wait";
     assert!(!first.contains(off), "{first}");
     assert!(notes(&json!({ "agent": { "enabled": true } })).contains(off));
     for name in ["DIGITALOCEAN_ACCESS_TOKEN_FILE", "CLOUDFLARE_TOKEN_FILE"] {

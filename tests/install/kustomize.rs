@@ -1,6 +1,6 @@
 //! What kustomize builds from the repository, and from overlays on it as in docs/operations/kustomize.md.
 
-use crate::objects::{Objects, assert_same, folder, object, parse};
+use crate::objects::{Objects, assert_same, folder, object, parse, scrape_agents};
 use crate::tools::{plain, read, root, run};
 use flipop_envtest::assets::{self, Found, nothing_may_be_skipped};
 use libtest_mimic::{Completion, Failed, Trial};
@@ -85,6 +85,7 @@ fn agent() {
     wanted.extend(folder("k8s/agent"));
     assert_same(&overlay(&["agent"], &json!({})), &wanted);
     wanted.extend(parse(&read("kustomize/agent-monitoring/podmonitor.yaml")));
+    scrape_agents(&mut wanted);
     assert_same(&overlay(&["agent", "agent-monitoring"], &json!({})), &wanted);
 }
 

@@ -1,7 +1,7 @@
 //! Kubernetes objects in YAML, by kind and name.
 
 use crate::tools::{read, root};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Objects by kind and name.
@@ -38,6 +38,19 @@ pub(crate) fn folder(folder: &str) -> Objects {
 pub(crate) fn object<'a>(objects: &'a Objects, kind: &str, name: &str) -> &'a Value {
     let key = (kind.to_owned(), name.to_owned());
     objects.get(&key).unwrap_or_else(|| panic!("no {kind} {name} among {:?}", objects.keys()))
+}
+
+/// Moves the endpoints of the agents from loopback to the address of the node, as what scrapes them does.
+pub(crate) fn scrape_agents(objects: &mut Objects) {
+    let agents = objects.get_mut(&("DaemonSet".to_owned(), "flipop-agent".to_owned())).unwrap();
+    let container = &mut agents["spec"]["template"]["spec"]["containers"][0];
+    container["args"].as_array_mut().unwrap().push(json!("--metrics-bind-addr=$(HOST_IP):8141"));
+    let address = json!({ "name": "HOST_IP", "valueFrom": { "fieldRef": { "fieldPath": "status.hostIP" } } });
+    container["env"].as_array_mut().unwrap().push(address);
+    for probe in ["livenessProbe", "readinessProbe"] {
+        let host = container[probe]["httpGet"].as_object_mut().unwrap().remove("host");
+        assert_eq!(host, Some(json!("127.0.0.1")), "{probe}");
+    }
 }
 
 /// Fails with the first object that differs.

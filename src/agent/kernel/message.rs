@@ -83,7 +83,12 @@ impl Attribute {
     }
 
     pub(super) fn nest(kind: u16, attributes: &[Self]) -> Self {
-        Self::bytes(kind | NESTED, &bytes_of(attributes))
+        Self::nested(kind, &bytes_of(attributes))
+    }
+
+    /// Attributes that are encoded already.
+    pub(super) fn nested(kind: u16, attributes: &[u8]) -> Self {
+        Self::bytes(kind | NESTED, attributes)
     }
 }
 

@@ -18,9 +18,14 @@ use message::Message;
 use rustix::io::Errno;
 use rustix::net::netlink;
 use socket::Socket;
+use std::net::Ipv4Addr;
 
 /// Devices of datapaths that may bypass netfilter: Cilium's, and Calico's with eBPF.
 const BYPASSING: [&str; 2] = ["cilium_host", "bpfin.cali"];
+
+/// How often connections are listed to end them, and how many end with one datagram.
+const END_TRIES: usize = 5;
+const ENDS_AT_A_TIME: usize = 64;
 
 /// An object in the kernel, in a place that we use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,21 +63,31 @@ impl Kernel {
     /// # Errors
     /// [`NetlinkError`].
     pub fn look(&mut self) -> Result<Found, NetlinkError> {
-        let mut found = Found { nat: self.nat()?, bypass: self.bypass()?, ..Found::default() };
-        for route in self.routes.dump(&route::list_routes())?.iter().filter_map(route::read_route) {
-            match route {
-                Whose::Ours(route) => found.routes.push(route),
-                Whose::Others => found.foreign_routes += 1,
+        let mut found = Found { nat: self.nat()?, bypass: self.bypass()?, ipv6: true, ..Found::default() };
+        for family in [route::INET, route::INET6] {
+            let rules = match self.routes.dump(&route::list_rules(family), route::read_rule) {
+                Err(error) if error.is(Errno::AFNOSUPPORT) => {
+                    found.ipv6 = false;
+                    break;
+                }
+                rules => rules?,
+            };
+            for rule in rules {
+                match rule {
+                    Whose::Ours(rule) => found.rules.push(rule),
+                    Whose::Others => found.foreign_rules += 1,
+                }
+            }
+            let foreign =
+                if family == route::INET { &mut found.foreign_routes } else { &mut found.foreign_routes6 };
+            for route in self.routes.dump(&route::list_routes(family), route::read_route)? {
+                match route {
+                    Whose::Ours(route) => found.routes.push(route),
+                    Whose::Others => *foreign += 1,
+                }
             }
         }
-        for rule in self.routes.dump(&route::list_rules())?.iter().filter_map(route::read_rule) {
-            match rule {
-                Whose::Ours(rule) => found.rules.push(rule),
-                Whose::Others => found.foreign_rules += 1,
-            }
-        }
-        let addresses = self.routes.dump(&route::list_addresses())?;
-        found.addresses = addresses.iter().filter_map(route::read_address).collect();
+        found.addresses = self.routes.dump(&route::list_addresses(), route::read_address)?;
         Ok(found)
     }
 
@@ -82,9 +97,8 @@ impl Kernel {
             table => table?,
         };
         let dormant = table.iter().any(nft::is_dormant);
-        let rules = self.netfilter.dump(&nft::list_rules())?;
         let mut signed: Vec<Signature> = Vec::new();
-        for rule in rules.iter().filter_map(nft::read_rule) {
+        for rule in self.netfilter.dump(&nft::list_rules(), nft::read_rule)? {
             match rule {
                 Whose::Ours(signature) => signed.push(signature),
                 Whose::Others => return Ok(Nat::Foreign),
@@ -92,7 +106,7 @@ impl Kernel {
         }
         let signature = signed.first().cloned();
         let same = signature.as_ref().is_some_and(|first| signed.iter().all(|other| other.is(first)));
-        let count = signature.as_ref().map(|signature| nft::rule_count(signature.pod_networks));
+        let count = signature.as_ref().map(nft::rule_count);
         Ok(Nat::Ours { whole: same && !dormant && count == Some(signed.len()), signature })
     }
 
@@ -122,8 +136,23 @@ impl Kernel {
             Step::DropRoute(route) => gone(self.change(route::delete_route(*route))),
             Step::AddRule(rule) => self.change(route::add_rule(*rule)),
             Step::DropRule(rule) => gone(self.change(route::delete_rule(*rule))),
-            Step::EndConnections(mark) => gone(self.netfilter.change(&[conntrack::end(*mark)])),
+            Step::EndConnections(mark, anchor) => self.end_connections(*mark, *anchor),
         }
+    }
+
+    /// Ends connections until none is left. A list may miss one that was made meanwhile.
+    fn end_connections(&mut self, mark: u32, anchor: Ipv4Addr) -> Result<(), NetlinkError> {
+        for _ in 0..END_TRIES {
+            let list = conntrack::list(mark);
+            let ends = self.netfilter.dump(&list, |answer| conntrack::end(answer, mark, anchor))?;
+            if ends.is_empty() {
+                return Ok(());
+            }
+            for some in ends.chunks(ENDS_AT_A_TIME) {
+                gone(self.netfilter.change(some))?;
+            }
+        }
+        Ok(())
     }
 
     fn change(&mut self, message: Message) -> Result<(), NetlinkError> {

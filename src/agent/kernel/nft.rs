@@ -6,6 +6,9 @@
 //! Only the first packet of a connection is marked, in `prerouting`. Later packets take the mark over from the
 //! connection. A connection that does not leave by our gateway loses its mark at its first packet. So only
 //! connections through the address keep a mark, and only those end with the address.
+//!
+//! A table that blocks also marks each packet of IPv6 that is not a reply, whoever sent it. Only the packets that the
+//! node forwards are routed by that mark.
 
 use super::Whose;
 use super::message::{ACK, APPEND, Attribute, CREATE, Message, attribute};
@@ -27,9 +30,10 @@ const NEW_CHAIN: u16 = NEW_TABLE + 3;
 const NEW_RULE: u16 = NEW_TABLE + 6;
 const GET_RULE: u16 = NEW_TABLE + 7;
 
-/// The family of tables for IPv4 and IPv6 (`NFPROTO_INET`), and IPv4 (`NFPROTO_IPV4`).
+/// The family of tables for IPv4 and IPv6 (`NFPROTO_INET`), IPv4 (`NFPROTO_IPV4`) and IPv6 (`NFPROTO_IPV6`).
 const INET: u8 = 1;
 const IPV4: u8 = 2;
+const IPV6: u8 = 10;
 
 /// The fixed header (`nfgenmsg`).
 const FIXED: usize = 4;
@@ -105,21 +109,26 @@ fn rules(layout: &Layout) -> Vec<(&'static str, Vec<Attribute>)> {
     let mark = layout.mark;
     let mark_new = |pods: &Network| {
         let begins = [original(), new_connection(), comes_from(*pods)].concat();
-        ("prerouting", [ipv4(), begins, set_connection_mark(mark, true)].concat())
+        ("prerouting", [family(IPV4), begins, set_connection_mark(mark, true)].concat())
     };
     let mut rules: Vec<(&str, Vec<Attribute>)> = layout.pods.iter().map(mark_new).collect();
-    let marked = || [ipv4(), original(), has_mark(mark)].concat();
+    let marked = || [family(IPV4), original(), has_mark(mark)].concat();
     rules.push(("prerouting", [marked(), mark_packet(mark)].concat()));
+    if layout.block {
+        rules.push(("prerouting", [family(IPV6), original(), mark_packet(mark)].concat()));
+    }
     rules.push(("input", [marked(), set_connection_mark(mark, false)].concat()));
-    let leaves = [marked(), next_hop(layout.gateway), source_nat(layout.anchor)].concat();
-    rules.push(("postrouting", leaves));
+    if let Some(exit) = layout.exit {
+        let leaves = [marked(), next_hop(exit.gateway), source_nat(exit.anchor)].concat();
+        rules.push(("postrouting", leaves));
+    }
     rules.push(("postrouting", [marked(), set_connection_mark(mark, false)].concat()));
     rules
 }
 
 /// The number of rules of the table.
-pub(super) fn rule_count(pods: usize) -> usize {
-    pods + 4
+pub(super) fn rule_count(signature: &Signature) -> usize {
+    signature.pod_networks + 3 + usize::from(signature.block) + usize::from(signature.anchor().is_some())
 }
 
 fn expression(name: &str, data: &[Attribute]) -> Attribute {
@@ -151,9 +160,9 @@ fn bitwise(mask: [u8; 4], exclusive: [u8; 4]) -> Attribute {
     expression("bitwise", &[registers.as_slice(), &[data(4, mask), data(5, exclusive)]].concat())
 }
 
-/// `meta nfproto ipv4`.
-fn ipv4() -> Vec<Attribute> {
-    vec![load_meta(15), compare(true, &[IPV4])]
+/// `meta nfproto`.
+fn family(number: u8) -> Vec<Attribute> {
+    vec![load_meta(15), compare(true, &[number])]
 }
 
 /// `ct direction original`.
@@ -171,7 +180,7 @@ fn comes_from(network: Network) -> Vec<Attribute> {
     let payload =
         [Attribute::big(1, REGISTER), Attribute::big(2, 1), Attribute::big(3, 12), Attribute::big(4, 4)];
     let masked = bitwise(network.mask().to_be_bytes(), [0; 4]);
-    vec![expression("payload", &payload), masked, compare(true, &network.address().octets())]
+    vec![expression("payload", &payload), masked, compare(true, &network.octets())]
 }
 
 /// `ct mark and MARK != 0`.

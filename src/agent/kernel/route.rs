@@ -3,9 +3,11 @@
 use super::Whose;
 use super::message::{ACK, Attribute, CREATE, EXCLUSIVE, Message, attribute, u8_at, u32_at};
 use super::socket::Answer;
-use crate::agent::layout::{EGRESS_PRIORITY, PROTOCOL, Route, Rule, SPECIFIC_PRIORITY, TABLE, Way};
+use crate::agent::layout::{
+    EGRESS_PRIORITY, PROTOCOL, Route, Rule, SPECIFIC_PRIORITY, TABLE, UNREACHABLE_METRIC, Way,
+};
 use crate::network::Network;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Types of messages (`linux/rtnetlink.h`).
 const NEW_ADDRESS: u16 = 20;
@@ -18,11 +20,13 @@ const NEW_RULE: u16 = 32;
 const DELETE_RULE: u16 = 33;
 const GET_RULE: u16 = 34;
 
-/// The groups of notifications (`RTMGRP_IPV4_*`) about addresses, routes and rules.
-pub(super) const GROUPS: u32 = 0x10 | 0x40 | 0x80;
+/// The groups of notifications about IPv4 addresses, routes and rules (`RTMGRP_IPV4_*`), and about IPv6 routes
+/// (`RTMGRP_IPV6_ROUTE`) and rules (`RTNLGRP_IPV6_RULE`).
+pub(super) const GROUPS: u32 = 0x10 | 0x40 | 0x80 | 0x400 | 0x4_0000;
 
-/// IPv4 (`AF_INET`).
-const INET: u8 = 2;
+/// IPv4 and IPv6 (`AF_INET`, `AF_INET6`).
+pub(super) const INET: u8 = 2;
+pub(super) const INET6: u8 = 10;
 
 /// The main table, and the value that leaves the table to a 32-bit attribute.
 const MAIN_TABLE: u32 = 254;
@@ -30,6 +34,7 @@ const OTHER_TABLE: u8 = 0;
 
 /// Types of routes.
 const UNICAST: u8 = 1;
+const UNREACHABLE: u8 = 7;
 const THROW: u8 = 9;
 
 /// The scope that matches any route in a deletion.
@@ -45,6 +50,7 @@ const FIXED: usize = 12;
 const ROUTE_TO: u16 = 1;
 const ROUTE_INTERFACE: u16 = 4;
 const ROUTE_GATEWAY: u16 = 5;
+const ROUTE_METRIC: u16 = 6;
 const ROUTE_TABLE: u16 = 15;
 
 /// Attributes of rules.
@@ -71,16 +77,22 @@ pub(super) fn delete_route(route: Route) -> Message {
 fn route_message(kind: u16, flags: u16, Route { to, way }: Route, scope: u8) -> Message {
     let form = match way {
         Way::Throw => THROW,
+        Way::Unreachable => UNREACHABLE,
         Way::Via(..) => UNICAST,
     };
-    let fixed = [INET, to.length(), 0, 0, OTHER_TABLE, PROTOCOL, scope, form, 0, 0, 0, 0];
+    let family = if to.is_ipv6() { INET6 } else { INET };
+    let fixed = [family, to.length(), 0, 0, OTHER_TABLE, PROTOCOL, scope, form, 0, 0, 0, 0];
     let mut attributes = vec![Attribute::number(ROUTE_TABLE, TABLE)];
     if to.length() > 0 {
-        attributes.push(Attribute::bytes(ROUTE_TO, &to.address().octets()));
+        attributes.push(Attribute::bytes(ROUTE_TO, &to.octets()));
     }
-    if let Way::Via(gateway, interface) = way {
-        attributes.push(Attribute::bytes(ROUTE_GATEWAY, &gateway.octets()));
-        attributes.push(Attribute::number(ROUTE_INTERFACE, interface));
+    match way {
+        Way::Throw => {}
+        Way::Unreachable => attributes.push(Attribute::number(ROUTE_METRIC, UNREACHABLE_METRIC)),
+        Way::Via(gateway, interface) => {
+            attributes.push(Attribute::bytes(ROUTE_GATEWAY, &gateway.octets()));
+            attributes.push(Attribute::number(ROUTE_INTERFACE, interface));
+        }
     }
     Message::new(kind, flags, &fixed, &attributes)
 }
@@ -94,37 +106,40 @@ pub(super) fn delete_rule(rule: Rule) -> Message {
 }
 
 fn rule_message(kind: u16, flags: u16, rule: Rule) -> Message {
-    let (from, own) = match rule {
+    let by_mark = |mark| {
+        vec![
+            Attribute::number(RULE_PRIORITY, EGRESS_PRIORITY),
+            Attribute::number(RULE_TABLE, TABLE),
+            Attribute::number(RULE_MARK, mark),
+            Attribute::number(RULE_MASK, mark),
+        ]
+    };
+    let (family, from, mut attributes) = match rule {
         Rule::Specific(from) => {
-            let own = [
+            let own = vec![
                 Attribute::number(RULE_PRIORITY, SPECIFIC_PRIORITY),
                 Attribute::number(RULE_TABLE, MAIN_TABLE),
                 Attribute::number(RULE_SUPPRESS, 0),
             ];
-            (from, own.to_vec())
+            (INET, Some(from), own)
         }
-        Rule::Egress(from, mark) => {
-            let own = [
-                Attribute::number(RULE_PRIORITY, EGRESS_PRIORITY),
-                Attribute::number(RULE_TABLE, TABLE),
-                Attribute::number(RULE_MARK, mark),
-                Attribute::number(RULE_MASK, mark),
-            ];
-            (from, own.to_vec())
-        }
+        Rule::Egress(from, mark) => (INET, Some(from), by_mark(mark)),
+        Rule::Egress6(mark) => (INET6, None, by_mark(mark)),
     };
-    let fixed = [INET, 0, from.length(), 0, OTHER_TABLE, 0, 0, TO_TABLE, 0, 0, 0, 0];
-    let common =
-        [Attribute::bytes(RULE_FROM, &from.address().octets()), Attribute::bytes(RULE_PROTOCOL, &[PROTOCOL])];
-    Message::new(kind, flags, &fixed, &[common.as_slice(), &own].concat())
+    let fixed = [family, 0, from.map_or(0, Network::length), 0, OTHER_TABLE, 0, 0, TO_TABLE, 0, 0, 0, 0];
+    attributes.extend(from.map(|from| Attribute::bytes(RULE_FROM, &from.octets())));
+    attributes.push(Attribute::bytes(RULE_PROTOCOL, &[PROTOCOL]));
+    Message::new(kind, flags, &fixed, &attributes)
 }
 
-pub(super) fn list_routes() -> Message {
-    Message::new(GET_ROUTE, 0, &[INET, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &[])
+/// A request for all routes of a family.
+pub(super) fn list_routes(family: u8) -> Message {
+    Message::new(GET_ROUTE, 0, &[family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &[])
 }
 
-pub(super) fn list_rules() -> Message {
-    Message::new(GET_RULE, 0, &[INET, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &[])
+/// A request for all rules of a family.
+pub(super) fn list_rules(family: u8) -> Message {
+    Message::new(GET_RULE, 0, &[family, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &[])
 }
 
 pub(super) fn list_addresses() -> Message {
@@ -144,10 +159,15 @@ pub(super) fn read_route(answer: &Answer) -> Option<Whose<Route>> {
 
 fn own_route(body: &[u8]) -> Option<Route> {
     let length = u8_at(body, 1)?;
-    let to = address(body, ROUTE_TO).or((length == 0).then_some(Ipv4Addr::UNSPECIFIED))?;
+    let all = (u8_at(body, 0)? == INET && length == 0).then_some(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let to = address(body, ROUTE_TO).or(all)?;
     let way = match u8_at(body, 7)? {
         THROW => Way::Throw,
-        UNICAST => Way::Via(address(body, ROUTE_GATEWAY)?, number(body, ROUTE_INTERFACE)?),
+        UNREACHABLE if number(body, ROUTE_METRIC) == Some(UNREACHABLE_METRIC) => Way::Unreachable,
+        UNICAST => match address(body, ROUTE_GATEWAY)? {
+            IpAddr::V4(gateway) => Way::Via(gateway, number(body, ROUTE_INTERFACE)?),
+            IpAddr::V6(_) => return None,
+        },
         _ => return None,
     };
     (u8_at(body, 5)? == PROTOCOL).then_some(Route { to: Network::new(to, length), way })
@@ -161,16 +181,19 @@ pub(super) fn read_rule(answer: &Answer) -> Option<Whose<Rule>> {
 }
 
 fn own_rule(body: &[u8], priority: u32) -> Option<Rule> {
-    let from = Network::new(address(body, RULE_FROM)?, u8_at(body, 2)?);
+    let length = u8_at(body, 2)?;
+    let from = address(body, RULE_FROM).map(|from| Network::new(from, length));
     let table = number(body, RULE_TABLE)?;
     let mark = number(body, RULE_MARK).unwrap_or(0);
-    let rule = match priority {
-        SPECIFIC_PRIORITY if table == MAIN_TABLE && number(body, RULE_SUPPRESS) == Some(0) && mark == 0 => {
+    let by_mark = table == TABLE && number(body, RULE_MASK) == Some(mark);
+    let rule = match (priority, u8_at(body, 0)?, from) {
+        (SPECIFIC_PRIORITY, INET, Some(from))
+            if table == MAIN_TABLE && number(body, RULE_SUPPRESS) == Some(0) && mark == 0 =>
+        {
             Rule::Specific(from)
         }
-        EGRESS_PRIORITY if table == TABLE && number(body, RULE_MASK) == Some(mark) => {
-            Rule::Egress(from, mark)
-        }
+        (EGRESS_PRIORITY, INET, Some(from)) if by_mark => Rule::Egress(from, mark),
+        (EGRESS_PRIORITY, INET6, None) if by_mark => Rule::Egress6(mark),
         _ => return None,
     };
     let protocol = attribute(body, FIXED, RULE_PROTOCOL).and_then(|value| u8_at(value, 0));
@@ -188,6 +211,8 @@ fn number(body: &[u8], kind: u16) -> Option<u32> {
     attribute(body, FIXED, kind).and_then(|value| u32_at(value, 0))
 }
 
-fn address(body: &[u8], kind: u16) -> Option<Ipv4Addr> {
-    attribute(body, FIXED, kind)?.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets))
+fn address(body: &[u8], kind: u16) -> Option<IpAddr> {
+    let value = attribute(body, FIXED, kind)?;
+    let six = || <[u8; 16]>::try_from(value).ok().map(IpAddr::from);
+    <[u8; 4]>::try_from(value).ok().map(IpAddr::from).or_else(six)
 }

@@ -83,18 +83,26 @@ impl Socket {
         Ok(Self { fd, number: 0, buffer: vec![0; BUFFER] })
     }
 
-    /// All messages of a dump.
-    pub(super) fn dump(&mut self, message: &Message) -> Result<Vec<Answer>, NetlinkError> {
+    /// What is read from the messages of a dump. The others take no memory.
+    pub(super) fn dump<T>(
+        &mut self,
+        message: &Message,
+        read: impl Fn(&Answer) -> Option<T>,
+    ) -> Result<Vec<T>, NetlinkError> {
         let message = Message { flags: message.flags | DUMP, ..message.clone() };
         for _ in 0..DUMP_TRIES {
-            if let Some(found) = self.dump_once(&message)? {
+            if let Some(found) = self.dump_once(&message, &read)? {
                 return Ok(found);
             }
         }
         Err(NetlinkError::Incomplete)
     }
 
-    fn dump_once(&mut self, message: &Message) -> Result<Option<Vec<Answer>>, NetlinkError> {
+    fn dump_once<T>(
+        &mut self,
+        message: &Message,
+        read: &impl Fn(&Answer) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, NetlinkError> {
         let first = self.send(std::slice::from_ref(message))?;
         let (mut found, mut interrupted) = (Vec::new(), false);
         for _ in 0..MAX_DATAGRAMS {
@@ -109,7 +117,7 @@ impl Socket {
                     ERROR => {
                         return errno(received.body).map_or(Ok(Some(Vec::new())), |errno| Err(errno.into()));
                     }
-                    kind => found.push(Answer { kind, body: received.body.to_vec() }),
+                    kind => found.extend(read(&Answer { kind, body: received.body.to_vec() })),
                 }
             }
         }

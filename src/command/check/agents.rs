@@ -1,26 +1,155 @@
-//! The agents of nodes (`flipop agent`): whether each is able to do its work, by its readiness.
+//! The agents of nodes (`flipop agent`): whether each is able to do its work, by its readiness, and whom those cut off
+//! that let nothing leave without the address.
 
 use super::Finding;
+use crate::agent::layout::PRIVATE;
 use crate::command::leader;
 use crate::command::reach::Reach;
+use crate::config::{AgentConfig, Egress, Invocation, ProviderVariables, WhenAbsent};
 use crate::kube::trouble::Trouble;
-use k8s_openapi::api::core::v1::Pod;
+use crate::provider::PROVIDERS;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use kube::Api;
 use kube::api::ListParams;
+use reqwest::Url;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// The label of the agents' pods in the manifests and in the chart.
 const LABEL: &str = "app=flipop-agent";
 
-/// One line for each agent that is not able, or one line for all. Nothing if no agent runs.
-pub(super) async fn check(reach: &Reach) -> Vec<Finding> {
-    let api: Api<Pod> = Api::all(reach.client.clone());
-    match api.list(&ListParams::default().labels(LABEL)).await {
-        Ok(pods) => of(&pods.items),
-        Err(error) => {
-            let why = leader::missing_right(&Trouble::from(error), "list", "pods", None);
-            vec![Finding::doubtful("the agents of nodes cannot be listed", why)]
-        }
+/// The label of the operator's pods, and that of the resolvers of a cluster.
+const OPERATOR_LABEL: &str = "app=flipop";
+const RESOLVER_LABEL: &str = "k8s-app=kube-dns";
+
+/// The port of an API whose URL names none.
+const HTTPS: u16 = 443;
+
+/// One line for each agent that is not able, or one line for all, and one for each pod that an agent cuts off. Nothing
+/// if no agent runs.
+pub(super) async fn check(reach: &Reach, variables: &ProviderVariables) -> Vec<Finding> {
+    let agents = match pods(reach).await {
+        Ok(agents) => agents,
+        Err(trouble) => return vec![unlisted("the agents of nodes cannot be listed", &trouble)],
+    };
+    let mut findings = of(&agents);
+    let blocking = blocking(&agents);
+    if !blocking.is_empty() {
+        let operator = Api::namespaced(reach.client.clone(), &reach.operator);
+        let all = Api::all(reach.client.clone());
+        let (operators, resolvers) =
+            futures::join!(listed(operator, OPERATOR_LABEL), listed(all, RESOLVER_LABEL));
+        let cut_off: Vec<Finding> = match (operators, resolvers) {
+            (Ok(operators), Ok(resolvers)) => {
+                let apis = apis(variables).await;
+                let operators = operators.iter().filter_map(|pod| of_operator(pod, &blocking, &apis));
+                operators.chain(resolvers.iter().filter_map(|pod| of_resolver(pod, &blocking))).collect()
+            }
+            (Err(trouble), _) | (_, Err(trouble)) => {
+                vec![unlisted("it is unknown which pods the agents cut off", &trouble)]
+            }
+        };
+        findings.extend(cut_off);
     }
+    findings
+}
+
+/// The pods of the agents.
+pub(super) async fn pods(reach: &Reach) -> Result<Vec<Pod>, Trouble> {
+    listed(Api::all(reach.client.clone()), LABEL).await
+}
+
+async fn listed(api: Api<Pod>, label: &str) -> Result<Vec<Pod>, Trouble> {
+    let pods = api.list(&ListParams::default().labels(label)).await;
+    pods.map(|pods| pods.items).map_err(Trouble::from)
+}
+
+fn unlisted(what: &str, trouble: &Trouble) -> Finding {
+    Finding::doubtful(what, leader::missing_right(trouble, "list", "pods", None))
+}
+
+/// The flags of an agent. Where its endpoints listen does not matter, and names a variable of the container.
+pub(super) fn flags(pod: &Pod) -> Option<AgentConfig> {
+    let container = pod.spec.as_ref()?.containers.first()?;
+    let words = container.command.iter().chain(&container.args).flatten();
+    let words = words.filter(|word| !word.starts_with("--metrics-bind-addr"));
+    match Invocation::from_parts(words, &|_| None) {
+        Ok(Invocation::Agent(config)) => Some(*config),
+        Ok(Invocation::Run(_) | Invocation::Command(_)) | Err(_) => None,
+    }
+}
+
+/// The agents that let nothing leave without the address, by their nodes.
+fn blocking(agents: &[Pod]) -> BTreeMap<&str, AgentConfig> {
+    let blocks = |pod| {
+        let config = flags(pod)?;
+        let blocks = config.egress == Egress::Pods && config.when_absent == WhenAbsent::Block;
+        Some((node(pod)?, config)).filter(|_| blocks)
+    };
+    agents.iter().filter_map(blocks).collect()
+}
+
+/// The node whose agent blocks the traffic of a pod. Pods in the host's network are not blocked.
+fn cut_off<'a>(
+    pod: &'a Pod,
+    blocking: &'a BTreeMap<&str, AgentConfig>,
+) -> Option<(&'a str, &'a AgentConfig)> {
+    let spec: &PodSpec = pod.spec.as_ref()?;
+    let node = node(pod).filter(|_| spec.host_network != Some(true))?;
+    blocking.get(node).map(|config| (node, config))
+}
+
+/// The hosts of the providers' APIs, with their IPv4 addresses here. Without any token, those of all providers.
+async fn apis(variables: &ProviderVariables) -> Vec<(String, Vec<IpAddr>)> {
+    let configs = variables.read().unwrap_or_default();
+    let mut urls: Vec<&str> = configs.values().map(|config| config.base_url.as_str()).collect();
+    if urls.is_empty() {
+        urls.extend(PROVIDERS.iter().map(|provider| provider.default_url));
+    }
+    let mut apis = Vec::new();
+    for url in urls.into_iter().filter_map(|url| Url::parse(url).ok()) {
+        let host = url.host_str().unwrap_or_default().to_owned();
+        let found = tokio::net::lookup_host((host.as_str(), url.port_or_known_default().unwrap_or(HTTPS)));
+        let found = found.await.map(|found| found.map(|at| at.ip()).filter(IpAddr::is_ipv4).collect());
+        apis.push((host, found.unwrap_or_default()));
+    }
+    apis
+}
+
+fn of_operator(
+    pod: &Pod,
+    blocking: &BTreeMap<&str, AgentConfig>,
+    apis: &[(String, Vec<IpAddr>)],
+) -> Option<Finding> {
+    let (node, config) = cut_off(pod, blocking)?;
+    let open = |ip: &IpAddr| PRIVATE.iter().chain(&config.except).any(|network| network.contains(*ip));
+    let closed = apis.iter().find(|(_, found)| found.is_empty() || !found.iter().all(open));
+    closed.map(|(host, found)| {
+        let remedy =
+            "keep the operator off the nodes of the agent, or name the addresses of the APIs with --except";
+        let pod = name(pod);
+        if found.is_empty() {
+            let what = "cannot be resolved here, so it is unknown whether the agent there lets it through";
+            return Finding::doubtful(format!("{pod} of the operator is on {node}: {host} {what}"), remedy);
+        }
+        let what =
+            format!("{pod} of the operator cannot reach {host} from {node}: the agent there blocks it");
+        Finding::bad(what, remedy)
+    })
+}
+
+fn of_resolver(pod: &Pod, blocking: &BTreeMap<&str, AgentConfig>) -> Option<Finding> {
+    let (node, config) = cut_off(pod, blocking)?;
+    let remedy = "keep it off the nodes of the agent, or name the servers that it asks with --except";
+    Some(if config.except.is_empty() {
+        let what =
+            format!("the resolver {} cannot ask the world from {node}: the agent there blocks it", name(pod));
+        Finding::bad(what, remedy)
+    } else {
+        let what =
+            format!("the resolver {} is on {node}, where the agent lets only --except through", name(pod));
+        Finding::doubtful(what, remedy)
+    })
 }
 
 fn of(pods: &[Pod]) -> Vec<Finding> {
@@ -40,13 +169,23 @@ fn is_ready(pod: &Pod) -> bool {
 }
 
 fn not_able(pod: &Pod) -> Finding {
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or("a node");
-    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let node = node(pod).unwrap_or("a node");
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     Finding::bad(
-        format!("the agent on {node} is not able to do its work: its pods leave with the node's own address"),
-        format!("its log names the reason: kubectl logs -n {namespace} {name}"),
+        format!(
+            "the agent on {node} is not able to do its work: its pods may leave with the node's own address"
+        ),
+        format!("its log names the reason: kubectl logs -n {namespace} {}", name(pod)),
     )
+}
+
+/// The node of a pod.
+pub(super) fn node(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+fn name(pod: &Pod) -> &str {
+    pod.metadata.name.as_deref().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -73,5 +212,48 @@ mod tests {
         assert_eq!((bad.len(), bad[0].tone), (1, Tone::Bad));
         assert!(bad[0].what.contains("on b is not able to do its work"), "{}", bad[0].what);
         assert!(bad[0].remedy.ends_with("kubectl logs -n flipop-agent agent-b"), "{}", bad[0].remedy);
+    }
+
+    /// The agent of a node, with the arguments of the manifest and more.
+    fn agent(node: &str, more: &[&str]) -> Pod {
+        let manifest =
+            ["/app/flipop", "agent", "--node-name=$(NODE_NAME)", "--metrics-bind-addr=$(HOST_IP):8141"];
+        let mut agent = pod(node, "True");
+        let arguments = [&manifest[..], more].concat();
+        let container = json!({ "name": "agent", "args": arguments });
+        agent.spec.as_mut().unwrap().containers.push(serde_json::from_value(container).unwrap());
+        agent
+    }
+
+    #[test]
+    fn a_pod_on_a_node_whose_agent_blocks_has_to_be_excepted() {
+        let agents = [
+            agent("a", &["--egress=Pods", "--when-absent=Block"]),
+            agent("b", &["--when-absent=Block", "--except=203.0.113.0/24"]),
+            agent("c", &["--when-absent=Block", "--egress=None"]),
+            agent("d", &[]),
+        ];
+        let blocking = blocking(&agents);
+        assert_eq!(blocking.keys().copied().collect::<Vec<_>>(), ["a", "b"]);
+        let api = |ips: &[&str]| {
+            vec![(
+                "api.example".to_owned(),
+                ips.iter().map(|ip| ip.parse().unwrap()).collect::<Vec<IpAddr>>(),
+            )]
+        };
+        let tone = |node: &str, ips: &[&str]| {
+            of_operator(&pod(node, "True"), &blocking, &api(ips)).map(|finding| finding.tone)
+        };
+        assert_eq!(tone("a", &["203.0.113.7"]), Some(Tone::Bad));
+        assert_eq!(tone("b", &["203.0.113.7", "198.51.100.7"]), Some(Tone::Bad));
+        assert_eq!(tone("b", &["203.0.113.7", "10.0.0.9"]), None);
+        assert_eq!(tone("b", &[]), Some(Tone::Doubtful));
+        assert_eq!((tone("c", &["203.0.113.7"]), tone("d", &["203.0.113.7"])), (None, None));
+        let resolver = |pod: &Pod| of_resolver(pod, &blocking).map(|finding| finding.tone);
+        assert_eq!(resolver(&pod("a", "True")), Some(Tone::Bad));
+        assert_eq!(resolver(&pod("b", "True")), Some(Tone::Doubtful));
+        let mut of_host = pod("a", "True");
+        of_host.spec.as_mut().unwrap().host_network = Some(true);
+        assert_eq!(resolver(&of_host), None, "the network of the host is not blocked");
     }
 }

@@ -79,7 +79,7 @@ pub(super) async fn run(
     findings.extend(installation::check(reach).await);
     findings.extend(objects::check(&objects));
     findings.extend(nodes::check(reach, &objects).await);
-    findings.extend(agents::check(reach).await);
+    findings.extend(agents::check(reach, &variables).await);
     findings.extend(checks::check(reach, &checks).await);
     findings.extend(account::check(reach, &variables, &objects).await?);
     output.show(&findings, || text(&findings, output))?;

@@ -1,13 +1,16 @@
 //! The things that an uninstallation would leave behind, and how to remove them.
 
+use super::agents;
 use crate::command::CommandError;
 use crate::command::copy::{self, Objects};
 use crate::command::output::{Output, Tone, shown};
 use crate::command::reach::Reach;
+use crate::config::Egress;
 use crate::kube::watch::once;
 use crate::provider::descriptors;
 use flipop_core::addresses::pool::spec::{PoolSpec, ReclaimPolicy};
 use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
+use k8s_openapi::api::core::v1::Pod;
 use kube::core::Resource as _;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -52,6 +55,8 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
             });
         }
     }
+    let agents = agents::pods(reach).await.map_err(|trouble| CommandError::read("pods", trouble))?;
+    left.extend(agents.iter().filter_map(of_agent));
     finalizers(objects, &mut left);
     let providers = copy::every_provider(false);
     let (pools, sets) = objects.plain();
@@ -92,6 +97,16 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
         left.extend(records(&place, &set.status.fqdn, &provider, addresses));
     }
     Ok(left.into_iter().collect())
+}
+
+/// What an agent has set on its node, unless it was told to remove it.
+fn of_agent(pod: &Pod) -> Option<Left> {
+    let sets = agents::flags(pod).is_none_or(|flags| flags.egress == Egress::Pods);
+    sets.then(|| Left {
+        place: format!("node {}", agents::node(pod).unwrap_or_default()),
+        what: "routes, rules and the table inet flipop of the agent".to_owned(),
+        remedy: "roll out the agent with --egress=None, and wait, before you delete its DaemonSet".to_owned(),
+    })
 }
 
 /// What an address of a pool can be on. Of a pool whose provider is unknown: the machines of all providers.
@@ -140,4 +155,24 @@ pub(super) fn text(left: &[Left], output: Output) -> String {
         format!("{} {}\n", output.mark(Tone::Doubtful), shown(&format!("{place}: {what}: {remedy}")))
     };
     left.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_agent_leaves_its_settings_unless_it_was_told_to_remove_them() {
+        let agent = |arguments: &[&str]| -> Pod {
+            let arguments = [&["/app/flipop", "agent", "--node-name=$(NODE_NAME)"][..], arguments].concat();
+            let containers = json!([{ "name": "agent", "args": arguments }]);
+            serde_json::from_value(json!({ "spec": { "nodeName": "a", "containers": containers } })).unwrap()
+        };
+        let left = of_agent(&agent(&["--egress=Pods"])).unwrap();
+        assert_eq!(left.place, "node a");
+        assert!(left.remedy.contains("--egress=None"), "{}", left.remedy);
+        assert_eq!(of_agent(&agent(&["--egress=None"])), None);
+        assert!(of_agent(&agent(&["--egress=Off"])).is_some(), "flags of another version");
+    }
 }

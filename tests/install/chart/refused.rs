@@ -30,6 +30,8 @@ pub(super) fn rows(helm: &str) {
         (json!({ "priorityClass": { "value": 2_000_000_000 } }), "/priorityClass/value"),
         (json!({ "userRoles": { "admin": true } }), "'admin' not allowed"),
         (json!({ "tenants": { "enable": true } }), "'enable' not allowed"),
+        (json!({ "agent": { "enabled": true, "egress": "Off" } }), "/agent/egress"),
+        (json!({ "agent": { "enabled": true, "metrics": { "hostIp": true } } }), "'hostIp' not allowed"),
         (json!({ "networkPolicy": { "dnsPorts": [] } }), "/networkPolicy/dnsPorts"),
         (json!({ "networkPolicy": { "egressPorts": [] } }), "/networkPolicy/egressPorts"),
         (json!({ "networkPolicy": { "egressPorts": [70000] } }), "/networkPolicy/egressPorts/0"),

@@ -26,7 +26,8 @@ pub(crate) fn render() -> String {
     page.paragraph(
         "`/readyz` answers with status 200 while the agent is able to do its work. Otherwise it answers with status 503 and \
          with one of these reasons, which the log and the metric `flipop_agent_able` give too. An agent that was never able \
-         sets nothing then. One that was able sets nothing new, and keeps what it set. Once the agent was able, it stays \
+         uses no address then, and with `--when-absent=Block` it blocks as soon as it knows the networks of pods. One that \
+         was able sets nothing new, and keeps what it set. Once the agent was able, it stays \
          ready while the API server or the metadata service is away: only the kernel makes it unready.",
     );
     page.table(
