@@ -151,7 +151,9 @@ fn a_connection_whose_request_has_arrived_makes_no_room() {
     let next = admit(1).unwrap();
     assert!(!of_one[0].end.is_cancelled() && of_one[1].end.is_cancelled(), "the oldest that waits");
     of_one.push(next);
-    of_one.iter().for_each(|open| open.asked.store(true, Ordering::Relaxed));
+    for open in &of_one {
+        open.asked.store(true, Ordering::Relaxed);
+    }
     assert!(admit(1).is_none(), "eight of one address");
     assert!(admit(2).is_some(), "others are let in");
     of_one.pop();

@@ -267,7 +267,9 @@ fn each<'de, D: Deserializer<'de>>(deserializer: D, see: impl FnMut(&str)) -> Re
 
         fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
             while let Some(text) = list.next_element::<Option<String>>()? {
-                text.iter().for_each(|text| (self.0)(text));
+                if let Some(text) = text {
+                    (self.0)(&text);
+                }
             }
             Ok(())
         }

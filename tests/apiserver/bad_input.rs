@@ -17,15 +17,16 @@ use tokio::time::MissedTickBehavior;
 /// Forbidden calls are retried slowly, a minute apart.
 const SLOW_RETRY: Duration = Duration::from_secs(100);
 
-/// Large objects beside a healthy pool, each a tenth as large as possible: the API server keeps a hundred versions.
+/// Large objects beside a healthy pool. Each has a fortieth of the largest size, far above the bounds: the API server
+/// judges each of them at each change, and keeps a hundred versions.
 const LARGE: usize = 20;
-const SHARE: usize = 10;
+const SHARE: usize = 40;
 
 /// How often each large object is rewritten before the node of the healthy pool fails, and at least until the end.
-const REWRITTEN: u64 = 3;
+const REWRITTEN: u64 = 1;
 
-/// The bound of the status of a large object, in bytes.
-const LARGE_STATUS: usize = 64 << 10;
+/// The bound of the status of a large object, in bytes: a thousand addresses that the account does not have.
+const LARGE_STATUS: usize = 128 << 10;
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = cases![Bare: without_the_crds_it_waits_and_says_so_and_starts_when_they_come];
@@ -203,7 +204,7 @@ async fn large_objects_that_are_rewritten_each_second_hold_up_no_other_pool(worl
     // A watch that fails shows in both.
     assert_eq!(operator.get("/readyz").await?.0, 200, "{}", operator.log_tail());
     world.plain_pool("last", &[10]).await?;
-    world.pool_shows("last", "it is seen", SOON, |pool| pool.is_current()).await
+    world.pool_shows("last", "it is seen", SOON, super::world::Pool::is_current).await
 }
 
 /// Waits until every large object was rewritten this often.

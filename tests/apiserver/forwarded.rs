@@ -12,7 +12,7 @@ use flipop_envtest::{Failure, Outcome};
 use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -146,9 +146,10 @@ async fn a_command_says_which_right_or_which_part_of_the_way_is_missing(world: &
 async fn check_tells_which_nodes_have_answered_to_the_leader(world: &mut World) -> Outcome {
     world.reserve(&[10]);
     // A port that answers, on the address by which the operator checks the node.
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let own = own_address()?;
+    let listener = TcpListener::bind((own, 0))?;
     let port = listener.local_addr()?.port();
-    world.node_with("alpha", |node| node.address("InternalIP", "127.0.0.1")).await?;
+    world.node_with("alpha", |node| node.address("InternalIP", &own.to_string())).await?;
     world.kubectl.run(&["apply", "-f", &path("k8s/nodecheck")]).await?;
     let launch = world.launch().await?.env("NODE_NAME", "control");
     let operator = world.start(&launch).await?;
@@ -165,16 +166,29 @@ async fn check_tells_which_nodes_have_answered_to_the_leader(world: &mut World) 
         .await
     };
     says(&format!("ok port {port} of each of the 1 checked nodes has answered\n")).await?;
-    let (silent, _held) = silent()?;
+    let (silent, _held) = silent(own)?;
     spec["nodeCheck"] = json!({ "port": silent });
     world.cluster.patch_spec(Kind::Pool, TEAM, "p", &spec).await?;
     says(&format!("x  port {silent} has answered on 0 of 1 checked nodes")).await
 }
 
+/// The address of this machine towards others. FLIPOP checks none of loopback.
+fn own_address() -> Outcome<Ipv4Addr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    // Nothing is sent: the kernel only chooses the address.
+    socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9))?;
+    match socket.local_addr()?.ip() {
+        IpAddr::V4(ip) if !ip.is_loopback() => Ok(ip),
+        other @ (IpAddr::V4(_) | IpAddr::V6(_)) => {
+            Err(Failure::new(format!("{other} is no address of this machine towards others")))
+        }
+    }
+}
+
 /// A port that never answers while the returned value is held: its queue is full, so the kernel drops new connections.
-fn silent() -> Outcome<(u16, (TcpListener, TcpStream))> {
+fn silent(own: Ipv4Addr) -> Outcome<(u16, (TcpListener, TcpStream))> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
-    rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+    rustix::net::bind(&socket, &SocketAddrV4::new(own, 0))?;
     rustix::net::listen(&socket, 0)?;
     let listener = TcpListener::from(socket);
     let address = listener.local_addr()?;

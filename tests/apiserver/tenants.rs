@@ -229,7 +229,7 @@ fn pool_updates() -> Vec<Row> {
     ]
 }
 
-fn object(kind: Kind, name: &str, spec: Value) -> Value {
+fn object(kind: Kind, name: &str, spec: &Value) -> Value {
     let kind = if kind == Kind::Pool { "FloatingIPPool" } else { "NodeDNSRecordSet" };
     let version = "flipop.digitalocean.com/v1alpha1";
     json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name }, "spec": spec })
@@ -237,7 +237,7 @@ fn object(kind: Kind, name: &str, spec: Value) -> Value {
 
 /// The refusal of a new object, or nothing.
 async fn refusal(world: &World, namespace: &str, kind: Kind, spec: Value) -> String {
-    let created = world.cluster.create_object(namespace, &object(kind, "new", spec), true).await;
+    let created = world.cluster.create_object(namespace, &object(kind, "new", &spec), true).await;
     created.err().as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
@@ -262,7 +262,7 @@ async fn in_force(world: &World) -> Outcome {
 async fn the_annotations_of_a_namespace_limit_its_objects(world: &mut World) -> Outcome {
     world.kubectl.apply("default", &namespaces().to_string()).await?;
     for kind in Kind::ALL {
-        let older = object(kind, "old", changed(right(kind), &old(kind)));
+        let older = object(kind, "old", &changed(right(kind), &old(kind)));
         world.cluster.create_object("limited", &older, false).await?;
     }
     let policy = path("k8s/tenants/policy.yaml");
@@ -323,7 +323,7 @@ async fn patched(world: &World, kind: Kind, patch: &Value) -> Outcome<String> {
 
 /// FLIPOP adds what it buys to `spec.ips`. Nobody else may.
 async fn the_operator_is_exempt(world: &World) -> Outcome {
-    world.cluster.create_object("limited", &object(Kind::Pool, "bought", right(Kind::Pool)), false).await?;
+    world.cluster.create_object("limited", &object(Kind::Pool, "bought", &right(Kind::Pool)), false).await?;
     let mut pool = world.cluster.get(Kind::Pool, "limited", "bought").await?;
     pool["spec"]["ips"] = json!(addresses(1..4));
     let arguments = ["replace", "--validate=false", "--dry-run=server", "-f", "-"];

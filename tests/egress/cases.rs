@@ -437,7 +437,14 @@ async fn an_agent_that_is_not_able_sets_nothing_and_says_why(server: &Server) ->
         let bare = world.lab.state(1)?;
         world.annotate(1, Some(IP)).await?;
         world.start(1, &[])?;
-        assert!(world.ready(1, false).await?.contains("AnchorUnknown"));
+        let says = async |world: &World, why: &str| {
+            eventually("it says why", PATIENCE, || async {
+                let (_, body) = world.get(1, "/readyz")?;
+                body.contains(why).then_some(()).ok_or_else(|| Failure::new(body))
+            })
+            .await
+        };
+        says(world, "AnchorUnknown").await?;
         assert_eq!(world.lab.state(1)?, bare);
         world.terminate(1).await?;
         // A datapath that bypasses netfilter.
@@ -445,11 +452,7 @@ async fn an_agent_that_is_not_able_sets_nothing_and_says_why(server: &Server) ->
         world.give(IP, 1).await?;
         let bare = world.lab.state(1)?;
         world.start(1, &[])?;
-        eventually("it says why", PATIENCE, || async {
-            let (_, body) = world.get(1, "/readyz")?;
-            body.contains("Datapath").then_some(()).ok_or_else(|| Failure::new(body))
-        })
-        .await?;
+        says(world, "Datapath").await?;
         assert_eq!(world.lab.state(1)?, bare);
         let (_, metrics) = world.get(1, "/metrics")?;
         assert!(metrics.contains("reason=\"Datapath\"} 0"), "{metrics}");

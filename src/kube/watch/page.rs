@@ -111,13 +111,11 @@ where
     }
     let mut body = pin!(api.clone().into_client().request_stream(request).await?);
     let first = body.fill_buf().await.map_err(Error::ReadEvents)?.first();
-    match decode.filter(|_| first == MAGIC.first()) {
-        Some(decode) => of_protobuf(&mut body, decode, cut).await.map(|page| (page, 0)).map_err(unread),
-        None => {
-            let body = whole(body, MAX_PAGE_BYTES).await.map_err(Error::ReadEvents)?;
-            of_json(&body, cut).map(|page| (page, body.len())).map_err(Error::SerdeError)
-        }
+    if let Some(decode) = decode.filter(|_| first == MAGIC.first()) {
+        return of_protobuf(&mut body, decode, cut).await.map(|page| (page, 0)).map_err(unread);
     }
+    let body = whole(body, MAX_PAGE_BYTES).await.map_err(Error::ReadEvents)?;
+    of_json(&body, cut).map(|page| (page, body.len())).map_err(Error::SerdeError)
 }
 
 fn unread(error: io::Error) -> Error {

@@ -273,10 +273,10 @@ impl Fleet {
         out: &mut Effects<OfAddresses>,
     ) {
         for uid in order {
-            let strange = |pool: &&mut Pool| {
+            let strange = |pool: &Pool| {
                 (pool.deleting || pool.spec.account_id != *account_id) && pool.creates_at() == account_id
             };
-            if self.pools.get_mut(uid).filter(strange).is_none() {
+            if !self.pools.get(uid).is_some_and(strange) {
                 continue;
             }
             let Some(mut pool) = self.pools.remove(uid) else { continue };

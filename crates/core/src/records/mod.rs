@@ -14,6 +14,7 @@ pub mod claims;
 pub mod diff;
 pub mod dns;
 pub mod home;
+pub mod located;
 pub mod looks;
 pub mod mark;
 pub mod name;

@@ -5,10 +5,14 @@
 //! socket is full. Invariant: without such addresses, as on macOS, the nodes keep their invented ones, and no machine can
 //! die.
 
+use flipop::probe::connect::Sockets;
+use flipop::probe::{Call, Probe};
 use flipop_apiserver::{ApiServer, Key, ScenarioError};
+use flipop_core::model::node_check::CheckOutcome;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -35,6 +39,37 @@ const NETWORKS: std::ops::RangeInclusive<u8> = 64..=127;
 const LEASE: (&str, &str) = ("coordination.k8s.io/v1", "Lease");
 const LEASES: &str = "kube-node-lease";
 
+/// The first byte of the addresses that the nodes report. FLIPOP checks no address of loopback.
+const REPORTED: u8 = 10;
+
+/// The address that a node reports for a machine on loopback.
+fn of_machine(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [_, b, c, d] = ip.octets();
+            Ipv4Addr::new(REPORTED, b, c, d).into()
+        }
+        IpAddr::V6(_) => ip,
+    }
+}
+
+/// Checks a machine on loopback by the address that its node reports.
+#[derive(Default)]
+pub(super) struct ToLoopback(Sockets);
+
+impl Probe for ToLoopback {
+    fn probe(&self, call: Call) -> BoxFuture<'static, CheckOutcome> {
+        let address = match call.address.as_ip() {
+            IpAddr::V4(ip) if ip.octets().first() == Some(&REPORTED) => {
+                let [_, b, c, d] = ip.octets();
+                Ipv4Addr::new(127, b, c, d).into()
+            }
+            IpAddr::V4(_) | IpAddr::V6(_) => call.address,
+        };
+        self.0.probe(Call { address, ..call })
+    }
+}
+
 /// The machines by node, and the tasks that play them.
 #[derive(Debug, Default)]
 pub(super) struct Machines {
@@ -53,7 +88,7 @@ impl Machines {
         let mut addresses = object.pointer("/status/addresses").cloned().unwrap_or_default();
         for entry in addresses.as_array_mut().into_iter().flatten() {
             if entry.get("type").and_then(Value::as_str) == Some("InternalIP") {
-                *entry = json!({ "type": "InternalIP", "address": at.ip().to_string() });
+                *entry = json!({ "type": "InternalIP", "address": of_machine(at.ip()).to_string() });
             }
         }
         let patch = json!({ "status": { "addresses": addresses } });

@@ -4,10 +4,12 @@
 //! APIs). The environment of this process is not passed on. Each one is awaited.
 
 use super::DemoError;
+use super::machines::ToLoopback;
 use flipop::config::{Config, Invocation};
-use flipop::operator::{self, OperatorError};
+use flipop::operator::{self, OperatorError, Platform};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
@@ -110,7 +112,9 @@ impl Operators {
         let config = self.surroundings.config()?;
         let (sender, started) = oneshot::channel();
         let shutdown = CancellationToken::new();
-        let task = self.tasks.spawn(operator::run(config, shutdown.clone(), move |started| {
+        let probe = Arc::new(ToLoopback::default());
+        let platform = Platform { probe, ..Platform::system(&config)? };
+        let task = self.tasks.spawn(operator::run_on(platform, config, shutdown.clone(), move |started| {
             // The receiver is gone only when the story is over.
             let _late = sender.send(started);
         }));
