@@ -26,8 +26,9 @@ const KEPT_FROM_POLLS_PERCENT: u64 = 40;
 /// to a healthy node comes first. Looks at many addresses that others have locked must not delay that.
 const KEPT_FROM_DNS_PERCENT: u64 = 20;
 
-/// The share of the window, in percent, that is kept from reads of known DNS records. With hundreds of names they are
-/// all due together after a start. Changes of records and polls must not wait for them.
+/// The share of the window, in percent, that is kept from reads of known DNS records, and of addresses that were never
+/// seen in the account. With hundreds of them they are all due together after a start. Changes of records and polls must
+/// not wait for them.
 const KEPT_FROM_REREADS_PERCENT: u64 = 50;
 
 /// The share of the window, in percent, that all rounds under way may reserve together. Beyond it a round sends only
@@ -89,7 +90,8 @@ pub enum Purpose {
     Dns,
     /// Looks whether something has changed.
     Poll,
-    /// Looks whether DNS records that are known have changed.
+    /// Looks whether DNS records that are known have changed, or whether the account has an address that it was never
+    /// seen to have.
     Reread,
     /// Changes or reads firewalls. Calls that move addresses or change records come first.
     Firewall,

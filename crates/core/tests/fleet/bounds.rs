@@ -122,3 +122,23 @@ fn an_address_is_not_given_back_while_its_records_are_in_a_zone_that_the_operato
     let told = message(&world, "ReclaimBlocked").unwrap();
     assert!(told.contains("--zones"), "{told}");
 }
+
+#[test]
+fn a_thousand_addresses_that_the_account_does_not_have_delay_no_other_pool() {
+    let took = [false, true].map(|absent| {
+        let mut world = World::with(1, 2);
+        if absent {
+            let ips = (0..1_000_u16).map(|number| format!("198.18.{}.{}", number / 250, number % 250));
+            world.add_pool("absent", RawPoolSpec { ips: ips.collect(), ..spec() });
+        }
+        world.run(5);
+        let from = world.now;
+        world.set_node(1, false);
+        world.run_while(90, |world| {
+            let entry = &world.status("pool").ips[&ip(1).to_string()];
+            (entry.state.as_str(), entry.node_name.as_str()) != ("active", "node-2")
+        });
+        world.now.millis_since(from)
+    });
+    assert_eq!(took[0], took[1], "{took:?}");
+}

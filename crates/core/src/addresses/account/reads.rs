@@ -1,6 +1,6 @@
 //! Which reads of an account are due, and the moment at which the next one is.
 
-use super::belief::Belief;
+use super::belief::{Belief, Place};
 use super::{Account, MachineRead};
 use crate::addresses::action::Action;
 use crate::mechanism::budget::Purpose;
@@ -320,8 +320,15 @@ impl Account {
                 Some(op) => op.read_due(),
                 None => belief.read_due(self.remembered.contains(ip)),
             };
-            // Many locked addresses without a list come after calls that move addresses or change records.
-            let purpose = if locked.contains(ip) { Purpose::Poll } else { Purpose::Look };
+            // Many locked addresses without a list come after calls that move addresses or change records. Whoever may
+            // write a pool can name a thousand addresses that the account does not have, and they come last.
+            let here = matches!(belief.place(), Place::Present { .. });
+            let matters = here || self.ops.contains_key(ip) || self.remembered.contains(ip);
+            let purpose = match (matters, locked.contains(ip)) {
+                (false, _) => Purpose::Reread,
+                (true, true) => Purpose::Poll,
+                (true, false) => Purpose::Look,
+            };
             due.extend(at.map(|at| (*ip, at, purpose)));
         }
         due.extend(self.reads.take_singles(turn).into_iter().map(|ip| (ip, turn.now, Purpose::Poll)));
