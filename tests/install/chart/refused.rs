@@ -21,6 +21,8 @@ pub(super) fn rows(helm: &str) {
         (json!({ "env": [{ "name": "A", "valu": "x" }] }), "'valu' not allowed"),
         (json!({ "env": [{ "name": "POD_NAMESPACE", "value": "x" }] }), "/env/0/name"),
         (json!({ "args": ["--debug", "--metrics-bind-addr=:9090"] }), "/args/1"),
+        (json!({ "zones": ["a b"] }), "/zones/0"),
+        (json!({ "maxAddresses": -1 }), "/maxAddresses"),
         (json!({ "args": ["-metrics-bind-addr", ":9090"] }), "/args/0"),
         (json!({ "tolerations": [{ "key": "a", "operater": "Exists" }] }), "'operater' not allowed"),
         (json!({ "affinity": { "nodeAffinities": {} } }), "'nodeAffinities' not allowed"),

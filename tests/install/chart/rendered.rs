@@ -70,6 +70,13 @@ fn of_the_pod() -> Rows {
     vec![
         (json!({ "args": ["--debug"] }), vec![container("/args", json!(["/app/flipop", "--debug"]))]),
         (
+            json!({ "zones": ["example.com", "example.org"], "maxAddresses": 5 }),
+            vec![container(
+                "/args",
+                json!(["/app/flipop", "--zones=example.com,example.org", "--max-addresses=5"]),
+            )],
+        ),
+        (
             json!({ "volumes": volume, "volumeMounts": mount }),
             vec![pod("/volumes", volume), container("/volumeMounts", mount)],
         ),
