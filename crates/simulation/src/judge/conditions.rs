@@ -278,7 +278,9 @@ impl Scene<'_> {
         };
         // A list of more than 500 is cut, with the whole number beside it.
         let right = |listed: &[String], sure: &BTreeSet<String>, count: &str| {
-            let Some(count) = pool.status[count].as_u64() else { return surely(listed) == *sure };
+            let Some(count) = pool.status.get(count).and_then(Value::as_u64) else {
+                return surely(listed) == *sure;
+            };
             let count = usize::try_from(count).unwrap_or_default();
             let shown = sure.iter().filter(|name| Some(*name) <= listed.last()).cloned().collect();
             listed.len() == 500
