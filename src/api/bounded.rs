@@ -1,6 +1,6 @@
 //! Decoding up to the bounds of [`flipop_core::model::bounds`].
 //!
-//! Whoever may write an object decides how large it is, up to the 1.5 MiB of etcd. A list is kept up to its bound while
+//! The author of an object decides how large it is, up to the 1.5 MiB of etcd. A list is kept up to its bound while
 //! it is read, and a text is cut, so that no object takes much more memory than the body that it came in.
 
 use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
@@ -379,6 +379,8 @@ mod tests {
         let sought = BTreeSet::from([last, Address::from([192, 0, 2, 1])]);
         let text = json!({ "spec": { "provider": "x", "ips": ips } }).to_string();
         assert_eq!(named_in(&text, &sought).unwrap(), BTreeSet::from([last]));
+        let odd = json!({ "spec": { "ips": ["192.0.2.9", 5, "192.0.2.1"] } }).to_string();
+        assert!(named_in(&odd, &sought).is_err(), "it may name any address");
         for none in [json!({}), json!({ "spec": null }), json!({ "spec": { "ips": null } })] {
             assert!(named_in(&none.to_string(), &sought).unwrap().is_empty());
         }

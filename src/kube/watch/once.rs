@@ -83,8 +83,8 @@ pub async fn pools_naming(
 ) -> Result<Vec<(Seen<FloatingIPPool>, BTreeSet<Address>)>, Trouble> {
     let found = |text: Box<RawValue>| {
         let pool = Guarded::of(text.get()).map(seen)?;
-        // The spec of a pool that cannot be decoded may be anything.
-        Ok((pool, bounded::named_in(text.get(), sought).unwrap_or_default()))
+        // A list that cannot be read to its end may name any of them.
+        Ok((pool, bounded::named_in(text.get(), sought).unwrap_or_else(|_unread| sought.clone())))
     };
     let api: Api<FloatingIPPool> = Api::all(client.clone());
     let all = list(&api, ListParams::default(), Form::Json, found).await?;

@@ -320,8 +320,8 @@ impl Account {
                 Some(op) => op.read_due(),
                 None => belief.read_due(self.remembered.contains(ip)),
             };
-            // Many locked addresses without a list come after calls that move addresses or change records. Whoever may
-            // write a pool can name a thousand addresses that the account does not have, and they come last.
+            // Many locked addresses without a list come after calls that move addresses or change records. A pool can
+            // name a thousand addresses that the account does not have, and they come last.
             let here = matches!(belief.place(), Place::Present { .. });
             let matters = here || self.ops.contains_key(ip) || self.remembered.contains(ip);
             let purpose = match (matters, locked.contains(ip)) {
