@@ -87,6 +87,7 @@ fn node(number: u16, ready: Readiness) -> NodeFacts {
         provider_id: machine(number).provider_id(),
         machine: Some(machine(number)),
         ready,
+        created_at_s: None,
         ready_since_s: None,
         heartbeat_s: None,
         deleting: false,

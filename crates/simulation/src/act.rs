@@ -14,6 +14,13 @@ pub enum Act {
         /// Name of node and droplet.
         node: String,
     },
+    /// Somebody registers a ready node on the droplet of another node.
+    ShareDroplet {
+        /// Its name.
+        node: String,
+        /// The other node.
+        of: String,
+    },
     /// The node object is deleted; the droplet stays.
     DeleteNode {
         /// Its name.

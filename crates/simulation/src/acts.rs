@@ -43,6 +43,7 @@ impl Bed {
     fn try_act(&mut self, act: &Act) -> Result<(), ScenarioError> {
         match act {
             Act::AddNode { .. }
+            | Act::ShareDroplet { .. }
             | Act::DeleteNode { .. }
             | Act::DestroyDroplet { .. }
             | Act::SetReady { .. }
@@ -110,9 +111,7 @@ impl Bed {
         if self.api.object("v1", "Node", &Key::new("", name)).is_some() {
             self.api.delete_node(name)?;
         }
-        let labels = [("role".to_owned(), "edge".to_owned())].into();
-        let number = u32::try_from(droplet % 250 + 1).unwrap_or_default();
-        furnish::add_node(&self.api, name, droplet, labels, number)?;
+        self.register(name, droplet)?;
         if self.network.plan().machines.kubelets {
             let kubelet = machines::kubelet(self.network.clone(), self.api.clone(), name.to_owned());
             self.network.tracker().spawn(kubelet);
@@ -120,11 +119,20 @@ impl Bed {
         Ok(())
     }
 
+    fn register(&self, name: &str, droplet: u64) -> Result<(), ScenarioError> {
+        let labels = [("role".to_owned(), "edge".to_owned())].into();
+        let number = u32::try_from(droplet % 250 + 1).unwrap_or_default();
+        furnish::add_node(&self.api, name, droplet, labels, number)
+    }
+
     #[expect(clippy::wildcard_enum_match_arm, reason = "every other act is for another part of the world")]
     fn act_on_nodes(&mut self, act: &Act) -> Result<(), ScenarioError> {
         let pod_key = |pod: &str| Key::new(USER_NAMESPACE, pod);
         match act {
             Act::AddNode { node } => self.add_node(node),
+            Act::ShareDroplet { node, of } => {
+                self.droplets.get(of).map_or(Ok(()), |droplet| self.register(node, *droplet))
+            }
             Act::DeleteNode { node } => self.api.delete_node(node),
             Act::DestroyDroplet { node } => {
                 if let Some(droplet) = self.droplets.remove(node) {

@@ -145,6 +145,13 @@ pub fn traded() -> Plan {
     plan
 }
 
+/// Somebody registers a node on the droplet of another one, whose node goes later.
+fn shared() -> Plan {
+    let share = Act::ShareDroplet { node: node(0), of: node(1) };
+    let steps = vec![pool(2), at(10_000, share), at(100_000, Act::DeleteNode { node: node(1) })];
+    plan("two nodes name one droplet", scene(3, 2), steps)
+}
+
 /// The plans in which users ask for nothing unusual.
 #[must_use]
 pub fn all() -> Vec<Plan> {
@@ -196,6 +203,7 @@ pub fn all() -> Vec<Plan> {
         pool_dns(),
         node_dns(),
         two_pools(),
+        shared(),
     ]
 }
 

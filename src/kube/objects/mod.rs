@@ -132,6 +132,8 @@ struct RawMeta {
     #[serde(deserialize_with = "nullable")]
     uid: String,
     resource_version: Option<String>,
+    #[serde(deserialize_with = "second")]
+    creation_timestamp: Option<i64>,
     deletion_timestamp: Option<IgnoredAny>,
     #[serde(deserialize_with = "nullable")]
     labels: RawLabels,
@@ -293,6 +295,7 @@ impl From<RawNode> for NodeSlim {
             facts: NodeFacts {
                 name: metadata.name,
                 uid: Uid(metadata.uid),
+                created_at_s: metadata.creation_timestamp,
                 machine: provider::machine(&spec.provider_id),
                 provider_id: spec.provider_id,
                 ready: readiness(&status.conditions),
@@ -376,7 +379,7 @@ mod tests {
         let facts = node(json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {
-                "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": null,
+                "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": "2026-11-26T15:00:00Z",
                 "labels": {REGION_LABEL: "nyc3", "other": "x"},
                 "annotations": {RESERVED_IP_ANNOTATION: "192.0.2.1", "other": "x"},
                 "managedFields": [
@@ -403,6 +406,7 @@ mod tests {
             NodeFacts {
                 name: "a".into(),
                 uid: Uid("u".into()),
+                created_at_s: Some(1_795_705_200),
                 provider_id: "digitalocean://11".into(),
                 machine: Some(droplet(11)),
                 ready: Readiness::Ready,

@@ -88,6 +88,8 @@ struct Meta {
     uid: Bytes,
     #[prost(bytes = "bytes", tag = "6")]
     version: Bytes,
+    #[prost(message, optional, tag = "8")]
+    created: Option<Instant>,
     #[prost(message, optional, tag = "9")]
     deletion_timestamp: Option<Time>,
     #[prost(message, repeated, tag = "11")]
@@ -276,6 +278,7 @@ impl From<Meta> for RawMeta {
             name: text(&meta.name),
             uid: text(&meta.uid),
             resource_version: present(&meta.version),
+            creation_timestamp: second(meta.created),
             deletion_timestamp: meta.deletion_timestamp.map(|Time {}| IgnoredAny),
             labels: RawLabels {
                 region: value_of(&meta.labels, REGION_LABEL),
@@ -308,10 +311,13 @@ impl From<&ManagedFields> for RawManagedFields {
     }
 }
 
+/// A time that was never set is an empty message in protobuf, and null in JSON.
+fn second(time: Option<Instant>) -> Option<i64> {
+    time.map(|time| time.seconds).filter(|second| *second != 0)
+}
+
 impl From<Pair> for RawCondition {
     fn from(Pair { kind, value, heartbeat, since }: Pair) -> Self {
-        // A time that was never set is an empty message in protobuf, and null in JSON.
-        let second = |time: Option<Instant>| time.map(|time| time.seconds).filter(|second| *second != 0);
         Self {
             kind: text(&kind),
             status: text(&value),

@@ -19,11 +19,12 @@ fn items<T>(list: &Value, item: impl Fn(&Value) -> T) -> Vec<T> {
     list.as_array().into_iter().flatten().map(item).collect()
 }
 
+fn instant(item: &Value, field: &str) -> Option<Instant> {
+    let time = item[field].as_str()?.parse::<jiff::Timestamp>().unwrap();
+    Some(Instant { seconds: time.as_second() })
+}
+
 fn pairs(list: &Value, value: &str) -> Vec<Pair> {
-    let instant = |item: &Value, field: &str| {
-        let time = item[field].as_str()?.parse::<jiff::Timestamp>().unwrap();
-        Some(Instant { seconds: time.as_second() })
-    };
     items(list, |item| Pair {
         kind: bytes(&item["type"]),
         value: bytes(&item[value]),
@@ -37,6 +38,7 @@ fn meta(meta: &Value) -> Meta {
         name: bytes(&meta["name"]),
         uid: bytes(&meta["uid"]),
         version: bytes(&meta["resourceVersion"]),
+        created: instant(meta, "creationTimestamp"),
         deletion_timestamp: meta["deletionTimestamp"].as_str().map(|_| Time {}),
         labels: entries(&meta["labels"]),
         annotations: entries(&meta["annotations"]),
@@ -86,7 +88,8 @@ fn facts(node: &Node) -> NodeFacts {
 fn full() -> Value {
     json!({
         "metadata": {
-            "name": "a", "uid": "u", "resourceVersion": "6", "deletionTimestamp": "2024-01-01T00:00:00Z",
+            "name": "a", "uid": "u", "resourceVersion": "6",
+            "creationTimestamp": "2023-01-01T00:00:00Z", "deletionTimestamp": "2024-01-01T00:00:00Z",
             "labels": {"other": "x", REGION_LABEL: "nyc3"},
             "annotations": {"other": "x", RESERVED_IP_ANNOTATION: "192.0.2.1"},
             "managedFields": [
@@ -127,7 +130,7 @@ fn a_node_means_the_same_as_in_json() {
     }
     let read = facts(&node_of(&full()));
     assert!(read.ready.is_ready() && read.deleting && read.annotation_ours, "{read:?}");
-    assert_eq!(read.taints.len(), 2);
+    assert_eq!((read.taints.len(), read.created_at_s), (2, Some(1_672_531_200)));
 }
 
 #[test]

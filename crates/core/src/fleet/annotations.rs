@@ -322,6 +322,7 @@ mod tests {
             provider_id: String::new(),
             machine: None,
             ready: true.into(),
+            created_at_s: None,
             ready_since_s: None,
             heartbeat_s: None,
             deleting: false,

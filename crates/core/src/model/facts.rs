@@ -61,6 +61,8 @@ pub struct NodeFacts {
     pub name: String,
     /// `metadata.uid`.
     pub uid: Uid,
+    /// `metadata.creationTimestamp`, in seconds since 1970.
+    pub created_at_s: Option<i64>,
     /// `spec.providerID`, empty when it is not set.
     pub provider_id: String,
     /// The machine that it names, if the software knows that kind of machine.

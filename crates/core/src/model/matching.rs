@@ -352,6 +352,7 @@ pub(crate) mod example {
             provider_id: "digitalocean://1".into(),
             machine: None,
             ready: Readiness::Ready,
+            created_at_s: None,
             ready_since_s: None,
             heartbeat_s: None,
             deleting: false,

@@ -97,7 +97,11 @@ impl World {
 
     /// Puts a node on a droplet whose number is not that of the node.
     pub(crate) fn set_node_on(&mut self, n: u8, on: u8) {
-        self.put_node(n, Uid(format!("uid-node-{n}")), droplet(on), true);
+        self.set_node_on_as(n, on, true);
+    }
+
+    pub(crate) fn set_node_on_as(&mut self, n: u8, on: u8, ready: bool) {
+        self.put_node(n, Uid(format!("uid-node-{n}")), droplet(on), ready);
     }
 
     /// Replaces a node by another one of the same name. Nobody sees the deletion.
@@ -110,7 +114,10 @@ impl World {
 
     fn put_node(&mut self, n: u8, uid: Uid, on: MachineId, ready: bool) {
         let name = format!("node-{n}");
+        let now_s = i64::try_from(self.now.as_millis() / 1_000).unwrap();
+        let known = self.nodes.get(&name).filter(|node| node.uid == uid);
         let node = NodeFacts {
+            created_at_s: known.map_or(Some(now_s), |node| node.created_at_s),
             uid,
             provider_id: on.provider_id(),
             machine: Some(on),

@@ -25,6 +25,62 @@ fn two_nodes_of_one_droplet_share_its_address_and_nothing_moves() {
 }
 
 #[test]
+fn of_two_ready_nodes_of_one_droplet_the_older_one_counts() {
+    let mut world = World::with(2, 2);
+    world.run(10);
+    let annotated = |world: &World| world.annotations.keys().cloned().collect::<Vec<_>>();
+    let blocked = |world: &World| {
+        let conditions = &world.status("pool").conditions;
+        let blocked = conditions.iter().find(|condition| condition.kind.as_str() == "NodesBlocked");
+        blocked.map(|blocked| (blocked.reason.to_owned(), blocked.message.clone()))
+    };
+    let shared = Some((
+        "SharedMachine".to_owned(),
+        "node-0: the older node node-1 has the same spec.providerID and is Ready, so it counts in its place; delete the \
+         Node that is not on this droplet"
+            .to_owned(),
+    ));
+    // Somebody registers a node, whose name is even the first one, with the droplet of another.
+    world.set_node_on(0, 1);
+    world.run(55);
+    assert_eq!((blocked(&world), annotated(&world)), (None, vec!["node-1".into(), "node-2".into()]));
+    world.run(10);
+    assert_eq!(blocked(&world), shared);
+    world.start();
+    world.run(10);
+    assert_eq!(blocked(&world), shared, "a new leader knows it at once");
+    // Its failure is nobody's.
+    world.set_node_on_as(0, 1, false);
+    world.run(60);
+    assert_eq!((blocked(&world), annotated(&world)), (None, vec!["node-1".into(), "node-2".into()]));
+    // Where the older one goes, the younger one was its replacement.
+    world.set_node_on(0, 1);
+    world.set_node(1, false);
+    world.run(60);
+    assert_eq!((blocked(&world), annotated(&world)), (None, vec!["node-0".into(), "node-2".into()]));
+    world.set_node(1, true);
+    world.run(60);
+    assert_eq!((blocked(&world), annotated(&world)), (shared, vec!["node-1".into(), "node-2".into()]));
+    assert_eq!((world.assigns, world.count(Moment::default(), "unassign")), (2, 0));
+}
+
+#[test]
+fn of_two_nodes_of_one_droplet_only_the_older_one_gets_an_address() {
+    let mut world = World::with(1, 0);
+    world.set_node_on(0, 1);
+    world.set_node_on(1, 1);
+    world.edit("pool", |spec| spec.ips.clear());
+    world.run(70);
+    world.edit("pool", |spec| spec.ips = vec![ip(1).to_string()]);
+    world.run(10);
+    assert_eq!(
+        (world.assigns, world.annotations.keys().collect::<Vec<_>>()),
+        (1, vec![&"node-0".to_owned()])
+    );
+    assert_eq!(world.status("pool").node_errors.len(), 1);
+}
+
+#[test]
 fn two_nodes_of_one_droplet_get_one_assignment() {
     let mut world = World::with(3, 0);
     world.set_node_on(1, 1);

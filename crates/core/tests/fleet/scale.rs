@@ -37,6 +37,7 @@ fn node(number: u64) -> NodeFacts {
         provider_id: droplet_of(number).provider_id(),
         machine: Some(droplet_of(number)),
         ready: Readiness::Ready,
+        created_at_s: None,
         ready_since_s: None,
         heartbeat_s: None,
         deleting: false,

@@ -131,6 +131,7 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         Act::AddFirewall { .. }
         | Act::FirewallTime { .. }
         | Act::AddNode { .. }
+        | Act::ShareDroplet { .. }
         | Act::DeleteNode { .. }
         | Act::SetReady { .. }
         | Act::Drain { .. }

@@ -268,6 +268,7 @@ impl Scene<'_> {
                 },
             };
         }
+        blocked.extend(self.truth.shadowed(pool).map(|node| node.name.clone()));
         let told = |field: &str| strings(&pool.status, field);
         let (waiting, errors) = (told("assignableNodes"), told("nodeErrors"));
         let mut sorted = (waiting.clone(), errors.clone());

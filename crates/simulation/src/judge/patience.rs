@@ -201,6 +201,7 @@ impl Patience {
                 self.add_fast(*for_ms);
             }
             Act::AddNode { .. }
+            | Act::ShareDroplet { .. }
             | Act::DeleteNode { .. }
             | Act::SetReady { .. }
             | Act::Drain { .. }

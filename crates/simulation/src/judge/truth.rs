@@ -4,11 +4,11 @@
 //! A second, naive opinion on matching. It uses no code of the operator.
 
 use super::selector::selects;
-use super::since::Since;
+use super::since::{Former, Since};
 use super::validity::{self, field, text};
 use flipop_apiserver::Change;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 /// A node.
@@ -18,6 +18,7 @@ pub(super) struct Node {
     pub(super) uid: String,
     pub(super) droplet: Option<u64>,
     pub(super) annotation: Option<String>,
+    created: String,
     pub(super) internal: String,
     pub(super) external: String,
     ready: bool,
@@ -41,36 +42,12 @@ pub(super) struct Pool {
     pub(super) status: Value,
 }
 
-/// Former states, each with the time of its end. The oldest comes first.
-#[derive(Debug)]
-struct Former<T>(VecDeque<(u64, T)>);
-
-/// Nobody relies on a state that ended this long ago.
-const FORMER_MS: u64 = 3_600_000;
-
-impl<T> Default for Former<T> {
-    fn default() -> Self {
-        Self(VecDeque::new())
-    }
-}
-
-impl<T> Former<T> {
-    fn keep(&mut self, was: Option<T>, now_ms: u64) {
-        self.0.extend(was.map(|was| (now_ms, was)));
-        while self.0.front().is_some_and(|(until_ms, _)| until_ms.saturating_add(FORMER_MS) < now_ms) {
-            self.0.pop_front();
-        }
-    }
-
-    fn since(&self, from_ms: u64) -> impl Iterator<Item = &T> {
-        self.0.iter().rev().take_while(move |(until_ms, _)| *until_ms >= from_ms).map(|(_, was)| was)
-    }
-}
-
 /// The present cluster.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     pub(super) nodes: BTreeMap<String, Node>,
+    /// The nodes of each droplet, by age: when they were made, and their names.
+    on: BTreeMap<u64, BTreeSet<(String, String)>>,
     pods: BTreeMap<String, Value>,
     former_nodes: Former<Node>,
     former_pods: Former<Value>,
@@ -113,6 +90,7 @@ fn node(object: &Value) -> Node {
             .pointer("/metadata/annotations/flipop.digitalocean.com~1ipv4-reserved-ip")
             .and_then(Value::as_str)
             .map(str::to_owned),
+        created: text(object, "/metadata/creationTimestamp").to_owned(),
         internal: address(object, "InternalIP"),
         external: address(object, "ExternalIP"),
         ready: condition(object, "Ready"),
@@ -123,6 +101,10 @@ fn node(object: &Value) -> Node {
 }
 
 impl Node {
+    fn age(&self) -> (String, String) {
+        (self.created.clone(), self.name.clone())
+    }
+
     /// Whether it is Ready and is not being deleted.
     pub(super) fn is_well(&self) -> bool {
         self.ready && !self.deleting
@@ -329,9 +311,14 @@ impl Truth {
         let after = change.after.as_deref();
         match change.storage.plural.as_str() {
             "nodes" => {
-                self.former_nodes.keep(self.nodes.remove(&key), now_ms);
-                if let Some(object) = after {
-                    self.nodes.insert(key, node(object));
+                let was = self.nodes.remove(&key);
+                if let Some(node) = &was {
+                    node.droplet.and_then(|droplet| self.on.get_mut(&droplet)?.take(&node.age()));
+                }
+                self.former_nodes.keep(was, now_ms);
+                if let Some(node) = after.map(node) {
+                    node.droplet.map(|droplet| self.on.entry(droplet).or_default().insert(node.age()));
+                    self.nodes.insert(key, node);
                 }
             }
             "pods" => {
@@ -399,7 +386,26 @@ impl Truth {
 
     /// The nodes that a pool's criteria select now.
     pub(super) fn candidates<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Node> {
+        self.matching(pool).filter(|node| self.elder(pool, node).is_none())
+    }
+
+    /// Those in whose place an older node of their droplet counts.
+    pub(super) fn shadowed<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Node> {
+        self.matching(pool).filter(|node| self.elder(pool, node).is_some())
+    }
+
+    fn matching<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Node> {
         self.nodes.values().filter(|node| is_candidate(pool, node, self.pods.values()))
+    }
+
+    /// The older node on the droplet of a node that matches. Addresses are on droplets, and names are for nodes.
+    fn elder(&self, pool: &Pool, node: &Node) -> Option<&Node> {
+        let on = self.on.get(&node.droplet?).filter(|on| on.len() > 1)?;
+        if self.record_sets.get(&pool.name).is_some_and(|set| set.uid == pool.uid) {
+            return None;
+        }
+        let older = on.range(..node.age()).filter_map(|(_, name)| self.nodes.get(name));
+        older.into_iter().find(|older| is_candidate(pool, older, self.pods.values()))
     }
 
     /// The nodes that they select now, or selected at some time since `from_ms`.

@@ -45,6 +45,8 @@ impl Pool {
             .into_iter()
             .filter(|ip| world.owners.get(ip).is_some_and(|o| o.uid == self.object.uid))
             .collect();
+        let settle = self.candidates.sharing().map(|(_, settles)| settles);
+        settle.filter(|settles| *settles > world.now).for_each(|settles| out.later(settles));
         self.report = self.note_standing(&mine, account, world);
         let served = self
             .report
@@ -133,10 +135,13 @@ impl Pool {
                 stands.entry(machine).or_default().insert(*ip);
             }
         }
-        // By machine, because two nodes of one machine both have its address. One of the two is about to go.
+        // By machine, because two nodes of one machine both have its address while one of them is about to go. The older
+        // one, which comes last, is named as its place.
         let mut holders: BTreeMap<Arc<str>, Address> = BTreeMap::new();
         for (machine, here) in &stands {
-            for name in self.candidates.on(machine) {
+            let counts = |name: &&Arc<str>| self.candidates.elder(name, world.now).is_none();
+            let mut counting: Vec<&Arc<str>> = self.candidates.on(machine).filter(counts).collect();
+            while let Some(name) = counting.pop() {
                 report.active.extend(here.iter().map(|ip| (*ip, name.to_string())));
                 holders.extend(here.last().map(|ip| (Arc::clone(name), *ip)));
             }

@@ -68,6 +68,7 @@ impl Pool {
                 | Wait::Foreign(_)
                 | Wait::OtherRegion(_)
                 | Wait::NotAMachine(_)
+                | Wait::SharedMachine(_)
                 | Wait::Paused(_)
                 | Wait::Rereading
                 | Wait::Budget

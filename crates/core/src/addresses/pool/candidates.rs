@@ -10,6 +10,7 @@ use super::report::Wait;
 use crate::model::facts::NodeFacts;
 use crate::model::ids::Address;
 use crate::model::machine::MachineId;
+use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -24,6 +25,15 @@ pub struct Candidate {
     /// It waits for a free address.
     queued: bool,
     turn: Turn,
+    /// Until then it may be the replacement of another node on its machine, whose object is about to go.
+    settles: Moment,
+}
+
+/// When a node was made, in seconds since 1970, and its name. The oldest is the least.
+type Age = (i64, Arc<str>);
+
+fn age(node: &NodeFacts, name: &Arc<str>) -> Age {
+    (node.created_at_s.unwrap_or(i64::MAX), Arc::clone(name))
 }
 
 /// A candidate with its name.
@@ -65,8 +75,11 @@ impl Candidate {
 #[derive(Debug, Default)]
 pub struct Candidates {
     by_name: BTreeMap<Arc<str>, Candidate>,
-    /// Two nodes are on one machine for a moment, while one replaces the other.
-    on: BTreeSet<(MachineId, Arc<str>)>,
+    /// By machine and age. Two nodes are on one machine for a moment, while one replaces the other; or for as long as
+    /// one of them lies.
+    on: BTreeSet<(MachineId, Age)>,
+    /// Those that are not alone on their machine.
+    sharing: BTreeSet<Arc<str>>,
     holders: BTreeSet<Arc<str>>,
     /// Those that wait for a free address, in the order in which they get one.
     queue: BTreeMap<Turn, Arc<str>>,
@@ -115,12 +128,27 @@ impl Candidates {
         self.by_name.iter()
     }
 
-    /// The candidates on a machine, by name.
+    /// The candidates on a machine, the oldest node first.
     pub(super) fn on(&self, machine: &MachineId) -> impl Iterator<Item = &Arc<str>> {
-        let first = (machine.clone(), Arc::from(""));
+        let first = (machine.clone(), (i64::MIN, Arc::from("")));
         let from = self.on.range((Bound::Included(first), Bound::Unbounded));
         let machine = machine.clone();
-        from.take_while(move |(on, _)| *on == machine).map(|(_, name)| name)
+        from.take_while(move |(on, _)| *on == machine).map(|(_, (_, name))| name)
+    }
+
+    /// The candidates that are not alone on their machine, each with the moment from which it gives way to an older one.
+    pub(super) fn sharing(&self) -> impl Iterator<Item = (&Arc<str>, Moment)> {
+        self.sharing.iter().filter_map(|name| Some((name, self.by_name.get(name)?.settles)))
+    }
+
+    /// The older node on the candidate's machine that counts in its place.
+    pub(super) fn elder(&self, name: &str, now: Moment) -> Option<&Arc<str>> {
+        let candidate = self.sharing.get(name).and_then(|name| self.by_name.get(name))?;
+        if !candidate.node.ready.is_ready() || candidate.settles > now {
+            return None;
+        }
+        let mut older = self.on(candidate.node.machine.as_ref()?).take_while(|other| &***other != name);
+        older.find(|other| self.by_name.get(*other).is_some_and(|other| other.node.ready.is_ready()))
     }
 
     /// The candidates on any of these machines.
@@ -129,7 +157,7 @@ impl Candidates {
             machines.keys().flat_map(|machine| self.on(machine)).cloned().collect()
         } else {
             let here = self.on.iter().filter(|(machine, _)| machines.contains_key(machine));
-            here.map(|(_, name)| name).cloned().collect()
+            here.map(|(_, (_, name))| name).cloned().collect()
         }
     }
 
@@ -197,13 +225,16 @@ impl Candidates {
         self.all_due = true;
     }
 
-    /// Adds a node, as the pool's `count`th event.
-    pub(super) fn insert(&mut self, node: &Arc<NodeFacts>, count: u64) {
+    /// Adds a node, as the pool's `count`th event. Until `settles` it may be a replacement.
+    pub(super) fn insert(&mut self, node: &Arc<NodeFacts>, count: u64, settles: Moment) {
         let name: Arc<str> = node.name.as_str().into();
-        self.on.extend(node.machine.clone().map(|machine| (machine, Arc::clone(&name))));
+        if let Some(machine) = &node.machine {
+            self.on.insert((machine.clone(), age(node, &name)));
+            self.note_sharing(machine);
+        }
         self.undecided.insert(Arc::clone(&name));
         let turn = Turn::Came(count);
-        let candidate = Candidate { node: Arc::clone(node), holds: None, queued: false, turn };
+        let candidate = Candidate { node: Arc::clone(node), holds: None, queued: false, turn, settles };
         let before = self.by_name.insert(name, candidate);
         debug_assert!(before.is_none(), "a node replaces another only after its removal");
     }
@@ -217,15 +248,27 @@ impl Candidates {
         }
         self.leave(&name, candidate.queued.then_some(candidate.turn));
         if let Some(machine) = &candidate.node.machine {
-            self.on.remove(&(machine.clone(), name));
+            self.on.remove(&(machine.clone(), age(&candidate.node, &name)));
+            self.sharing.remove(&name);
+            self.note_sharing(machine);
         }
         Some(candidate)
+    }
+
+    /// Notes which candidates on a machine are not alone there.
+    fn note_sharing(&mut self, machine: &MachineId) {
+        let here: Vec<Arc<str>> = self.on(machine).cloned().collect();
+        match &*here {
+            [alone] => drop(self.sharing.take(alone)),
+            several => self.sharing.extend(several.iter().cloned()),
+        }
     }
 
     /// Takes in the present state of a node that was added. Returns true if its region is another one.
     pub(super) fn note(&mut self, node: &Arc<NodeFacts>) -> bool {
         let Some(candidate) = self.by_name.get_mut(&*node.name) else { return false };
         debug_assert_eq!(candidate.node.machine, node.machine, "a provider ID names one machine");
+        debug_assert_eq!(candidate.node.created_at_s, node.created_at_s, "a UID is given once");
         let changed = candidate.node.region != node.region;
         candidate.node = Arc::clone(node);
         changed

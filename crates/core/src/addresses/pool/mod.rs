@@ -63,6 +63,10 @@ use status::PoolStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// How long the object of a node may outlive it, while another Node on the same machine replaces it: a kubelet that is
+/// silent for 50 s is not Ready (`node-monitor-grace-period`).
+const REPLACEMENT_S: i64 = 60;
+
 /// The pool's knowledge about one of its addresses, beside the account's belief.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IpRecord {
@@ -469,7 +473,8 @@ impl Pool {
         }
         self.drop_candidate(name, Mismatch::Replaced, clocks.now);
         let count = self.tick();
-        self.candidates.insert(node, count);
+        let settles = clocks.moment_after(node.created_at_s, REPLACEMENT_S);
+        self.candidates.insert(node, count, settles);
         true
     }
 }

@@ -6,6 +6,7 @@ use crate::model::catalog::pool::NodesBlocked;
 use crate::model::ids::{Address, ObjectName};
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The message about a node that waits for a free address.
 pub const NO_FREE_IP: &str = "no address of the pool is free";
@@ -33,6 +34,8 @@ pub enum Wait {
     OtherRegion(String),
     /// Its `spec.providerID` names no machine.
     NotAMachine(String),
+    /// This older node is on its machine, and counts in its place.
+    SharedMachine(Arc<str>),
     /// Nothing may begin for the pool. Holds the reason in words.
     Paused(String),
     /// The pool was paused, and its account is read again first.
@@ -65,6 +68,7 @@ impl Wait {
             Self::Foreign(_) => Some(NodesBlocked::ForeignAddress),
             Self::OtherRegion(_) => Some(NodesBlocked::OtherRegion),
             Self::NotAMachine(_) => Some(NodesBlocked::NotADroplet),
+            Self::SharedMachine(_) => Some(NodesBlocked::SharedMachine),
             Self::NoFreeIp
             | Self::CoolOff
             | Self::InFlight(_)
@@ -102,7 +106,8 @@ impl Wait {
             | Self::ClaimedBy(..)
             | Self::Foreign(_)
             | Self::OtherRegion(_)
-            | Self::NotAMachine(_) => false,
+            | Self::NotAMachine(_)
+            | Self::SharedMachine(_) => false,
         }
     }
 }
@@ -133,6 +138,10 @@ impl Wait {
                 )
             }
             Self::NotAMachine(message) => message.clone(),
+            Self::SharedMachine(elder) => format!(
+                "the older node {elder} has the same spec.providerID and is Ready, so it counts in its place; delete the \
+                 Node that is not on this {noun}"
+            ),
             Self::Paused(why) => format!("the pool is {why}"),
             Self::Rereading => "the pool was paused, and FLIPOP reads the account before it acts".to_owned(),
             Self::Budget => "the provider's rate limit leaves no request for it yet".to_owned(),

@@ -58,7 +58,8 @@ impl Pool {
                 continue;
             };
             let wait = self.lacks(&name, candidate).then(|| {
-                let wait = match self.can_take(candidate, &busy, account, world) {
+                let taken = || self.can_take(candidate, &busy, account, world);
+                let wait = match gives_way(candidates, &name, world).map_or_else(taken, Err) {
                     Ok((_, evict)) => {
                         evicted.extend(evict.map(|ip| (candidate.node.uid.clone(), ip)));
                         Wait::NoFreeIp
@@ -74,7 +75,9 @@ impl Pool {
         }
         let still = |(name, candidate): Named<'_>| {
             let evict = self.can_take(candidate, &busy, account, world).map(|(_, evict)| evict);
-            self.lacks(name, candidate) && evict == Ok(evicted.get(&candidate.node.uid).copied())
+            self.lacks(name, candidate)
+                && candidates.elder(name, world.now).is_none()
+                && evict == Ok(evicted.get(&candidate.node.uid).copied())
         };
         debug_assert!(
             candidates.queue().all(still),
@@ -92,6 +95,7 @@ impl Pool {
         world: &World<'_>,
     ) -> BTreeSet<Arc<str>> {
         let mut concerned = candidates.take_unsettled();
+        concerned.extend(candidates.sharing().map(|(name, _)| Arc::clone(name)));
         concerned.extend(candidates.on_any(world.holders));
         concerned.extend(candidates.on_any(world.gates));
         concerned.extend(busy.machines.keys().flat_map(|machine| candidates.on(machine)).cloned());
@@ -120,6 +124,7 @@ impl Pool {
         account: &Account,
         world: &World<'_>,
     ) -> Result<Taker<'a>, Wait> {
+        gives_way(&self.candidates, name, world).map_or(Ok(()), Err)?;
         let (machine, evict) = self.can_take(candidate, busy, account, world)?;
         Ok(Taker { name, candidate, machine, evict })
     }
@@ -204,6 +209,11 @@ impl Pool {
             Place::Present { .. } | Place::Unknown | Place::Absent => Err(Wait::InFlight(holder)),
         }
     }
+}
+
+/// The wait of a candidate whose machine has an older node.
+fn gives_way(candidates: &Candidates, name: &str, world: &World<'_>) -> Option<Wait> {
+    candidates.elder(name, world.now).cloned().map(Wait::SharedMachine)
 }
 
 /// The wait for a machine that another pool claims.

@@ -176,6 +176,10 @@ sections! {
             NotADroplet => True,
                 "The node's `spec.providerID` is not of the form `digitalocean://<droplet id>`.",
                 "Narrow `spec.match` to nodes that are droplets.";
+            SharedMachine => True,
+                "An older node has the same `spec.providerID`. Both match and are Ready, and the younger one is more than \
+                 60 s old. Only the older one counts.",
+                "Delete the Node whose machine it is not. If you do not know that Node, find out who registered it.";
         }
     }
 
