@@ -32,7 +32,7 @@ fn of_two_ready_nodes_of_one_droplet_the_older_one_counts() {
     let blocked = |world: &World| {
         let conditions = &world.status("pool").conditions;
         let blocked = conditions.iter().find(|condition| condition.kind.as_str() == "NodesBlocked");
-        blocked.map(|blocked| (blocked.reason.to_owned(), blocked.message.clone()))
+        blocked.map(|blocked| (blocked.reason.clone(), blocked.message.clone()))
     };
     let shared = Some((
         "SharedMachine".to_owned(),

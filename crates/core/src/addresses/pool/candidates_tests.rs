@@ -23,7 +23,7 @@ fn on_its_machine(name: &str) -> NodeFacts {
 fn candidates(names: &[&str]) -> Candidates {
     let mut candidates = Candidates::default();
     for (count, name) in (1..).zip(names) {
-        candidates.insert(&on_its_machine(name).into(), count);
+        candidates.insert(&on_its_machine(name).into(), count, Moment::from_millis(0));
     }
     candidates
 }
@@ -94,7 +94,11 @@ fn a_plan_looks_at_every_node_without_an_address_once_after_it_was_asked_to() {
 #[test]
 fn both_nodes_of_a_machine_are_found_and_no_other() {
     let mut candidates = candidates(&["1", "10", "2"]);
-    candidates.insert(&NodeFacts { machine: Some(MACHINES.machine("1")), ..node("twin") }.into(), 9);
+    candidates.insert(
+        &NodeFacts { machine: Some(MACHINES.machine("1")), ..node("twin") }.into(),
+        9,
+        Moment::from_millis(0),
+    );
     let on = |candidates: &Candidates, id: &str| {
         candidates.on(&MACHINES.machine(id.to_owned())).map(ToString::to_string).collect::<Vec<_>>()
     };
@@ -117,7 +121,7 @@ proptest! {
             let name = &names[which];
             let known = candidates.get(name).map(Candidate::holds);
             match (change, known) {
-                (0, None) => candidates.insert(&on_its_machine(name).into(), count),
+                (0, None) => candidates.insert(&on_its_machine(name).into(), count, Moment::from_millis(0)),
                 (1, Some(_)) => drop(candidates.remove(name)),
                 (2, Some(_)) => candidates.hold(name, ip(1)),
                 (3, Some(Some(_))) => candidates.lose(name, count),
