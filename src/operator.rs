@@ -417,7 +417,8 @@ fn settings(
     let providers = KnownProviders::new(known, keep_last_record);
     let (zones, max_addresses) = limits;
     let own_namespace = Some(namespace);
-    Settings { providers, epoch_ms: clock.epoch_ms(), own_node, own_namespace, zones, max_addresses }
+    let epoch_ms = clock.epoch_ms();
+    Settings { providers, epoch_ms, own_node, own_namespace, zones, max_addresses, thorough: false }
 }
 
 fn serve_admin(

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 const SIZES: [u16; 4] = [10, 100, 1_000, 5_000];
 
 /// Pools of ten nodes each.
-const POOLS: [u16; 3] = [1, 10, 100];
+const POOLS: [u16; 4] = [1, 10, 100, 1_000];
 
 const PROVIDER: &str = "digitalocean";
 

@@ -36,6 +36,11 @@ pub(super) struct Desired {
 }
 
 impl Desired {
+    /// Whether it only says which nodes should have which address.
+    pub(super) fn is_only_confirmed(&self) -> bool {
+        self.protected.is_empty() && self.unconfirmed.is_empty()
+    }
+
     /// Adds the annotations for another pool.
     pub(super) fn extend(&mut self, other: Self) {
         self.confirmed.extend(other.confirmed);
@@ -64,6 +69,8 @@ pub(super) struct Annotations {
     listed: bool,
     /// A sweep is under way. True if it began before leadership.
     sweeping: Option<bool>,
+    /// Nodes that the next plan looks at, or every node (`None`). The annotations of all others are as they should be.
+    due: Option<BTreeSet<Uid>>,
 }
 
 impl Annotations {
@@ -73,6 +80,18 @@ impl Annotations {
         self.sweeping.iter_mut().for_each(|outdated| *outdated = true);
         self.sweep.get_or_insert_default().put_off_to(Moment::default());
         (self.swept, self.listed) = (false, false);
+        self.due = None;
+    }
+
+    /// Has the next plan look at these nodes, or at every node (`None`).
+    pub(super) fn look_at(&mut self, nodes: Option<BTreeSet<Uid>>) {
+        self.due = self.due.take().zip(nodes).map(|(due, nodes)| due.into_iter().chain(nodes).collect());
+    }
+
+    fn look_at_one(&mut self, uid: &Uid) {
+        if let Some(due) = &mut self.due {
+            due.insert(uid.clone());
+        }
     }
 
     /// Whether a node is known to carry an address, and nothing is about to change that.
@@ -100,8 +119,12 @@ impl Annotations {
         match observed {
             Observed::Reset(nodes) => nodes.iter().for_each(|node| self.see(node, of_pool)),
             Observed::Apply(node) => self.see(node, of_pool),
-            Observed::Delete(node) if !of_pool => drop(self.seen.remove(&node.uid)),
+            Observed::Delete(node) if !of_pool => {
+                self.seen.remove(&node.uid);
+                self.look_at_one(&node.uid);
+            }
             Observed::Delete(node) => {
+                self.look_at_one(&node.uid);
                 // The node may only have left the filter. Its value is then removed unseen.
                 self.changed |= self.seen.remove(&node.uid).is_some_and(|seen| seen.value.is_some());
             }
@@ -116,7 +139,10 @@ impl Annotations {
             return;
         }
         let seen = Seen { name: node.name.clone(), value: node.annotation.clone() };
-        self.changed |= self.seen.insert(node.uid.clone(), seen.clone()) != Some(seen);
+        if self.seen.insert(node.uid.clone(), seen.clone()) != Some(seen) {
+            self.changed = true;
+            self.look_at_one(&node.uid);
+        }
     }
 
     /// Notes a value of ours that shows late. An older event may have made it look as if others had removed it. Before
@@ -128,6 +154,7 @@ impl Annotations {
             && !self.writes.is_under_way(&node.uid)
         {
             self.standing.insert(node.uid.clone(), (node.name.clone(), ip));
+            self.look_at_one(&node.uid);
             self.changed = true;
         }
     }
@@ -151,7 +178,10 @@ impl Annotations {
         now: Moment,
         out: &mut Effects<Action>,
     ) {
-        for (uid, (name, ip)) in &desired.confirmed {
+        let every = || desired.confirmed.keys().chain(self.standing.keys()).cloned().collect();
+        let due: BTreeSet<Uid> = self.due.take().unwrap_or_else(every);
+        self.due = Some(BTreeSet::new());
+        for (uid, (name, ip)) in due.iter().filter_map(|uid| desired.confirmed.get_key_value(uid)) {
             let stands =
                 self.seen.get(uid).is_some_and(|seen| seen.value.as_deref() == Some(&ip.to_string()));
             if stands {
@@ -163,16 +193,13 @@ impl Annotations {
             }
         }
         self.listed |= listed || self.swept;
-        let over: Vec<(Uid, String)> = self
-            .standing
-            .iter()
-            .filter(|_| self.listed)
-            .filter(|(uid, (_, ip))| !desired.confirmed.contains_key(*uid) && !desired.protects(uid, *ip))
-            .map(|(uid, (name, _))| (uid.clone(), name.clone()))
-            .collect();
-        for (uid, name) in over {
-            let ours = self.standing.get(&uid).map(|(_, ip)| ip.to_string());
-            let other = self.seen.get(&uid).is_some_and(|seen| seen.value != ours);
+        for uid in due.into_iter().filter(|uid| !desired.confirmed.contains_key(uid)) {
+            let Some((name, ip)) = self.standing.get(&uid).cloned() else { continue };
+            if !self.listed || desired.protects(&uid, ip) {
+                self.look_at_one(&uid);
+                continue;
+            }
+            let other = self.seen.get(&uid).is_some_and(|seen| seen.value != Some(ip.to_string()));
             if other && !self.writes.is_under_way(&uid) {
                 // Someone else has removed or replaced it already.
                 self.standing.remove(&uid);
@@ -191,6 +218,7 @@ impl Annotations {
         now: Moment,
         out: &mut Effects<Action>,
     ) {
+        self.look_at_one(uid);
         if self.writes.begin(uid, now, out) {
             out.act(Action::Annotate { node: name.to_owned(), uid: uid.clone(), value });
         }
@@ -216,6 +244,7 @@ impl Annotations {
         at: Context,
     ) {
         self.writes.end(&uid);
+        self.look_at_one(&uid);
         match result {
             Ok(()) => {
                 self.writes.succeeded(&uid);
@@ -252,7 +281,7 @@ impl Annotations {
         }
         match result {
             Ok(nodes) => {
-                self.swept = true;
+                (self.swept, self.due) = (true, None);
                 self.sweep = Some(Retry::at(now.plus_millis(SWEEP_INTERVAL_MS)));
                 for MarkedNode { name, uid, value, ours, .. } in &nodes {
                     let Some(ip) = value.as_deref().and_then(Address::v4) else { continue };
@@ -280,6 +309,7 @@ mod tests {
 
     /// The writes that a plan starts.
     fn plan(annotations: &mut Annotations, desired: &Desired) -> Vec<(String, Uid, Option<Address>)> {
+        annotations.look_at(None);
         let mut out = Effects::default();
         annotations.plan(desired, (true, false), Moment::default(), &mut out);
         let write = |effect| {
@@ -360,6 +390,7 @@ mod tests {
             annotations.restart();
             let removed = |annotations: &mut Annotations, listed| {
                 let mut out = Effects::default();
+                annotations.look_at(None);
                 annotations.plan(&Desired::default(), (listed, false), Moment::default(), &mut out);
                 out.into_vec().len()
             };
@@ -383,6 +414,7 @@ mod tests {
         let mut annotations = Annotations::default();
         let sweeps = |annotations: &mut Annotations| {
             let mut out = Effects::default();
+            annotations.look_at(None);
             annotations.plan(&Desired::default(), (true, true), Moment::default(), &mut out);
             let effects = out.into_vec();
             let sweeps = |effect: &Effect<_>| matches!(effect, Effect::Do(Action::SweepAnnotations));
@@ -422,6 +454,7 @@ mod tests {
         let conflict = Err(WriteFailure::Conflict);
         annotations.written("n".to_owned(), uid, None, conflict, Context::exactly(Moment::default()));
         let mut out = Effects::default();
+        annotations.look_at(None);
         annotations.plan(&Desired::default(), (true, false), Moment::from_millis(5_000), &mut out);
         let effects = out.into_vec();
         assert!(

@@ -19,10 +19,10 @@ use crate::model::node_check::{CheckKey, CheckTarget, NodeCheck, target_of};
 use crate::model::words::enumerate;
 use std::collections::BTreeMap;
 
-/// A node that serves nothing is checked at most this often, because its death moves no address.
 /// Most checks of nodes that serve nothing, for the objects of one namespace: those of the largest supported cluster.
 const MAX_IDLE_CHECKS: usize = 5_000;
 
+/// A node that serves nothing is checked at most this often, because its death moves no address.
 const IDLE_PERIOD_MS: u64 = 10_000;
 
 /// The checks to make, and their results.
@@ -72,11 +72,6 @@ impl Fleet {
         self.leading && self.settings.own_node.is_some() && self.asks_for_checks()
     }
 
-    fn asks_for_checks(&self) -> bool {
-        let of_pool = self.pools.values().any(|pool| !pool.deleting && pool.spec.check.is_some());
-        of_pool || self.record_sets.values().any(|set| !set.deleting && set.spec.check.is_some())
-    }
-
     /// The reason why nodes cannot be checked, if they cannot.
     pub(super) fn checks_unavailable(&self) -> Option<Condition> {
         if self.settings.own_node.is_none() {
@@ -91,7 +86,7 @@ impl Fleet {
     pub(super) fn leases_denied(&mut self, denied: bool) {
         if self.checks.denied != denied {
             self.checks.denied = denied;
-            self.dirty = true;
+            self.concerns_all();
         }
     }
 
@@ -126,10 +121,14 @@ impl Fleet {
         if !self.checks.evidence.take_touched() && !self.dirty {
             return;
         }
+        let due = self.concerned();
         let own = self.settings.own_node.as_deref();
         let evidence = &self.checks.evidence;
         let mut told = Vec::new();
-        for pool in self.pools.values_mut().filter(|pool| pool.is_live() && pool.matched) {
+        for uid in &due {
+            let Some(pool) = self.pools.get_mut(uid).filter(|pool| pool.is_live() && pool.matched) else {
+                continue;
+            };
             let Some(criteria) = pool.spec.criteria.clone() else { continue };
             let stores = stores::of(&self.nodes, &self.pods, &criteria);
             let check = pool.spec.check.filter(|_| available);
@@ -171,7 +170,8 @@ impl Fleet {
     pub(super) fn plan_checks(&mut self, now: Moment) -> Option<Moment> {
         let (mut wanted, mut idle) = (BTreeMap::new(), BTreeMap::<&str, usize>::new());
         if self.checks_unavailable().is_none() {
-            for pool in self.pools.values().filter(|pool| pool.is_live() && pool.matched) {
+            let due = self.attention.due.iter().filter_map(|uid| self.pools.get(uid));
+            for pool in due.filter(|pool| pool.is_live() && pool.matched) {
                 let Some((check, criteria)) = pool.spec.check.zip(pool.spec.criteria.as_ref()) else {
                     continue;
                 };

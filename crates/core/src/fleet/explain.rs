@@ -37,7 +37,7 @@ impl Fleet {
         let (nodes, pods) = (&self.nodes, &self.pods);
         let stores = |criteria: &Criteria| stores::of(nodes, pods, criteria);
         let in_cluster = self.census.nodes;
-        let mut unlabelled = false;
+        let (mut unlabelled, mut stirred) = (false, Vec::new());
         let mut explain = |explanation: &mut Explanation, criteria: &Criteria, out: &mut Effects<Action>| {
             let (nodes, pods) = stores(criteria);
             let selects_none = nodes.iter().next().is_none() && criteria.node_selector != Selector::default();
@@ -46,8 +46,12 @@ impl Fleet {
             let later = explanation.renew(counted, now, || survey(criteria, nodes, pods, counted));
             out.later(Some(later));
         };
-        for pool in self.pools.values_mut().filter(|pool| pool.is_live() && pool.matched) {
+        for uid in &self.attention.due {
+            let Some(pool) = self.pools.get_mut(uid).filter(|pool| pool.is_live() && pool.matched) else {
+                continue;
+            };
             let Some(criteria) = pool.spec.criteria.clone() else { continue };
+            let before = out.additions();
             if pool.candidates.is_empty() {
                 explain(&mut pool.no_match, &criteria, out);
             } else {
@@ -59,6 +63,12 @@ impl Fleet {
                 let (nodes, pods) = stores(&criteria);
                 out.later(pool.note_idle(account, nodes, pods, now));
             }
+            if out.additions() != before {
+                stirred.push(uid.clone());
+            }
+        }
+        for uid in &stirred {
+            self.attention.stirs(uid);
         }
         for set in self.record_sets.values_mut().filter(|set| !set.deleting && set.matched) {
             let Some(criteria) = set.spec.criteria.clone() else { continue };

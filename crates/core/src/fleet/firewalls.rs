@@ -82,12 +82,13 @@ impl Fleet {
             let known = self.firewalls.accounts.values().find_map(|account| account.entries(uid));
             !known.unwrap_or(&pool.on_server.firewalls).is_empty()
         };
-        self.pools.iter().filter(|(uid, pool)| has_some(uid, pool)).map(|(uid, _)| uid.clone()).collect()
+        let due = self.due_pools().map(|pool| (&pool.object.uid, pool));
+        due.filter(|(uid, pool)| has_some(uid, pool)).map(|(uid, _)| uid.clone()).collect()
     }
 
     /// The wishes of an account's pools, each with the firewalls that its status on the server remembers.
     fn wishes(&self, account_id: &AccountId, account: &Account, now: Moment) -> Vec<(Wish, Vec<Entry>)> {
-        let going = self.pools.values().filter(|pool| pool.is_going());
+        let going = self.due_pools().filter(|pool| pool.is_going());
         let all = self.by_age().into_iter().chain(going);
         let here = all.filter(|pool| pool.spec.account_id == *account_id);
         here.filter_map(|pool| {
@@ -215,7 +216,7 @@ impl Fleet {
             let known = self.firewalls.accounts.values().any(|of| of.entries(&pool.object.uid).is_some());
             known || pool.spec.firewall != FirewallSpec::None || !pool.on_server.firewalls.is_empty()
         };
-        let pools = self.pools.values().filter(|pool| (!pool.deleting || pool.is_going()) && tells(pool));
+        let pools = self.due_pools().filter(|pool| (!pool.deleting || pool.is_going()) && tells(pool));
         pools.map(|pool| (pool.object.uid.clone(), self.told_of(pool, now))).collect()
     }
 

@@ -6,8 +6,10 @@
 
 pub mod action;
 mod annotations;
+mod attention;
 mod changes;
 mod checks;
+mod claims;
 mod dns;
 mod explain;
 mod failovers;
@@ -26,6 +28,7 @@ mod snapshot;
 mod stores;
 mod troubles;
 mod unready;
+mod wishes;
 mod writes;
 
 pub use crate::addresses::pool::change::{Change, Failover, Phases};
@@ -42,6 +45,7 @@ use crate::addresses::pool::Pool;
 use crate::addresses::pool::object::PoolObject;
 use crate::mechanism::budget::RateReport;
 use crate::mechanism::effects::{Effect, Notice};
+use crate::mechanism::suspicion::Clocks;
 use crate::model::facts::{NodeFacts, Observed, PodFacts};
 use crate::model::ids::{AccountId, Uid};
 use crate::model::matching::{NodeStore, PodStore, WatchKey};
@@ -53,6 +57,7 @@ use crate::records::object::RecordSetObject;
 use crate::records::zones::Zones;
 use action::{Action, Outcome};
 use annotations::Annotations;
+use attention::Users;
 use dns::Dns;
 use labels::NodeLabelling;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,6 +78,8 @@ pub struct Settings {
     pub zones: Zones,
     /// No address is bought in an account that has this many.
     pub max_addresses: Option<usize>,
+    /// Each plan looks at every pool anew, as a test of the plans that do not.
+    pub thorough: bool,
 }
 
 /// A fact.
@@ -139,6 +146,10 @@ pub struct Fleet {
     pools_listed: bool,
     record_sets_listed: bool,
     pools: BTreeMap<Uid, Pool>,
+    attention: attention::Attention,
+    claims: claims::Claims,
+    /// Why nodes cannot be annotated and labelled, as the pools were last told.
+    denied: (Option<String>, Option<String>),
     /// Pools whose nodes and pods were completely known at some time since leadership began.
     matched_once: BTreeSet<Uid>,
     record_sets: BTreeMap<Uid, NodeSet>,
@@ -147,6 +158,7 @@ pub struct Fleet {
     watch_trouble: BTreeMap<WatchKey, String>,
     accounts: BTreeMap<AccountId, Account>,
     annotations: Annotations,
+    wishes: wishes::Wishes,
     labels: NodeLabelling,
     dns: Dns,
     firewalls: firewalls::Firewalls,
@@ -195,6 +207,9 @@ impl Fleet {
             pools_listed: false,
             record_sets_listed: false,
             pools: BTreeMap::new(),
+            attention: attention::Attention::default(),
+            claims: claims::Claims::default(),
+            denied: (None, None),
             matched_once: BTreeSet::new(),
             record_sets: BTreeMap::new(),
             nodes: BTreeMap::new(),
@@ -202,6 +217,7 @@ impl Fleet {
             watch_trouble: BTreeMap::new(),
             accounts,
             annotations: Annotations::default(),
+            wishes: wishes::Wishes::default(),
             labels: NodeLabelling::default(),
             dns,
             firewalls,
@@ -241,7 +257,9 @@ impl Fleet {
             Input::Nodes(key, observed) => self.observe_nodes(&key, observed, now),
             Input::Pods(key, observed) => self.observe_pods(&key, observed, now),
             Input::WatchTrouble(key, trouble) => {
-                self.dirty |= self.watch_trouble.get(&key) != trouble.as_ref();
+                if self.watch_trouble.get(&key) != trouble.as_ref() {
+                    self.concerns_all();
+                }
                 match trouble {
                     Some(message) => self.watch_trouble.insert(key, message),
                     None => self.watch_trouble.remove(&key),
@@ -250,15 +268,19 @@ impl Fleet {
             Input::Outcome(outcome) => self.observe_outcome(outcome, at),
             Input::Leading => self.lead(now),
             Input::Permit(permit) => {
-                self.dirty |= self.permit != permit;
+                if self.permit != permit {
+                    self.concerns_all();
+                }
                 self.permit = permit;
             }
             Input::EventsDenied(denied) => {
-                self.dirty |= self.events_denied != denied;
+                if self.events_denied != denied {
+                    self.concerns_all();
+                }
                 self.events_denied = denied;
             }
             Input::Draining => {
-                self.dirty = true;
+                self.concerns_all();
                 self.draining = true;
             }
             Input::Rate(account_id, report) => {
@@ -273,13 +295,19 @@ impl Fleet {
                 if let Some(account) = self.accounts.get_mut(&account_id) {
                     account.token_changed(now);
                 }
-                self.dirty = true;
+                self.concerns_all();
             }
             Input::ServerEpoch(epoch_ms) => self.epoch_ms = epoch_ms,
             Input::Checked(checked) => self.checks.evidence.checked(&checked, now),
             Input::Leases(observed) => self.checks.evidence.leases(&observed, now),
             Input::LeasesDenied(denied) => self.leases_denied(denied),
         }
+    }
+
+    /// Notes that something has happened that concerns every pool.
+    fn concerns_all(&mut self) {
+        self.dirty = true;
+        self.attention.look_at_all();
     }
 
     /// True while an address was bought that the server's copy of the status does not remember yet.
@@ -294,6 +322,7 @@ impl Fleet {
     fn lead(&mut self, now: Moment) {
         self.leading = true;
         self.dirty = true;
+        self.attention.specs_changed();
         self.pools_listed = false;
         self.record_sets_listed = false;
         self.nodes.values_mut().for_each(NodeStore::distrust);
@@ -315,6 +344,7 @@ impl Fleet {
         self.dirty = true;
         match observed {
             Observed::Reset(seen) => {
+                self.attention.specs_changed();
                 let live: BTreeSet<Uid> = seen.iter().map(|pool| pool.object.uid.clone()).collect();
                 self.keep_pools(|pool| live.contains(&pool.object.uid));
                 // When leadership begins, the memory comes from the list, and not from an earlier sight as a standby.
@@ -344,6 +374,7 @@ impl Fleet {
         if self.pools.values().all(&kept) {
             return;
         }
+        self.attention.specs_changed();
         let (kept, gone): (BTreeMap<Uid, Pool>, BTreeMap<Uid, Pool>) =
             std::mem::take(&mut self.pools).into_iter().partition(|(_, pool)| kept(pool));
         self.pools = kept;
@@ -360,6 +391,9 @@ impl Fleet {
         self.nodes.retain(|key, _| wanted.contains(key));
         self.pods.retain(|key, _| wanted.contains(key));
         self.watch_trouble.retain(|key, _| wanted.contains(key));
+        let (pools, sets) = (&self.pools, &self.record_sets);
+        self.unready.retain(|uid, _| pools.contains_key(uid) || sets.contains_key(uid));
+        self.matched_once.retain(|uid| pools.contains_key(uid));
         wanted
     }
 
@@ -374,14 +408,21 @@ impl Fleet {
             pool.pause.observe(paused.as_deref(), now);
             pool.note_namespace(self.settings.own_namespace.as_deref());
             self.pools.insert(uid.clone(), pool);
+            self.attention.specs_changed();
             self.rematch(&uid, now);
             return;
         };
+        self.attention.touch(&uid);
+        let deleting = pool.deleting;
         pool.pause.observe(paused.as_deref(), now);
         if recall {
             pool.recall(&seen);
         }
-        if pool.update(seen, &self.settings.providers) || recall {
+        let edited = pool.update(seen, &self.settings.providers) || recall;
+        if edited || pool.deleting != deleting {
+            self.attention.specs_changed();
+        }
+        if edited {
             self.rematch(&uid, now);
         }
     }
@@ -395,8 +436,8 @@ impl Fleet {
     }
 
     fn observe_nodes(&mut self, key: &WatchKey, observed: Observed<NodeFacts>, now: Moment) {
-        let of_pool = |pool: &Pool| pool.spec.criteria.as_ref().is_some_and(|c| c.node_watch() == *key);
-        let of_pool = self.pools.values().any(of_pool);
+        let users = self.users_of(key);
+        let of_pool = !users.pools.is_empty();
         self.annotations.observe(&observed, of_pool);
         self.labels.observe(&observed, of_pool);
         let clocks = self.clocks(now);
@@ -404,18 +445,8 @@ impl Fleet {
         let store = self.nodes.entry(key.clone()).or_default();
         let first = !store.is_complete();
         let touched = store.observe(observed);
-        for pool in self.pools.values_mut() {
-            let Some(criteria) = pool.spec.criteria.clone().filter(|criteria| criteria.node_watch() == *key)
-            else {
-                continue;
-            };
-            let stores = stores::of(&self.nodes, &self.pods, &criteria);
-            if pool.rematch(Some(&touched).filter(|_| !first), stores, clocks) {
-                self.dirty = true;
-            }
-        }
+        self.rematch_users(&users, Some(&touched).filter(|_| !first), clocks);
         self.dirty |= self.annotations.take_changed() | self.labels.take_changed();
-        self.rematch_record_sets(key, Some(&touched).filter(|_| !first), now);
     }
 
     fn observe_pods(&mut self, key: &WatchKey, observed: Observed<PodFacts>, now: Moment) {
@@ -425,17 +456,24 @@ impl Fleet {
         if touched.is_empty() && !first {
             return;
         }
-        let clocks = self.clocks(now);
-        for pool in self.pools.values_mut() {
+        let (users, clocks) = (self.users_of(key), self.clocks(now));
+        self.rematch_users(&users, Some(&touched).filter(|_| !first), clocks);
+    }
+
+    /// Takes in a step of a watch. The objects that use it look again at the touched nodes, or at all nodes.
+    fn rematch_users(&mut self, users: &Users, touched: Option<&BTreeSet<String>>, clocks: Clocks) {
+        for uid in &users.pools {
+            let Some(pool) = self.pools.get_mut(uid) else { continue };
             let Some(criteria) = pool.spec.criteria.clone() else { continue };
-            if criteria.pod_watch().as_ref() != Some(key) {
-                continue;
-            }
-            let stores = stores::of(&self.nodes, &self.pods, &criteria);
-            if pool.rematch(Some(&touched).filter(|_| !first), stores, clocks) {
+            if pool.rematch(touched, stores::of(&self.nodes, &self.pods, &criteria), clocks) {
+                self.attention.touch(uid);
                 self.dirty = true;
             }
         }
-        self.rematch_record_sets(key, Some(&touched).filter(|_| !first), now);
+        for uid in &users.record_sets {
+            let Some(set) = self.record_sets.get_mut(uid) else { continue };
+            let Some(criteria) = &set.spec.criteria else { continue };
+            self.dirty |= set.rematch(touched, stores::of(&self.nodes, &self.pods, criteria), clocks);
+        }
     }
 }

@@ -10,6 +10,8 @@ use crate::addresses::pool::Pool;
 use crate::addresses::pool::orphans;
 use crate::mechanism::epoch::Epoch;
 use crate::model::fault::{CallFailure, FaultKind};
+use crate::model::ids::Address;
+use crate::model::machine::MachineId;
 use crate::model::moment::Context;
 use crate::records::action::Outcome as OfRecords;
 use crate::records::site::SiteKey;
@@ -24,16 +26,19 @@ impl Fleet {
             Outcome::Records(outcome) => self.records_answered(outcome, at),
             Outcome::Firewalls(outcome) => self.firewalls_answered(outcome, at),
             Outcome::StatusWritten { pool, result } => {
+                self.attention.touch(&pool);
                 if let Some(pool) = self.pools.get_mut(&pool) {
                     pool.status_written(result, at);
                 }
             }
             Outcome::IpsWritten { pool, add, remove, result } => {
+                self.attention.touch(&pool);
                 if let Some(pool) = self.pools.get_mut(&pool) {
                     pool.ips_written((&add, &remove), &result, at);
                 }
             }
             Outcome::FinalizerWritten { pool, present, result } => {
+                self.attention.touch(&pool);
                 if let Some(pool) = self.pools.get_mut(&pool) {
                     pool.guard_written(present, &result, at);
                 }
@@ -43,9 +48,11 @@ impl Fleet {
             }
             Outcome::Annotated { node, uid, value, result } => {
                 self.annotations.written(node, uid, value, result, at);
+                self.note_denials();
             }
             Outcome::Labelled { node, uid, changes, result } => {
                 self.labels.written(node, uid, &changes, result, at);
+                self.note_denials();
             }
             Outcome::Swept(result) => {
                 if let Some(nodes) = self.annotations.swept(result, at) {
@@ -63,22 +70,27 @@ impl Fleet {
         judge(epoch, self.accounts.get(&epoch.account_id).map(Account::epoch), failure);
         match outcome {
             OfAddresses::Listed { epoch, begun, result } => {
-                self.with_account(&epoch, at, |account| account.on_list(begun, result, at));
+                self.attention.look_at_all();
+                self.with_account(&epoch, None, at, |account| account.on_list(begun, result, at));
             }
             OfAddresses::Got { epoch, ip, begun, result } => {
                 self.reclaim_read(&epoch, ip, begun, &result, at);
-                self.with_account(&epoch, at, |account| account.on_get(ip, begun, result, at));
+                self.with_account(&epoch, Some(ip), at, |account| account.on_get(ip, begun, result, at));
             }
             OfAddresses::Proved { epoch, result } => {
-                self.with_account(&epoch, at, |account| account.on_proof(result, at));
+                self.attention.look_at_all();
+                self.with_account(&epoch, None, at, |account| account.on_proof(result, at));
             }
             OfAddresses::Polled { epoch, ip, begun, result } => {
-                self.with_account(&epoch, at, |account| account.on_poll(ip, begun, result, at));
+                self.with_account(&epoch, Some(ip), at, |account| account.on_poll(ip, begun, result, at));
             }
             OfAddresses::Changed { epoch, ip, result } => {
-                self.with_account(&epoch, at, |account| account.on_changed(ip, &epoch, result, at.now));
+                self.with_account(&epoch, Some(ip), at, |account| {
+                    account.on_changed(ip, &epoch, result, at.now)
+                });
             }
             OfAddresses::Created { epoch, pool, result } => {
+                self.attention.look_at_all();
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
                 account.creation_answered();
                 account.answered(Right::Create, &epoch, result.as_ref().err(), at.now);
@@ -94,6 +106,7 @@ impl Fleet {
                 }
             }
             OfAddresses::Deleted { epoch, pool, ip, result } => {
+                self.attention.look_at_all();
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
                 account.deletion_answered(ip);
                 account.answered(Right::Delete, &epoch, result.as_ref().err(), at.now);
@@ -131,15 +144,37 @@ impl Fleet {
         }
     }
 
+    /// Every status says why nodes cannot be changed.
+    fn note_denials(&mut self) {
+        let denied = |denied: Option<&str>| denied.map(str::to_owned);
+        let now = (denied(self.annotations.denied()), denied(self.labels.denied()));
+        if self.denied != now {
+            self.denied = now;
+            self.attention.look_at_all();
+        }
+    }
+
     fn with_account(
         &mut self,
         Epoch { account_id, .. }: &Epoch,
+        ip: Option<Address>,
         at: Context,
         act: impl FnOnce(&mut Account) -> Changes,
     ) {
         let Some(account) = self.accounts.get_mut(account_id) else { return };
+        let outlook =
+            |account: &Account| (account.is_known(), account.trouble().cloned(), account.machine_read());
+        let before = outlook(account);
+        let machines =
+            |account: &Account| ip.into_iter().flat_map(|ip| Self::machines_of(account, ip)).collect();
+        let mut concerned: Vec<MachineId> = machines(account);
         let changes = act(account);
+        concerned.extend(machines(account));
+        if outlook(account) != before {
+            self.attention.look_at_all();
+        }
         for finished in &changes.finished {
+            self.attention.touch(&finished.op.pool);
             if let Some(pool) = self.pools.get_mut(&finished.op.pool) {
                 if finished.end == End::Done {
                     let change = pool.change_of(finished, at.now);
@@ -153,6 +188,7 @@ impl Fleet {
                 self.latencies_ms.push(at.now.millis_since(finished.op.caused));
             }
         }
+        self.touch_concerned(ip, &concerned);
         self.tell_overturned(account_id, &changes.overturned, at.now);
     }
 }

@@ -50,7 +50,10 @@ impl Fleet {
         let clocks = self.clocks(now);
         let mut counts = self.grace;
         let mut told: Vec<Notice> = Vec::new();
-        for pool in self.pools.values_mut().filter(|pool| pool.is_live() && pool.matched) {
+        for uid in &self.attention.due {
+            let Some(pool) = self.pools.get_mut(uid).filter(|pool| pool.is_live() && pool.matched) else {
+                continue;
+            };
             let Some(criteria) = pool.spec.criteria.clone() else { continue };
             let Some(account) = self.accounts.get(&pool.spec.account_id) else { continue };
             let stores = stores::of(&self.nodes, &self.pods, &criteria);
@@ -98,6 +101,7 @@ impl Fleet {
     /// Takes in the answer to the read that has to show a failure before a node loses its match.
     pub(super) fn node_read(&mut self, object: &Uid, read: &NodeReading, at: Context) {
         let clocks = self.clocks(at.now);
+        self.attention.touch(object);
         let (suspects, criteria, (grace, check)) = if let Some(pool) = self.pools.get_mut(object) {
             (&mut pool.suspects, &pool.spec.criteria, (pool.spec.grace, pool.spec.check))
         } else if let Some(set) = self.record_sets.get_mut(object) {

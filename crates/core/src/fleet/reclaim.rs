@@ -24,6 +24,7 @@ use crate::records::spec::AddressSource;
 use crate::records::status::described;
 use crate::records::view::View;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 impl Fleet {
     /// Other pools that name some of these addresses, as the watches show them.
@@ -43,7 +44,8 @@ impl Fleet {
     /// The addresses to take out of all records, by pool. An address that another pool names stays.
     fn withdrawn(&self) -> BTreeMap<Uid, BTreeSet<Address>> {
         let mut withdrawn = BTreeMap::new();
-        for (uid, pool) in &self.pools {
+        for pool in self.due_pools() {
+            let uid = &pool.object.uid;
             let mut ips = pool.withdrawn();
             if ips.is_empty() {
                 continue;
@@ -95,19 +97,19 @@ impl Fleet {
     pub(super) fn may_delete_in(&self, account_id: &AccountId, account: &Account, now: Moment) -> bool {
         account.is_deleting()
             || account.unowned_deletion_until(now).is_some()
-            || self.pools.values().any(|pool| pool.may_delete_in(account_id))
+            || self.due_pools().any(|pool| pool.may_delete_in(account_id))
     }
 
     /// Whether a purchase in this account is unfinished.
     fn is_purchasing(&self, account_id: &AccountId, account: &Account) -> bool {
-        let here = self.pools.values().filter(|pool| pool.creates_at() == account_id);
+        let here = self.due_pools().filter(|pool| pool.creates_at() == account_id);
         account.creating().is_some() || here.map(Pool::purchase).any(|purchase| purchase > Purchase::None)
     }
 
     /// Takes the next step for each address that is given back.
     pub(super) fn plan_reclaims(&mut self, now: Moment, out: &mut Effects<Action>) {
         self.note_names();
-        let uids: Vec<Uid> = self.pools.keys().cloned().collect();
+        let uids: Vec<Uid> = self.attention.due.iter().cloned().collect();
         let mut listed_since = self.adoption_waits.take();
         for uid in uids {
             let Some(ips) = self.pools.get_mut(&uid).map(Pool::on_their_way).filter(|ips| !ips.is_empty())
@@ -121,7 +123,7 @@ impl Fleet {
             }
         }
         if let Some(since) = listed_since {
-            let bought = self.pools.values().flat_map(Pool::purchased).map(|bought| bought.ip);
+            let bought = self.due_pools().flat_map(Pool::purchased).map(|bought| bought.ip);
             let unnamed = self
                 .accounts
                 .values()
@@ -138,7 +140,7 @@ impl Fleet {
         &mut self,
         pool: &Pool,
         account: &Account,
-        named: &mut BTreeSet<Address>,
+        named: &mut Arc<BTreeSet<Address>>,
     ) -> bool {
         let others = self.pools.values();
         if !pool.may_adopt() || !others.chain([pool]).any(|pool| pool.spec.has_hidden_ips()) {
@@ -151,7 +153,7 @@ impl Fleet {
             self.adoption_waits = self.adoption_waits.max(Some(begun));
             return false;
         };
-        named.extend(listed.naming.keys());
+        Arc::make_mut(named).extend(listed.naming.keys());
         true
     }
 
@@ -193,7 +195,7 @@ impl Fleet {
 
     /// Notes in the statuses the names at which records hold bought addresses.
     fn note_names(&mut self) {
-        let bought = self.pools.values().flat_map(Pool::purchased).map(|bought| bought.ip);
+        let bought = self.due_pools().flat_map(Pool::purchased).map(|bought| bought.ip);
         let bought: BTreeSet<Address> = bought.collect();
         let held = self.dns.names_of(&bought);
         if !held.is_empty() {

@@ -12,7 +12,6 @@ use crate::model::condition::{Condition, ConditionType};
 use crate::model::facts::Observed;
 use crate::model::fault::WriteFailure;
 use crate::model::ids::{Address, ObjectKind, Owner, Uid};
-use crate::model::matching::WatchKey;
 use crate::model::moment::{Context, Moment};
 use crate::model::pause::Reason;
 use crate::model::spec::Scope;
@@ -29,6 +28,7 @@ impl Fleet {
         self.dirty = true;
         match observed {
             Observed::Reset(seen) => {
+                self.attention.specs_changed();
                 let live: BTreeSet<Uid> = seen.iter().map(|set| set.object.uid.clone()).collect();
                 self.record_sets.retain(|uid, _| live.contains(uid));
                 for set in seen {
@@ -44,6 +44,7 @@ impl Fleet {
             }
             Observed::Delete(set) => {
                 self.record_sets.remove(&set.object.uid);
+                self.attention.specs_changed();
             }
         }
     }
@@ -51,14 +52,22 @@ impl Fleet {
     fn apply_record_set(&mut self, seen: RecordSetObject, now: Moment) {
         let (uid, name) = (seen.object.uid.clone(), seen.object.name.clone());
         // A new object under an old name is a deletion and a creation, even if the deletion was not seen.
+        let known = self.record_sets.len();
         self.record_sets.retain(|known, set| *known == uid || set.object.name != name);
+        let replaced = self.record_sets.len() < known;
         let providers = &self.settings.providers;
         if let Some(set) = self.record_sets.get_mut(&uid) {
-            if !set.update(seen, providers) {
+            let deleting = set.deleting;
+            let edited = set.update(seen, providers);
+            if edited || set.deleting != deleting || replaced {
+                self.attention.specs_changed();
+            }
+            if !edited {
                 return;
             }
         } else {
             self.record_sets.insert(uid.clone(), NodeSet::new(seen, providers));
+            self.attention.specs_changed();
         }
         self.rematch_record_set(&uid, now);
     }
@@ -72,29 +81,10 @@ impl Fleet {
         set.rematch(None, stores::of(&self.nodes, &self.pods, criteria), clocks);
     }
 
-    /// Takes in a step of a watch. The record sets that use it look again at the touched nodes, or at all nodes.
-    pub(super) fn rematch_record_sets(
-        &mut self,
-        key: &WatchKey,
-        touched: Option<&BTreeSet<String>>,
-        now: Moment,
-    ) {
-        let clocks = self.clocks(now);
-        for set in self.record_sets.values_mut() {
-            let Some(criteria) = &set.spec.criteria else { continue };
-            let (node_watch, pod_watch) = (criteria.node_watch(), criteria.pod_watch());
-            if node_watch != *key && pod_watch.as_ref() != Some(key) {
-                continue;
-            }
-            let stores = stores::of(&self.nodes, &self.pods, criteria);
-            self.dirty |= set.rematch(touched, stores, clocks);
-        }
-    }
-
     /// The record sets of both kinds, the oldest first.
     pub(super) fn views(&self) -> Vec<View> {
-        let pools = self.pools.values().filter(|pool| !pool.deleting);
-        let pools = pools.filter_map(|pool| {
+        let due = self.attention.due.iter().filter_map(|uid| self.pools.get(uid));
+        let pools = due.filter(|pool| !pool.deleting).filter_map(|pool| {
             let older =
                 self.pools.values().filter(|other| !other.deleting && other.seniority() < pool.seniority());
             pool_view(pool, self.accounts.get(&pool.spec.account_id), older)
@@ -105,10 +95,11 @@ impl Fleet {
         views
     }
 
-    /// The objects that ask for no records, each with the records in its status. An object with a mistake in its spec
-    /// is not among them.
+    /// The pools of this plan that ask for no records, each with the records in its status. A pool with a mistake in its
+    /// spec is not among them.
     fn bare(&self) -> Vec<(Owner, Told)> {
-        let pools = self.pools.values().filter(|pool| !pool.deleting && !pool.spec.is_frozen());
+        let due = self.attention.due.iter().filter_map(|uid| self.pools.get(uid));
+        let pools = due.filter(|pool| !pool.deleting && !pool.spec.is_frozen());
         let pools = pools.filter(|pool| pool.spec.record_set.is_none());
         pools
             .map(|pool| {
@@ -121,6 +112,8 @@ impl Fleet {
     pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Effects<OfRecords>) {
         let (mut views, bare, leaving) = (self.views(), self.bare(), self.leaving());
         self.withdraw(&mut views);
+        let (pools, due) = (&self.pools, &self.attention.due);
+        self.dns.forget_bare(|uid| pools.contains_key(uid) && !due.contains(uid), &bare);
         self.dns.plan((&views, &bare, &leaving), &mut self.accounts, self.permit, now, out);
     }
 

@@ -22,7 +22,10 @@ impl Fleet {
         let denied = Denied { annotations: self.annotations.denied(), labels: self.labels.denied() };
         let (draining, quiet_until) = (self.draining, self.quiet_until());
         let unavailable = self.checks_unavailable();
-        for pool in self.pools.values_mut().filter(|pool| !pool.deleting) {
+        let due: Vec<Uid> = self.attention.due.iter().cloned().collect();
+        for uid in &due {
+            let Some(pool) = self.pools.get_mut(uid).filter(|pool| !pool.deleting) else { continue };
+            let before = out.additions();
             if draining && !pool.has_unrecorded_creation() {
                 continue;
             }
@@ -64,6 +67,9 @@ impl Fleet {
                     Err(at) => out.later(at),
                 }
             }
+            if out.additions() != before {
+                self.attention.stirs(uid);
+            }
         }
     }
 }
@@ -98,13 +104,19 @@ impl Fleet {
             return;
         }
         let standing = self.pools_with_firewalls();
-        for (uid, pool) in &mut self.pools {
+        let due: Vec<Uid> = self.attention.due.iter().cloned().collect();
+        for uid in &due {
+            let Some(pool) = self.pools.get_mut(uid) else { continue };
+            let before = out.additions();
             match pool.due_guard(standing.contains(uid), now) {
                 Ok(None) => {}
                 Ok(Some(present)) => {
                     out.act(Action::WriteFinalizer { pool: pool.object.clone(), present });
                 }
                 Err(at) => out.later(at),
+            }
+            if out.additions() != before {
+                self.attention.stirs(uid);
             }
         }
     }
@@ -113,7 +125,8 @@ impl Fleet {
     fn write_going(&mut self, firewalls: &mut BTreeMap<Uid, Told>, now: Moment, out: &mut Effects<Action>) {
         let draining = self.draining;
         let written = |pool: &&mut Pool| pool.is_going() && (!draining || pool.has_unrecorded_creation());
-        for pool in self.pools.values_mut().filter(written) {
+        for uid in &self.attention.due {
+            let Some(pool) = self.pools.get_mut(uid).filter(written) else { continue };
             let mut status = pool.render_going(now);
             if let Some(told) = firewalls.remove(&pool.object.uid) {
                 told.replace(&mut status);

@@ -60,31 +60,37 @@ pub enum Effect<A> {
 /// The result of a decision.
 #[derive(Debug)]
 pub struct Effects<A> {
-    effects: Vec<Effect<A>>,
+    all: Vec<Effect<A>>,
     wake: Option<Moment>,
+    /// How often something was added.
+    additions: u64,
 }
 
 impl<A> Default for Effects<A> {
     fn default() -> Self {
-        Self { effects: Vec::new(), wake: None }
+        Self { all: Vec::new(), wake: None, additions: 0 }
     }
 }
 
 impl<A> Effects<A> {
     /// Adds an action.
     pub fn act(&mut self, action: impl Into<A>) {
-        self.effects.push(Effect::Do(action.into()));
+        self.all.push(Effect::Do(action.into()));
+        self.additions += 1;
     }
 
     /// Adds Events.
     pub fn tell(&mut self, notices: impl IntoIterator<Item = Notice>) {
-        self.effects.extend(notices.into_iter().map(Effect::Tell));
+        let before = self.all.len();
+        self.all.extend(notices.into_iter().map(Effect::Tell));
+        self.additions += u64::from(self.all.len() > before);
     }
 
     /// Asks for the next decision at `at` or earlier. `None` changes nothing.
     pub fn later(&mut self, at: impl Into<Option<Moment>>) {
         if let Some(at) = at.into() {
             self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
+            self.additions += 1;
         }
     }
 
@@ -93,10 +99,17 @@ impl<A> Effects<A> {
         let mut lent = Effects::default();
         decide(&mut lent);
         self.later(lent.wake);
-        self.effects.extend(lent.effects.into_iter().map(|effect| match effect {
+        self.additions += lent.additions;
+        self.all.extend(lent.all.into_iter().map(|effect| match effect {
             Effect::Do(action) => Effect::Do(action.into()),
             Effect::Tell(notice) => Effect::Tell(notice),
         }));
+    }
+
+    /// A number that grows with each action, Event and wake time.
+    #[must_use]
+    pub fn additions(&self) -> u64 {
+        self.additions
     }
 
     /// When to decide again at the latest.
@@ -108,6 +121,6 @@ impl<A> Effects<A> {
     /// All actions and Events, in order.
     #[must_use]
     pub fn into_vec(self) -> Vec<Effect<A>> {
-        self.effects
+        self.all
     }
 }

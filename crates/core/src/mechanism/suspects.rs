@@ -126,6 +126,12 @@ impl Suspects {
         self.suspicions.iter().filter(|(_, suspicion)| suspicion.told)
     }
 
+    /// Whether no node fails, or is remembered for a failure.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.suspicions.is_empty() && self.ended.is_empty() && !self.touched && !self.remembers_nodes()
+    }
+
     /// Whether something here has changed since the last call, so that a plan is due.
     pub fn take_touched(&mut self) -> bool {
         std::mem::take(&mut self.touched)

@@ -115,9 +115,8 @@ impl World {
     fn put_node(&mut self, n: u8, uid: Uid, on: MachineId, ready: bool) {
         let name = format!("node-{n}");
         let now_s = i64::try_from(self.now.as_millis() / 1_000).unwrap();
-        let known = self.nodes.get(&name).filter(|node| node.uid == uid);
         let node = NodeFacts {
-            created_at_s: known.map_or(Some(now_s), |node| node.created_at_s),
+            created_at_s: Some(*self.born.entry(uid.clone()).or_insert(now_s)),
             uid,
             provider_id: on.provider_id(),
             machine: Some(on),

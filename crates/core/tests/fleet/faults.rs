@@ -1,10 +1,11 @@
 //! The parts of the small world, and its faults besides those of provider calls that change something.
 
+use crate::twins::Twins;
 use crate::world::PROVIDER;
 use crate::zones::CLOUDFLARE;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::fleet::{Fleet, Settings};
+use flipop_core::fleet::Settings;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::{CallFailure, Fault, FaultKind, WriteFailure};
 use flipop_core::model::ids::{Address, ObjectRef};
@@ -218,17 +219,18 @@ pub(crate) const OF_DNS: Descriptor = Descriptor {
 };
 
 /// A fleet with these limits of its administrator.
-pub(crate) fn limited(zones: Zones, max_addresses: Option<usize>) -> Fleet {
-    Fleet::new(Settings {
+pub(crate) fn limited(zones: Zones, max_addresses: Option<usize>) -> Twins {
+    Twins::new(Settings {
         providers: providers(),
         epoch_ms: 0,
         own_node: Some("node-of-flipop".into()),
         own_namespace: Some("flipop".into()),
         zones,
         max_addresses,
+        thorough: false,
     })
 }
 
-pub(crate) fn fleet() -> Fleet {
+pub(crate) fn fleet() -> Twins {
     limited(Zones::default(), None)
 }

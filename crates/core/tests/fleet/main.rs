@@ -73,6 +73,7 @@ mod sightings;
 mod tokens;
 mod told;
 mod turns;
+mod twins;
 mod walls;
 mod watches;
 mod why;

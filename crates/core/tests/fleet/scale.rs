@@ -1,13 +1,14 @@
 //! As many objects as Kubernetes admits. Changes cost bounded work, and objects that do not concern FLIPOP cost none.
 
 use crate::faults::{OF_BOTH, droplet_of, fault, fleet, pods_key, spec};
+use crate::twins::Twins;
 use flipop_core::addresses::account::op::MAX_OPS;
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{Action, Outcome};
-use flipop_core::fleet::{Fleet, Input};
 use flipop_core::mechanism::effects::{Effect, WrittenStatus};
 use flipop_core::model::facts::{
     ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
@@ -90,7 +91,7 @@ fn pool(number: u16) -> PoolObject {
 
 /// An account whose actions end at once, and an API server that takes everything.
 struct Large {
-    fleet: Fleet,
+    fleet: Twins,
     now: Moment,
     places: BTreeMap<Address, Option<MachineId>>,
     version: u64,

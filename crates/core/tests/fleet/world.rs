@@ -3,19 +3,20 @@
 use crate::catalogued;
 use crate::faults::{Faults, fault, fleet, limited, spec};
 pub(crate) use crate::faults::{Trick, droplet_of};
+use crate::twins::Twins;
 use crate::walls::Walls;
 use crate::zones::{self, Dns};
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{Action, NodeReading, Outcome};
-use flipop_core::fleet::{Fleet, Input};
 use flipop_core::mechanism::effects::{Effect, Notice};
 use flipop_core::mechanism::epoch::Epoch;
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::model::fault::{CallFailure, Fault, FaultKind};
-use flipop_core::model::ids::{ActionId, Address, ObjectRef};
+use flipop_core::model::ids::{ActionId, Address, ObjectRef, Uid};
 use flipop_core::model::machine::MachineId;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
@@ -41,7 +42,7 @@ pub(crate) struct Pending {
 
 /// The world.
 pub(crate) struct World {
-    pub(crate) fleet: Fleet,
+    pub(crate) fleet: Twins,
     pub(crate) now: Moment,
     pub(crate) nodes: BTreeMap<String, NodeFacts>,
     pub(crate) pods: BTreeMap<String, PodFacts>,
@@ -82,6 +83,8 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pub(crate) pending: BTreeMap<ActionId, Pending>,
     pub(crate) inputs: Vec<(Moment, Input)>,
+    /// When each node was created, in seconds.
+    pub(crate) born: BTreeMap<Uid, i64>,
     /// Nodes whose machine is dead, whatever their objects say.
     pub(crate) dead: BTreeSet<String>,
     /// The Leases of nodes, as a consistent read finds them.
@@ -139,6 +142,7 @@ impl World {
             faults: Faults::default(),
             pending: BTreeMap::new(),
             inputs: Vec::new(),
+            born: BTreeMap::new(),
             dead: BTreeSet::new(),
             leases: BTreeMap::new(),
             running: BTreeSet::new(),

@@ -19,6 +19,7 @@ impl Account {
         result: Result<ReservedIpList, CallFailure>,
         at @ Context { now, .. }: Context,
     ) -> Changes {
+        self.touch();
         match result {
             Err(CallFailure::Fault(fault)) => {
                 self.reads.list_failed(&fault, at);
@@ -89,6 +90,7 @@ impl Account {
         result: Result<bool, CallFailure>,
         at @ Context { now, .. }: Context,
     ) -> Changes {
+        self.touch();
         let begun = self.reads.prove_done(result.is_ok());
         let newer = self.unproved.as_ref().map(|(listed, _)| *listed);
         if begun.is_some_and(|begun| !self.is_of_now(begun) || newer.is_some_and(|listed| begun < listed)) {
@@ -135,6 +137,7 @@ impl Account {
         result: Result<ReservedIp, CallFailure>,
         at @ Context { now, .. }: Context,
     ) -> Changes {
+        self.touch();
         self.reads.get_done(ip);
         let mut changes = Changes::default();
         let found = match result {
@@ -189,6 +192,7 @@ impl Account {
         answer: Result<(ActionId, ActionStatus), CallFailure>,
         now: Moment,
     ) -> Changes {
+        self.touch();
         let mut changes = Changes::default();
         self.answered(Right::Move, asked, answer.as_ref().err(), now);
         if let Some(op) = self.ops.get_mut(&ip) {
@@ -206,6 +210,7 @@ impl Account {
         result: Result<ActionStatus, CallFailure>,
         at @ Context { now, .. }: Context,
     ) -> Changes {
+        self.touch();
         self.reads.poll_done(ip);
         let mut changes = Changes::default();
         if let Err(CallFailure::Fault(fault)) = &result {

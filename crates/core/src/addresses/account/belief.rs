@@ -178,7 +178,7 @@ impl Belief {
     }
 
     /// When to check whether somebody else's action still locks the address, unless a doubt has it read anyway.
-    pub(super) fn look_due(&self) -> Option<Moment> {
+    pub(crate) fn look_due(&self) -> Option<Moment> {
         self.locked.filter(|_| self.doubt.is_none()).map(|look| look.due())
     }
 

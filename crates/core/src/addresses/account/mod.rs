@@ -99,6 +99,8 @@ pub struct Account {
     creating: Option<Uid>,
     rights: Rights,
     reads: reads::Reads,
+    /// Grows with each change of an address's place or operation.
+    version: u64,
 }
 
 impl Account {
@@ -128,7 +130,17 @@ impl Account {
             creating: None,
             rights: Rights::default(),
             reads: reads::Reads::default(),
+            version: 0,
         }
+    }
+
+    /// A number that grows whenever a place or an operation may have changed.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn touch(&mut self) {
+        self.version = self.version.wrapping_add(1);
     }
 
     /// The machines that have its addresses.
@@ -209,6 +221,7 @@ impl Account {
     /// Takes in a change of the token. Proofs of the old one no longer count, and its refused requests are retried at
     /// once.
     pub fn token_changed(&mut self, now: Moment) {
+        self.touch();
         self.rights = Rights::default();
         self.ops.values_mut().for_each(|op| op.look_at_once(now));
         self.trouble = None;
@@ -231,6 +244,7 @@ impl Account {
     /// Begins to read the account, or begins again after a pause in which others may have written. No pool acts before
     /// a new list.
     pub fn restart(&mut self, now: Moment) {
+        self.touch();
         self.not_before = now;
         self.forget_scope();
         self.forget_listed();
@@ -260,6 +274,7 @@ impl Account {
         );
         self.sent(Right::Move, purpose, op.started);
         self.budget.started_for(&op.pool, op.started);
+        self.touch();
         self.ops.insert(ip, op);
     }
 
@@ -283,6 +298,7 @@ impl Account {
     /// Notes a new address of ours.
     pub fn created(&mut self, ip: Address, region: &str, now: Moment) {
         let place = Place::Present { machine: None, region: region.to_owned(), locked: false };
+        self.touch();
         self.beliefs.entry(ip).or_default().settle(place, now);
     }
 

@@ -27,12 +27,14 @@ impl Account {
         let dropped: Vec<Address> =
             self.beliefs.iter().filter(|(ip, belief)| over(ip, belief)).map(|(ip, _)| *ip).collect();
         for ip in dropped {
+            self.touch();
             self.hand_down(ip);
         }
         for ip in named {
             if self.beliefs.contains_key(ip) {
                 continue;
             }
+            self.touch();
             let mut belief = Belief::default();
             if self.glimpsed.is_some() {
                 // The content of such lists may be old by now.
@@ -49,6 +51,11 @@ impl Account {
         }
     }
 
+    /// Whether there is a belief about exactly this many addresses.
+    pub(crate) fn believes_in(&self, addresses: usize) -> bool {
+        self.beliefs.len() == addresses
+    }
+
     /// Restarts the time of absence of all addresses, because none of those that pools name is visible. `going` are
     /// addresses that are given back: their absence counts, since an object would otherwise wait for them for ever.
     pub fn excuse_absences(&mut self, going: &BTreeSet<Address>, now: Moment) {
@@ -58,6 +65,7 @@ impl Account {
 
     /// Forgets an address that is gone for good.
     pub(super) fn forget_address(&mut self, ip: Address) {
+        self.touch();
         self.beliefs.remove(&ip);
         self.hidden.remove(&ip);
         let complete = self.listed.as_mut().map(|(_, list)| &mut list.ips);

@@ -56,7 +56,7 @@ impl Pool {
         for (ip, node) in served.collect::<Vec<_>>() {
             self.forget_failures_of(ip, &node);
         }
-        self.forget_refusals_that_are_explained(world.holders);
+        self.forget_refusals_that_are_explained(&world.sights.holders);
         let free = self.free_addresses(&mine, account, world, out);
         // Thousands of candidates are not copied for each plan.
         let mut candidates = std::mem::take(&mut self.candidates);

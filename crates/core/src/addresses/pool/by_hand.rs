@@ -220,8 +220,8 @@ impl Pool {
             return refused(format!("{node} {}", suspicion.why()));
         }
         let there = candidate.node.machine.as_ref();
-        let standing = there.and_then(|on| world.standing.get(on)).map(|(_, held)| held);
-        let held = standing.or_else(|| there.and_then(|on| world.holders.get(on)));
+        let standing = there.and_then(|on| world.sights.standing.get(on)).map(|(_, held)| held);
+        let held = standing.or_else(|| there.and_then(|on| world.sights.holders.get(on)));
         if let Some(held) = held {
             return refused(format!("{node} already has {held}"));
         }

@@ -176,6 +176,11 @@ impl Candidates {
         self.waiting.iter()
     }
 
+    /// Whether each candidate has an address or waits for a free one, alone on its machine.
+    pub(super) fn are_settled(&self) -> bool {
+        self.waiting.is_empty() && self.undecided.is_empty() && self.sharing.is_empty() && !self.all_due
+    }
+
     /// Whether any candidate waits for a free address.
     pub(super) fn any_queued(&self) -> bool {
         !self.queue.is_empty()

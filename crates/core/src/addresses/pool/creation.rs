@@ -135,7 +135,7 @@ impl Pool {
         if account.creating().is_some_and(|creating| *creating != self.object.uid) {
             return Purchase::Open;
         }
-        let others = world.others.values().filter(|pool| *pool.creates_at() == account.epoch().account_id);
+        let others = world.in_the_way().filter(|pool| *pool.creates_at() == account.epoch().account_id);
         others.map(Self::purchase).max().unwrap_or(Purchase::None)
     }
 

@@ -38,6 +38,11 @@ impl Unlabelling {
         self.since.values().any(|(_, wanted)| *wanted)
     }
 
+    /// Whether no move waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.since.is_empty()
+    }
+
     /// Notes that this move waits.
     pub(super) fn wait(&mut self, (ip, since): (Address, Moment)) {
         self.since.insert(ip, (since, true));

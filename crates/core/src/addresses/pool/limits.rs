@@ -19,9 +19,9 @@ impl Pool {
             return Some((CreationFailed::StatusFull, message.to_owned()));
         }
         let most = account.max_addresses?;
-        let open = world.others.values().filter(|pool| *pool.creates_at() == account.epoch().account_id);
+        let open = world.in_the_way().filter(|pool| *pool.creates_at() == account.epoch().account_id);
         let open = open.filter(|pool| pool.purchase() > Purchase::None).count();
-        let held = account.seen().len();
+        let held = world.sights.seen.len();
         (held + open >= most).then(|| {
             let message = format!(
                 "the account has {held} addresses and {open} open purchases, and the operator buys none beyond \

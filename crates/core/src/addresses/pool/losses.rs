@@ -56,6 +56,11 @@ pub(super) struct Losses {
 }
 
 impl Losses {
+    /// Whether every loss has its Event.
+    pub(super) fn are_told(&self) -> bool {
+        self.lost.is_empty() && !self.edited
+    }
+
     /// Notes that a node with an address no longer matches.
     pub(super) fn note(&mut self, ip: Address, node: &str, why: Mismatch, at: Moment) {
         let why = if self.edited { Mismatch::Edited } else { why };

@@ -31,6 +31,7 @@ mod recall;
 pub mod reclaim;
 pub mod render;
 pub mod report;
+mod rest;
 pub mod spec;
 pub mod status;
 mod waits;

@@ -144,6 +144,11 @@ impl Moving {
         (self.is_open() || (self.stage == Stage::Idle && new)).then_some(request)
     }
 
+    /// Whether there is no request, and none under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.request.is_none() && self.stage == Stage::Idle
+    }
+
     /// Notes the outcome of a request, or that it is pending.
     pub(super) fn note(&mut self, outcome: MoveOutcome, message: &str, now: Moment) {
         let time_s = now.plus_millis(self.epoch_ms).as_millis() / 1_000;

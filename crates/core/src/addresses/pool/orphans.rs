@@ -49,7 +49,7 @@ impl Pool {
         let Some((begun, _)) = account.last_list() else { return };
         // A list that contradicts itself does not prove that an orphan has left.
         if !account.lists_contradict_themselves() {
-            self.forget_left(begun, world.seen, named);
+            self.forget_left(begun, &world.sights.seen, named);
         }
         let orphans = self.orphans(world, named);
         let wanted = self.missing() > 0;
@@ -90,8 +90,8 @@ impl Pool {
         let Some(Memory { unknown, orphans, former, .. }) = &self.memory else { return BTreeSet::new() };
         let mut found = orphans.clone().unwrap_or_else(|| {
             // Candidates count only while they are complete and the pool may act.
-            let sought = self.matched && self.is_live() && !world.strays.is_empty();
-            let strays = world.strays.iter().filter(|_| sought);
+            let sought = self.matched && self.is_live() && !world.sights.strays.is_empty();
+            let strays = world.sights.strays.iter().filter(|_| sought);
             let ours = strays.filter(|(machine, _)| self.candidates.on(machine).next().is_some());
             let stray = ours.flat_map(|(_, ips)| ips);
             unknown.iter().chain(stray).copied().collect()
@@ -99,7 +99,7 @@ impl Pool {
         // Former addresses are known to have been this pool's. An address that lists leave out may be in our region.
         let elsewhere = |read: &ReservedIp| Some(&read.region) != self.spec.region.as_ref();
         found.retain(|ip| !named.contains(ip) && !former.contains(ip));
-        found.retain(|ip| !world.seen.get(ip).is_some_and(elsewhere));
+        found.retain(|ip| !world.sights.seen.get(ip).is_some_and(elsewhere));
         found
     }
 

@@ -31,7 +31,7 @@ impl Pool {
     pub(super) fn busy<'a>(&self, account: &'a Account, world: &World<'a>) -> Busy<'a> {
         let machines = account.ops().map(|(ip, op)| (&op.machine, (ip, &op.pool))).collect();
         let mut roomy = BTreeMap::new();
-        for pool in world.others.values() {
+        for pool in world.in_the_way() {
             if pool.matched && pool.is_live() && pool.spec.account_id == self.spec.account_id {
                 for node in pool.roomy.keys() {
                     roomy.entry(node).or_insert(pool);
@@ -96,7 +96,7 @@ impl Pool {
     ) -> BTreeSet<Arc<str>> {
         let mut concerned = candidates.take_unsettled();
         concerned.extend(candidates.sharing().map(|(name, _)| Arc::clone(name)));
-        concerned.extend(candidates.on_any(world.holders));
+        concerned.extend(candidates.on_any(&world.sights.holders));
         concerned.extend(candidates.on_any(world.gates));
         concerned.extend(busy.machines.keys().flat_map(|machine| candidates.on(machine)).cloned());
         let suspects = self.suspects.iter().filter_map(|(name, _)| candidates.named(name));
@@ -143,9 +143,9 @@ impl Pool {
             let (found, form) = (&candidate.node.provider_id, kind.form());
             return Err(Wait::NotAMachine(format!("spec.providerID {found:?} is not of the form {form}")));
         };
-        let holder = world.holders.get(machine);
+        let holder = world.sights.holders.get(machine);
         // Without any address on the machine there is no used one either.
-        let standing = holder.and_then(|_| world.standing.get(machine));
+        let standing = holder.and_then(|_| world.sights.standing.get(machine));
         if let Some((claimer, ip)) = standing.filter(|(claimer, _)| claimer.uid != self.object.uid) {
             return Err(claim(world, claimer, *ip, machine));
         }

@@ -1,0 +1,212 @@
+//! Which pools a plan looks at.
+//!
+//! Of many pools, most are at rest: their last plan began nothing, told nothing and asked for no later one, and nothing
+//! has happened since that concerns them. A plan leaves them out, so its cost does not grow with their number.
+//!
+//! Invariant: a plan that looks at every pool decides the same (`Settings::thorough`).
+
+use super::Fleet;
+use crate::addresses::account::Account;
+use crate::addresses::pool::Pool;
+use crate::addresses::pool::world::Sights;
+use crate::model::ids::{AccountId, Address, Uid};
+use crate::model::machine::MachineId;
+use crate::model::matching::{Criteria, WatchKey};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The pools and record sets that use a watch.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Users {
+    pub(super) pools: Vec<Uid>,
+    pub(super) record_sets: Vec<Uid>,
+}
+
+/// What the specs of all objects ask for.
+#[derive(Debug, Default)]
+struct Asked {
+    users: BTreeMap<WatchKey, Users>,
+    /// Some object asks for checks of nodes.
+    checks: bool,
+}
+
+/// Which pools a plan looks at.
+#[derive(Debug, Default)]
+pub(super) struct Attention {
+    /// Something has happened that concerns every pool.
+    all: bool,
+    /// Pools that something concerns since the last plan.
+    touched: BTreeSet<Uid>,
+    /// Pools that are not at rest.
+    restless: BTreeSet<Uid>,
+    /// The pools of the present plan.
+    pub(super) due: BTreeSet<Uid>,
+    /// Those of them for which the present plan began, told or asked for something.
+    stirred: BTreeSet<Uid>,
+    /// `None` once a spec has changed.
+    asked: Option<Asked>,
+    /// A spec has changed since the watches were last told.
+    watches_changed: bool,
+    /// With the versions of the account and of the claims.
+    sights: BTreeMap<AccountId, ((u64, u64), Arc<Sights>)>,
+}
+
+impl Attention {
+    /// Has the next plan look at every pool.
+    pub(super) const fn look_at_all(&mut self) {
+        self.all = true;
+    }
+
+    /// Has the next plan look at this pool.
+    pub(super) fn touch(&mut self, uid: &Uid) {
+        self.touched.insert(uid.clone());
+    }
+
+    /// Notes that an object came, went or has another spec.
+    pub(super) fn specs_changed(&mut self) {
+        self.all = true;
+        self.asked = None;
+        self.watches_changed = true;
+    }
+
+    /// Whether the watches may be others than at the last call.
+    pub(super) const fn take_watches_changed(&mut self) -> bool {
+        std::mem::replace(&mut self.watches_changed, false)
+    }
+
+    /// Notes that the plan added something for a pool.
+    pub(super) fn stirs(&mut self, uid: &Uid) {
+        self.stirred.insert(uid.clone());
+    }
+
+    /// Forgets everything that spares work.
+    pub(super) fn forget(&mut self) {
+        self.all = true;
+        self.asked = None;
+        self.sights.clear();
+    }
+
+    /// The places of an account's addresses at these versions of the account and of the claims.
+    pub(super) fn sights(
+        &mut self,
+        id: &AccountId,
+        versions: (u64, u64),
+        look: impl FnOnce() -> Sights,
+    ) -> Arc<Sights> {
+        match self.sights.get(id) {
+            Some((known, sights)) if *known == versions => Arc::clone(sights),
+            Some(_) | None => {
+                let sights = Arc::new(look());
+                self.sights.insert(id.clone(), (versions, Arc::clone(&sights)));
+                sights
+            }
+        }
+    }
+}
+
+impl Fleet {
+    /// The pools that a plan would look at now.
+    pub(super) fn concerned(&self) -> BTreeSet<Uid> {
+        let attention = &self.attention;
+        if attention.all {
+            return self.pools.keys().cloned().collect();
+        }
+        let concerned = attention.touched.union(&attention.restless);
+        concerned.filter(|uid| self.pools.contains_key(*uid)).cloned().collect()
+    }
+
+    /// The pools of the present plan.
+    pub(super) fn due_pools(&self) -> impl Iterator<Item = &Pool> {
+        self.attention.due.iter().filter_map(|uid| self.pools.get(uid))
+    }
+
+    /// Begins a plan.
+    pub(super) fn begin_round(&mut self) {
+        self.attention.due = self.concerned();
+        self.attention.all = false;
+        self.attention.touched.clear();
+        self.attention.stirred.clear();
+        self.review_claims();
+    }
+
+    /// Ends a plan. It was `whole` if it decided about everything.
+    pub(super) fn end_round(&mut self, whole: bool) {
+        self.attention.all |= !whole;
+        let due = std::mem::take(&mut self.attention.due);
+        for uid in due {
+            // Records that a former spec asked for are left with an Event.
+            let left = self.dns.set(&uid).is_some();
+            let pool = self.pools.get(&uid).filter(|_| !left && !self.attention.stirred.contains(&uid));
+            let account = |id| self.accounts.get(id);
+            if pool.is_some_and(|pool| pool.is_at_rest(account(&pool.spec.account_id))) {
+                self.attention.restless.remove(&uid);
+            } else {
+                self.attention.restless.insert(uid);
+            }
+        }
+        let pools = &self.pools;
+        self.attention.restless.retain(|uid| pools.contains_key(uid));
+    }
+
+    /// Looks again at the addresses that the pools of this plan name. If these are others, every pool is looked at.
+    pub(super) fn review_claims(&mut self) {
+        if self.claims.review(&self.pools, &self.attention.due) {
+            self.attention.due = self.pools.keys().cloned().collect();
+            self.claims.review(&self.pools, &self.attention.due);
+        }
+    }
+
+    /// Notes that an address or what is on these machines has changed. Returns the pools that this concerns.
+    pub(super) fn touch_concerned(&mut self, ip: Option<Address>, machines: &[MachineId]) -> Vec<Uid> {
+        let concerned = self.pools.iter().filter(|(_, pool)| pool.is_concerned(ip, machines));
+        let concerned: Vec<Uid> = concerned.map(|(uid, _)| uid.clone()).collect();
+        self.attention.touched.extend(concerned.iter().cloned());
+        concerned
+    }
+
+    /// The machines that an address and its operation concern.
+    pub(super) fn machines_of(account: &Account, ip: Address) -> impl Iterator<Item = MachineId> {
+        let of_op = account.op(ip).map(|op| [Some(op.machine.clone()), op.from.clone()]);
+        let place = account.place(ip).machine().cloned();
+        of_op.into_iter().flatten().flatten().chain(place)
+    }
+
+    /// The objects that use a watch.
+    pub(super) fn users_of(&mut self, key: &WatchKey) -> Users {
+        let asked = match self.attention.asked.take() {
+            Some(asked) => asked,
+            None => self.asked(),
+        };
+        let users = asked.users.get(key).cloned();
+        self.attention.asked = Some(asked);
+        // The content of a watch that nobody uses is forgotten by the next plan.
+        self.attention.watches_changed |= users.is_none();
+        users.unwrap_or_default()
+    }
+
+    fn asked(&self) -> Asked {
+        let mut users: BTreeMap<WatchKey, Users> = BTreeMap::new();
+        let keys = |criteria: &Criteria| criteria.pod_watch().into_iter().chain([criteria.node_watch()]);
+        for (uid, pool) in &self.pools {
+            for key in pool.spec.criteria.iter().flat_map(keys) {
+                users.entry(key).or_default().pools.push(uid.clone());
+            }
+        }
+        for (uid, set) in &self.record_sets {
+            for key in set.spec.criteria.iter().flat_map(keys) {
+                users.entry(key).or_default().record_sets.push(uid.clone());
+            }
+        }
+        Asked { users, checks: self.any_asks_for_checks() }
+    }
+
+    /// Whether some object asks for checks of nodes.
+    pub(super) fn asks_for_checks(&self) -> bool {
+        self.attention.asked.as_ref().map_or_else(|| self.any_asks_for_checks(), |asked| asked.checks)
+    }
+
+    fn any_asks_for_checks(&self) -> bool {
+        let of_pool = self.pools.values().any(|pool| !pool.deleting && pool.spec.check.is_some());
+        of_pool || self.record_sets.values().any(|set| !set.deleting && set.spec.check.is_some())
+    }
+}
