@@ -48,12 +48,21 @@ pub struct Metrics {
     failover_seconds: HistogramVec,
     leader: IntGauge,
     /// The label sets of provider calls that have series.
-    objects: Mutex<BTreeSet<(&'static str, Call, CallContext)>>,
+    objects: Mutex<Objects>,
     snapshot: ArcSwap<Snapshot>,
     health: WatchHealth,
     left_out: OnDemand,
     checks: CheckMetrics,
     checked: ArcSwap<Vec<CheckedNode>>,
+}
+
+/// The objects that have series of their own.
+#[derive(Default)]
+struct Objects {
+    with_calls: BTreeSet<(&'static str, Call, CallContext)>,
+    /// Whether the snapshot led, and its edition, when the series of other objects were last dropped. `None` once there
+    /// may be more of them.
+    reviewed: Option<(bool, u64)>,
 }
 
 /// Values that are made only while somebody asks for `/debug`.
@@ -149,15 +158,20 @@ impl Metrics {
         for (phase, ms) in failovers {
             self.failover_seconds.with_label_values(&[phase.as_str()]).observe(seconds(*ms));
         }
-        let pools = snapshot.pools.iter().map(|pool| (ObjectKind::Pool, &pool.name));
-        let record_sets = snapshot.record_sets.iter().map(|set| (ObjectKind::RecordSet, &set.name));
-        self.drop_calls_of_others(&pools.chain(record_sets).collect());
+        self.drop_calls_of_others(&snapshot);
         self.snapshot.store(Arc::new(snapshot));
     }
 
-    fn drop_calls_of_others(&self, alive: &BTreeSet<(ObjectKind, &ObjectName)>) {
+    fn drop_calls_of_others(&self, snapshot: &Snapshot) {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        objects.retain(|(provider, call, context)| {
+        let seen = (snapshot.leading, snapshot.edition);
+        if objects.reviewed.replace(seen) == Some(seen) {
+            return;
+        }
+        let pools = snapshot.pools.iter().map(|pool| (ObjectKind::Pool, &pool.name));
+        let record_sets = snapshot.record_sets.iter().map(|set| (ObjectKind::RecordSet, &set.name));
+        let alive: BTreeSet<(ObjectKind, &ObjectName)> = pools.chain(record_sets).collect();
+        objects.with_calls.retain(|(provider, call, context)| {
             let name = ObjectName::new(context.namespace.clone(), context.name.clone());
             let kinds = [ObjectKind::Pool, ObjectKind::RecordSet];
             let kind = kinds.into_iter().find(|kind| kind.as_str() == context.kind);
@@ -237,7 +251,10 @@ impl CallObserver for Metrics {
             .with_label_values(&[provider, word, kind, namespace, name])
             .observe(duration.as_secs_f64());
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        objects.insert((provider, call, context.clone()));
+        if objects.with_calls.insert((provider, call, context.clone())) {
+            // The object may be gone.
+            objects.reviewed = None;
+        }
     }
 }
 

@@ -59,7 +59,13 @@ fn each_condition_of_an_object_is_a_series_of_the_leader_and_goes_with_it() {
     let metrics = Metrics::new(WatchHealth::default(), "0").unwrap();
     let show = |pools: Vec<PoolSnapshot>, record_sets: Vec<RecordSetSnapshot>, leading: bool| {
         metrics.publish(
-            Snapshot { leading, permit: leading, pools, record_sets, ..Snapshot::default() },
+            Snapshot {
+                leading,
+                permit: leading,
+                pools: pools.into_iter().map(Into::into).collect(),
+                record_sets,
+                ..Snapshot::default()
+            },
             &[],
             &[],
         );

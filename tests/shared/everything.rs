@@ -83,7 +83,7 @@ fn snapshot() -> Snapshot {
     Snapshot {
         leading: true,
         permit: true,
-        pools: vec![pool],
+        pools: vec![pool.into()],
         record_sets: vec![record_set],
         accounts,
         ..Snapshot::default()

@@ -2,7 +2,7 @@
 //!
 //! A pool has up to ten addresses, on its first nodes. Measured are an event that concerns one node, together with the
 //! plan that answers it, among many nodes of one pool and among many pools, and the comparison of a name's records with
-//! those that it should have.
+//! those that it should have. What concerns every pool is measured with a permit that ends and comes back.
 
 #![expect(clippy::disallowed_methods, reason = "real time is what is measured")]
 
@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 const SIZES: [u16; 4] = [10, 100, 1_000, 5_000];
 
 /// Pools of ten nodes each.
-const POOLS: [u16; 4] = [1, 10, 100, 1_000];
+const POOLS: [u16; 5] = [1, 10, 100, 1_000, 5_000];
 
 const PROVIDER: &str = "digitalocean";
 
@@ -341,6 +341,51 @@ fn among_pools(criterion: &mut Criterion) {
     }
 }
 
+/// A pod of one of many pools that decides nothing.
+fn unconcerned_among_pools(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("match: a pod of one of many pools that decides nothing");
+    for pools in POOLS {
+        let mut world = World::new(pools, 10);
+        group.bench_with_input(BenchmarkId::from_parameter(pools), &pools, |bencher, _| {
+            bencher.iter_custom(|rounds| {
+                let second = |round| PodFacts { name: "second".into(), ..pod(5, round % 2 == 0) };
+                (0..rounds)
+                    .map(|round| world.answer(Input::Pods(pods(0), Observed::Apply(second(round)))).0)
+                    .sum()
+            });
+        });
+    }
+}
+
+/// Something that concerns each of many pools.
+fn all_pools(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("plan: what concerns every pool");
+    for pools in POOLS {
+        let mut world = World::new(pools, 10);
+        group.bench_with_input(BenchmarkId::from_parameter(pools), &pools, |bencher, _| {
+            bencher.iter_custom(|rounds| {
+                (0..rounds)
+                    .map(|_| {
+                        world.answer(Input::Permit(false));
+                        world.answer(Input::Permit(true)).0
+                    })
+                    .sum()
+            });
+        });
+    }
+}
+
+/// The data for metrics after a failover in one of many pools.
+fn snapshots(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("snapshot: of many pools");
+    for pools in POOLS {
+        let world = World::new(pools, 10);
+        group.bench_with_input(BenchmarkId::from_parameter(pools), &pools, |bencher, _| {
+            bencher.iter(|| black_box(world.fleet.snapshot()));
+        });
+    }
+}
+
 /// One of many records is wrong.
 fn records(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("diff: one record of a name changes");
@@ -361,5 +406,15 @@ fn records(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(growth, unconcerned, candidate, failover, among_pools, records);
+criterion_group!(
+    growth,
+    unconcerned,
+    candidate,
+    failover,
+    among_pools,
+    unconcerned_among_pools,
+    all_pools,
+    snapshots,
+    records
+);
 criterion_main!(growth);

@@ -8,6 +8,7 @@
 use super::Fleet;
 use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
+use crate::addresses::pool::candidates::FirstOn;
 use crate::addresses::pool::world::Sights;
 use crate::model::ids::{AccountId, Address, Uid};
 use crate::model::machine::MachineId;
@@ -47,6 +48,8 @@ pub(super) struct Attention {
     asked: Option<Asked>,
     /// A spec has changed since the watches were last told.
     watches_changed: bool,
+    /// Counts changes of specs.
+    edition: u64,
     /// With the versions of the account and of the claims.
     sights: BTreeMap<AccountId, ((u64, u64), Arc<Sights>)>,
 }
@@ -62,11 +65,22 @@ impl Attention {
         self.touched.insert(uid.clone());
     }
 
+    /// Whether something concerns the pool since the last plan.
+    pub(super) fn is_touched(&self, uid: &Uid) -> bool {
+        self.all || self.touched.contains(uid)
+    }
+
     /// Notes that an object came, went or has another spec.
     pub(super) fn specs_changed(&mut self) {
         self.all = true;
         self.asked = None;
         self.watches_changed = true;
+        self.edition = self.edition.wrapping_add(1);
+    }
+
+    /// Counts changes of specs.
+    pub(super) const fn edition(&self) -> u64 {
+        self.edition
     }
 
     /// Whether the watches may be others than at the last call.
@@ -131,7 +145,9 @@ impl Fleet {
 
     /// Ends a plan. It was `whole` if it decided about everything.
     pub(super) fn end_round(&mut self, whole: bool) {
+        self.show_pools();
         self.attention.all |= !whole;
+        let all = self.looks_at_all();
         let due = std::mem::take(&mut self.attention.due);
         for uid in due {
             // Records that a former spec asked for are left with an Event.
@@ -145,7 +161,14 @@ impl Fleet {
             }
         }
         let pools = &self.pools;
-        self.attention.restless.retain(|uid| pools.contains_key(uid));
+        if all {
+            self.attention.restless.retain(|uid| pools.contains_key(uid));
+        }
+    }
+
+    /// Whether the present plan looks at every pool. Each plan after a pool has gone does.
+    pub(super) fn looks_at_all(&self) -> bool {
+        self.attention.due.len() == self.pools.len()
     }
 
     /// Looks again at the addresses that the pools of this plan name. If these are others, every pool is looked at.
@@ -158,7 +181,8 @@ impl Fleet {
 
     /// Notes that an address or what is on these machines has changed. Returns the pools that this concerns.
     pub(super) fn touch_concerned(&mut self, ip: Option<Address>, machines: &[MachineId]) -> Vec<Uid> {
-        let concerned = self.pools.iter().filter(|(_, pool)| pool.is_concerned(ip, machines));
+        let machines: Vec<FirstOn> = machines.iter().map(FirstOn::new).collect();
+        let concerned = self.pools.iter().filter(|(_, pool)| pool.is_concerned(ip, &machines));
         let concerned: Vec<Uid> = concerned.map(|(uid, _)| uid.clone()).collect();
         self.attention.touched.extend(concerned.iter().cloned());
         concerned

@@ -71,17 +71,19 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Looks again at these pools. Returns whether anything has changed.
+    /// Looks again at these pools, among them all new ones. Returns whether anything has changed.
     pub(super) fn review(&mut self, pools: &BTreeMap<Uid, Pool>, uids: &BTreeSet<Uid>) -> bool {
-        let known = self.by_pool.len();
-        self.by_pool.retain(|uid, _| pools.contains_key(uid));
-        let mut changed = self.by_pool.len() != known;
+        let mut changed = false;
         for (uid, pool) in uids.iter().filter_map(|uid| Some((uid, pools.get(uid)?))) {
             let claim = Claim::of(pool);
             if self.by_pool.get(uid) != Some(&claim) {
                 self.by_pool.insert(uid.clone(), claim);
                 changed = true;
             }
+        }
+        if self.by_pool.len() > pools.len() {
+            self.by_pool.retain(|uid, _| pools.contains_key(uid));
+            changed = true;
         }
         if changed {
             self.forget();

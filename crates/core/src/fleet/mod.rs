@@ -61,6 +61,7 @@ use attention::Users;
 use dns::Dns;
 use labels::NodeLabelling;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Settings for the life of the process.
 #[derive(Debug, Clone, Default)]
@@ -148,6 +149,8 @@ pub struct Fleet {
     pools: BTreeMap<Uid, Pool>,
     attention: attention::Attention,
     claims: claims::Claims,
+    /// The pools as the last plan left them.
+    shown: BTreeMap<Uid, Arc<PoolSnapshot>>,
     /// Why nodes cannot be annotated and labelled, as the pools were last told.
     denied: (Option<String>, Option<String>),
     /// Pools whose nodes and pods were completely known at some time since leadership began.
@@ -209,6 +212,7 @@ impl Fleet {
             pools: BTreeMap::new(),
             attention: attention::Attention::default(),
             claims: claims::Claims::default(),
+            shown: BTreeMap::new(),
             denied: (None, None),
             matched_once: BTreeSet::new(),
             record_sets: BTreeMap::new(),

@@ -112,8 +112,9 @@ impl Fleet {
     pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Effects<OfRecords>) {
         let (mut views, bare, leaving) = (self.views(), self.bare(), self.leaving());
         self.withdraw(&mut views);
-        let (pools, due) = (&self.pools, &self.attention.due);
-        self.dns.forget_bare(|uid| pools.contains_key(uid) && !due.contains(uid), &bare);
+        if self.looks_at_all() {
+            self.dns.forget_bare(&bare);
+        }
         self.dns.plan((&views, &bare, &leaving), &mut self.accounts, self.permit, now, out);
     }
 

@@ -132,8 +132,8 @@ pub struct Snapshot {
     pub leading: bool,
     /// Whether it may write now.
     pub permit: bool,
-    /// The pools.
-    pub pools: Vec<PoolSnapshot>,
+    /// The pools. Snapshots share those that nothing concerned in between.
+    pub pools: Vec<Arc<PoolSnapshot>>,
     /// The `NodeDNSRecordSet` objects.
     pub record_sets: Vec<RecordSetSnapshot>,
     /// The accounts.
@@ -144,6 +144,8 @@ pub struct Snapshot {
     pub grace: GraceCounts,
     /// Firewalls that deleted pools have left at the provider.
     pub firewalls_left: u64,
+    /// Grows whenever an object came, went or was edited.
+    pub edition: u64,
 }
 
 fn suspects(pool: &Pool) -> Vec<SuspectSnapshot> {
@@ -163,53 +165,9 @@ impl Fleet {
         if !self.leading {
             return Snapshot::default();
         }
-        let pools = self.pools.values().filter(|pool| !pool.deleting).map(|pool| {
-            let (used, status, machines) = (pool.used(), &pool.shown, pool.spec.machines);
-            let owned = |ip: &Address| !pool.report.claimed.contains_key(ip);
-            // An address whose place is unknown stays as it was last confirmed.
-            let place = |ip: &Address| pool.report.placements.get(ip).map(|placed| &placed.whereabouts);
-            let stands = |ip: &Address| match place(ip) {
-                Some(Whereabouts::Unknown { .. }) => {
-                    status.ips.get(&ip.to_string()).is_some_and(|entry| !entry.provider_id.is_empty())
-                }
-                Some(Whereabouts::Here { machine, .. } | Whereabouts::Elsewhere { machine, .. }) => {
-                    machine.is_some()
-                }
-                Some(Whereabouts::Absent { .. }) | None => false,
-            };
-            let ips = pool.effective().into_iter().map(|ip| {
-                let entry = status.ips.get(&ip.to_string()).cloned().unwrap_or_default();
-                let (assignments, errors) = pool.tally(ip);
-                IpSnapshot {
-                    ip,
-                    state: entry.state.clone(),
-                    node: if entry.state == IpState::Active.as_str() {
-                        entry.node_name
-                    } else {
-                        String::new()
-                    },
-                    provider_id: machines
-                        .and_then(|kind| kind.named(&entry.provider_id))
-                        .map(|id| id.provider_id())
-                        .unwrap_or_default(),
-                    assignments,
-                    errors,
-                }
-            });
-            PoolSnapshot {
-                name: pool.object.name.clone(),
-                provider: self.provider_label(&pool.spec.account_id),
-                dns: self.dns_label(&pool.object.uid),
-                available: status.waiting(),
-                assigned: used.iter().filter(|ip| owned(ip) && stands(ip)).count(),
-                unfulfilled: pool.missing(),
-                ips: ips.collect(),
-                moves: pool.moves.clone(),
-                waiting: Waiting::of(pool),
-                conditions: pool.shown_conditions().to_vec(),
-                suspects: suspects(pool),
-                published: self.published(pool),
-            }
+        let pools = self.pools.iter().filter(|(_, pool)| !pool.deleting).map(|(uid, pool)| {
+            let shown = self.shown.get(uid).filter(|_| !self.attention.is_touched(uid));
+            shown.map_or_else(|| Arc::new(self.pool_snapshot(pool)), Arc::clone)
         });
         let rates = self.accounts.iter().map(|(account_id, account)| (account_id, account.rate_remaining()));
         let accounts = rates.chain(self.dns.rates_remaining()).map(|(account_id, rate_remaining)| {
@@ -229,6 +187,66 @@ impl Fleet {
             changes: self.changes.shared(),
             grace: self.grace,
             firewalls_left: self.firewalls.left,
+            edition: self.attention.edition(),
+        }
+    }
+
+    /// Copies the data of the pools of this plan.
+    pub(super) fn show_pools(&mut self) {
+        if self.looks_at_all() {
+            let pools = &self.pools;
+            self.shown.retain(|uid, _| pools.contains_key(uid));
+        }
+        for uid in self.attention.due.clone() {
+            match self.pools.get(&uid).filter(|pool| !pool.deleting) {
+                Some(pool) => self.shown.insert(uid, Arc::new(self.pool_snapshot(pool))),
+                None => self.shown.remove(&uid),
+            };
+        }
+    }
+
+    fn pool_snapshot(&self, pool: &Pool) -> PoolSnapshot {
+        let (used, status, machines) = (pool.used(), &pool.shown, pool.spec.machines);
+        let owned = |ip: &Address| !pool.report.claimed.contains_key(ip);
+        // An address whose place is unknown stays as it was last confirmed.
+        let place = |ip: &Address| pool.report.placements.get(ip).map(|placed| &placed.whereabouts);
+        let stands = |ip: &Address| match place(ip) {
+            Some(Whereabouts::Unknown { .. }) => {
+                status.ips.get(&ip.to_string()).is_some_and(|entry| !entry.provider_id.is_empty())
+            }
+            Some(Whereabouts::Here { machine, .. } | Whereabouts::Elsewhere { machine, .. }) => {
+                machine.is_some()
+            }
+            Some(Whereabouts::Absent { .. }) | None => false,
+        };
+        let ips = pool.effective().into_iter().map(|ip| {
+            let entry = status.ips.get(&ip.to_string()).cloned().unwrap_or_default();
+            let (assignments, errors) = pool.tally(ip);
+            IpSnapshot {
+                ip,
+                state: entry.state.clone(),
+                node: if entry.state == IpState::Active.as_str() { entry.node_name } else { String::new() },
+                provider_id: machines
+                    .and_then(|kind| kind.named(&entry.provider_id))
+                    .map(|id| id.provider_id())
+                    .unwrap_or_default(),
+                assignments,
+                errors,
+            }
+        });
+        PoolSnapshot {
+            name: pool.object.name.clone(),
+            provider: self.provider_label(&pool.spec.account_id),
+            dns: self.dns_label(&pool.object.uid),
+            available: status.waiting(),
+            assigned: used.iter().filter(|ip| owned(ip) && stands(ip)).count(),
+            unfulfilled: pool.missing(),
+            ips: ips.collect(),
+            moves: pool.moves.clone(),
+            waiting: Waiting::of(pool),
+            conditions: pool.shown_conditions().to_vec(),
+            suspects: suspects(pool),
+            published: self.published(pool),
         }
     }
 

@@ -89,8 +89,10 @@ impl Fleet {
     /// Looks again at the annotations that the pools of this plan ask for. Returns the wanted labels.
     pub(super) fn review_wishes(&mut self, owners: &BTreeMap<Address, ObjectRef>) -> DesiredLabels {
         let mut labels = DesiredLabels::default();
-        let pools = &self.pools;
-        self.wishes.keep(|uid| pools.contains_key(uid));
+        if self.looks_at_all() {
+            let pools = &self.pools;
+            self.wishes.keep(|uid| pools.contains_key(uid));
+        }
         if self.settings.thorough {
             self.annotations.look_at(None);
         }

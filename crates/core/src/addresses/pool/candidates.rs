@@ -71,6 +71,18 @@ impl Candidate {
     }
 }
 
+/// Comes before every candidate on its machine, and after those on all earlier ones.
+#[derive(Debug)]
+pub struct FirstOn((MachineId, Age));
+
+impl FirstOn {
+    /// Before the candidates on this machine.
+    #[must_use]
+    pub fn new(machine: &MachineId) -> Self {
+        Self((machine.clone(), (i64::MIN, Arc::from(""))))
+    }
+}
+
 /// The nodes that match.
 #[derive(Debug, Default)]
 pub struct Candidates {
@@ -130,10 +142,14 @@ impl Candidates {
 
     /// The candidates on a machine, the oldest node first.
     pub(super) fn on(&self, machine: &MachineId) -> impl Iterator<Item = &Arc<str>> {
-        let first = (machine.clone(), (i64::MIN, Arc::from("")));
-        let from = self.on.range((Bound::Included(first), Bound::Unbounded));
+        let from = self.on.range((Bound::Included(FirstOn::new(machine).0), Bound::Unbounded));
         let machine = machine.clone();
         from.take_while(move |(on, _)| *on == machine).map(|(_, (_, name))| name)
+    }
+
+    /// Whether any candidate is on this machine.
+    pub(super) fn any_on(&self, FirstOn(first): &FirstOn) -> bool {
+        self.on.range(first..).next().is_some_and(|(machine, _)| *machine == first.0)
     }
 
     /// The candidates that are not alone on their machine, each with the moment from which it gives way to an older one.

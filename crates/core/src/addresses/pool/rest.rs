@@ -2,6 +2,7 @@
 
 use super::IpRecord;
 use super::Pool;
+use super::candidates::FirstOn;
 use super::creation::{Creation, Progress, Purchase};
 use super::memory::Memory;
 use super::placement::Whereabouts;
@@ -11,7 +12,6 @@ use crate::firewalls::spec::FirewallSpec;
 use crate::mechanism::checked::CheckedNodes;
 use crate::model::ids::Address;
 use crate::model::label_mode::LabelMode;
-use crate::model::machine::MachineId;
 use std::collections::BTreeSet;
 
 impl Pool {
@@ -82,9 +82,9 @@ impl Pool {
     }
 
     /// Whether a change of this address, or of what is on these machines, concerns the pool.
-    pub(crate) fn is_concerned(&self, ip: Option<Address>, machines: &[MachineId]) -> bool {
+    pub(crate) fn is_concerned(&self, ip: Option<Address>, machines: &[FirstOn]) -> bool {
         let named = |ip: Address| self.spec.ips.contains(&ip) || self.created().any(|created| created == ip);
-        ip.is_some_and(named) || machines.iter().any(|machine| self.candidate_on(machine).is_some())
+        ip.is_some_and(named) || machines.iter().any(|machine| self.candidates.any_on(machine))
     }
 
     /// Whether other pools have to wait for this one: it makes room on a node, or buys an address.

@@ -3,7 +3,7 @@
 use super::Dns;
 use crate::mechanism::effects::{Effects, Notice};
 use crate::model::catalog::events::EventReason;
-use crate::model::ids::{Owner, Uid};
+use crate::model::ids::Owner;
 use crate::records::action::Action;
 use crate::records::home::Home;
 use crate::records::site::SiteKey;
@@ -11,14 +11,10 @@ use crate::records::status::Told;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Dns {
-    /// Forgets the objects that are gone or ask for records now. Those at rest, and these, stay.
-    pub(in crate::fleet) fn forget_bare(
-        &mut self,
-        is_at_rest: impl Fn(&Uid) -> bool,
-        bare: &[(Owner, Told)],
-    ) {
+    /// Forgets all objects but these, because the others are gone or ask for records now.
+    pub(in crate::fleet) fn forget_bare(&mut self, bare: &[(Owner, Told)]) {
         let live: BTreeSet<_> = bare.iter().map(|(owner, _)| &owner.object.uid).collect();
-        self.bare.retain(|uid| live.contains(uid) || is_at_rest(uid));
+        self.bare.retain(|uid| live.contains(uid));
     }
 
     /// Handles objects whose spec asks for no records. Their earlier records stay, and one Event says so.
