@@ -71,6 +71,8 @@ pub(super) struct Annotations {
     sweeping: Option<bool>,
     /// Nodes that the next plan looks at, or every node (`None`). The annotations of all others are as they should be.
     due: Option<BTreeSet<Uid>>,
+    /// Writes that wait for room or for their next try: the node's name and the value. Removals come last.
+    waiting: BTreeMap<(bool, Uid), (String, Option<Address>)>,
 }
 
 impl Annotations {
@@ -178,49 +180,64 @@ impl Annotations {
         now: Moment,
         out: &mut Effects<Action>,
     ) {
-        let every = || desired.confirmed.keys().chain(self.standing.keys()).cloned().collect();
-        let due: BTreeSet<Uid> = self.due.take().unwrap_or_else(every);
-        self.due = Some(BTreeSet::new());
-        for (uid, (name, ip)) in due.iter().filter_map(|uid| desired.confirmed.get_key_value(uid)) {
-            let stands =
-                self.seen.get(uid).is_some_and(|seen| seen.value.as_deref() == Some(&ip.to_string()));
-            if stands {
-                // A write whose answer was lost may have done it.
-                self.writes.succeeded(uid);
-                self.standing.insert(uid.clone(), (name.clone(), *ip));
-            } else {
-                self.write(uid, name, Some(*ip), now, out);
-            }
-        }
+        let due = self.due.replace(BTreeSet::new()).unwrap_or_else(|| {
+            self.waiting.clear();
+            desired.confirmed.keys().chain(self.standing.keys()).cloned().collect()
+        });
         self.listed |= listed || self.swept;
-        for uid in due.into_iter().filter(|uid| !desired.confirmed.contains_key(uid)) {
-            let Some((name, ip)) = self.standing.get(&uid).cloned() else { continue };
-            if !self.listed || desired.protects(&uid, ip) {
-                self.look_at_one(&uid);
-                continue;
-            }
-            let other = self.seen.get(&uid).is_some_and(|seen| seen.value != Some(ip.to_string()));
-            if other && !self.writes.is_under_way(&uid) {
-                // Someone else has removed or replaced it already.
-                self.standing.remove(&uid);
-            } else {
-                self.write(&uid, &name, None, now, out);
+        for uid in due {
+            let wanted = desired.confirmed.get(&uid);
+            self.waiting.remove(&(wanted.is_none(), uid.clone()));
+            self.waiting.remove(&(wanted.is_some(), uid.clone()));
+            match wanted {
+                Some((name, ip)) => self.look_at_wanted(uid, name, *ip),
+                None => self.look_at_left(uid, desired),
             }
         }
+        self.write(now, out);
         self.plan_sweep(may_sweep, now, out);
     }
 
-    fn write(
-        &mut self,
-        uid: &Uid,
-        name: &str,
-        value: Option<Address>,
-        now: Moment,
-        out: &mut Effects<Action>,
-    ) {
-        self.look_at_one(uid);
-        if self.writes.begin(uid, now, out) {
-            out.act(Action::Annotate { node: name.to_owned(), uid: uid.clone(), value });
+    fn look_at_wanted(&mut self, uid: Uid, name: &str, ip: Address) {
+        let stands = self.seen.get(&uid).is_some_and(|seen| seen.value.as_deref() == Some(&ip.to_string()));
+        if stands {
+            // A write whose answer was lost may have done it.
+            self.writes.succeeded(&uid);
+            self.standing.insert(uid, (name.to_owned(), ip));
+        } else {
+            self.waiting.insert((false, uid), (name.to_owned(), Some(ip)));
+        }
+    }
+
+    fn look_at_left(&mut self, uid: Uid, desired: &Desired) {
+        let Some((name, ip)) = self.standing.get(&uid).cloned() else { return };
+        if !self.listed || desired.protects(&uid, ip) {
+            self.look_at_one(&uid);
+            return;
+        }
+        let other = self.seen.get(&uid).is_some_and(|seen| seen.value != Some(ip.to_string()));
+        if other && !self.writes.is_under_way(&uid) {
+            // Someone else has removed or replaced it already.
+            self.standing.remove(&uid);
+        } else {
+            self.waiting.insert((true, uid), (name, None));
+        }
+    }
+
+    /// Begins writes that wait, as far as there is room. The answer to each has the next plan look at its node.
+    fn write(&mut self, now: Moment, out: &mut Effects<Action>) {
+        let mut begun = Vec::new();
+        for (key @ (_, uid), (node, value)) in &self.waiting {
+            if self.writes.is_full() {
+                break;
+            }
+            if self.writes.begin(uid, now, out) {
+                out.act(Action::Annotate { node: node.clone(), uid: uid.clone(), value: *value });
+                begun.push(key.clone());
+            }
+        }
+        for key in begun {
+            self.waiting.remove(&key);
         }
     }
 

@@ -35,6 +35,11 @@ impl NodeWrites {
         self.in_flight.contains(uid)
     }
 
+    /// Whether no further write may begin. The answer to any of those under way is followed by another plan.
+    pub(super) fn is_full(&self) -> bool {
+        self.in_flight.len() >= MAX_IN_FLIGHT
+    }
+
     /// Whether the last write to this node failed.
     pub(super) fn has_failed(&self, uid: &Uid) -> bool {
         self.failures.contains_key(uid)
@@ -59,11 +64,7 @@ impl NodeWrites {
             out.later(failing.retry.due());
             return false;
         }
-        if self.in_flight.len() >= MAX_IN_FLIGHT {
-            // The answer to any of them is followed by another plan.
-            return false;
-        }
-        self.in_flight.insert(uid.clone())
+        !self.is_full() && self.in_flight.insert(uid.clone())
     }
 
     /// Notes that the write to this node was answered.
