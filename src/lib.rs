@@ -20,6 +20,7 @@ pub mod permit;
 pub mod probe;
 pub mod process_metrics;
 pub mod provider;
+pub mod proxy;
 pub mod random;
 pub mod reconcile;
 pub mod signal;

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             let _unwritten = writeln!(std::io::stderr(), "flipop: {error}");
-            if matches!(error, ConfigError::UnknownCommand { .. }) {
+            if matches!(error, ConfigError::UnknownCommand { .. } | ConfigError::CommandVariable(_)) {
                 Exit::UnknownCommand
             } else {
                 Exit::Usage

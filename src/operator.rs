@@ -401,7 +401,8 @@ fn ended(outcome: LeaderOutcome) -> Result<(), OperatorError> {
 /// Clients of the providers that have a token.
 fn providers(config: &Config, base: &Base) -> Result<Providers, OperatorError> {
     let observer: Arc<dyn CallObserver> = Arc::<Metrics>::clone(&base.metrics);
-    Ok(provider::connect(&config.providers, &base.clock, &observer, base.transport.as_ref())?)
+    let proxies = &config.cluster.proxy;
+    Ok(provider::connect(&config.providers, proxies, &base.clock, &observer, base.transport.as_ref())?)
 }
 
 fn settings(

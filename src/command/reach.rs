@@ -7,6 +7,7 @@ use crate::config::words::Common;
 use crate::kube::client::{self, ServerTime};
 use crate::kube::kubeconfig;
 use crate::provider::install_tls;
+use crate::proxy::ProxySettings;
 use kube::Client;
 
 /// The cluster that a command talks to.
@@ -19,6 +20,8 @@ pub(super) struct Reach {
     pub(super) time: ServerTime,
     /// This machine's clock.
     pub(super) clock: Clock,
+    /// The proxies to the providers.
+    pub(super) proxies: ProxySettings,
     /// The API server's URL.
     pub(super) server: String,
     /// The namespace of the objects. `None`: all namespaces.
@@ -40,7 +43,8 @@ impl Reach {
             Some(common) => (wanted(common, &cluster.namespace), common.operator_namespace.clone()),
             None => (None, String::new()),
         };
-        Ok(Self { client, patient, time, clock, server: cluster.server(), namespace, operator })
+        let (proxies, server) = (order.cluster.proxy.clone(), cluster.server());
+        Ok(Self { client, patient, time, clock, proxies, server, namespace, operator })
     }
 
     /// The present time by the API server's clock. If that is unknown, by this machine's clock.

@@ -7,6 +7,7 @@
 mod agent;
 mod flags;
 mod provider;
+mod proxies;
 mod values;
 mod variables;
 pub mod words;
@@ -17,8 +18,9 @@ pub use flags::{command_line, plugin_command_line};
 pub use provider::ProviderVariables;
 pub use variables::{DescribedVariable, Variable, described_variables};
 
-use crate::kube::kubeconfig::{ClusterSettings, ProxySettings, SERVICE_ACCOUNT_DIR};
+use crate::kube::kubeconfig::{ClusterSettings, SERVICE_ACCOUNT_DIR};
 use crate::provider::{PROVIDERS, ProviderConfigs};
+use crate::proxy::ProxySettings;
 use flags::{Asked, Unclear};
 use flipop_core::records::zones::Zones;
 use std::ffi::OsString;
@@ -122,6 +124,9 @@ pub enum ConfigError {
         /// What is wrong with it, without secrets.
         problem: String,
     },
+    /// One variable, for a command.
+    #[error("{0}")]
+    CommandVariable(Box<ConfigError>),
 }
 
 impl ConfigError {
@@ -175,6 +180,7 @@ impl Invocation {
     ) -> Result<Self, ConfigError> {
         let no_color = Variable::NoColor.read(env).is_some();
         let providers = ProviderVariables::of(env);
+        let proxies = proxies::read(env);
         let env = |variable: Variable| variable.read(env);
         let mut cluster = cluster(&env, service_account);
         let (flags, ignored_arguments) = match flags::parse(arguments, cluster.has_service_account())
@@ -182,6 +188,9 @@ impl Invocation {
         {
             Asked::Command(word) => {
                 let common = word.common().cloned();
+                if common.is_some() {
+                    cluster.proxy = proxies.map_err(|error| ConfigError::CommandVariable(Box::new(error)))?;
+                }
                 cluster.kubeconfig = common.as_ref().and_then(|common| common.kubeconfig.clone());
                 cluster.context = common.and_then(|common| common.context);
                 let plugin = flags::called_as_plugin(arguments);
@@ -189,10 +198,12 @@ impl Invocation {
                 return Ok(Self::Command(Box::new(Order { word, cluster, providers, no_color, program })));
             }
             Asked::Agent(flags) => {
+                cluster.proxy = proxies?;
                 return AgentConfig::new(*flags, cluster).map(|config| Self::Agent(Box::new(config)));
             }
             Asked::Operator(flags, ignored) => (flags, ignored),
         };
+        cluster.proxy = proxies?;
         cluster.kubeconfig = flags.kubeconfig.filter(|path| !path.as_os_str().is_empty());
         let providers = providers.read()?;
         if providers.is_empty() {
@@ -268,11 +279,7 @@ fn cluster(env: Env<'_>, service_account: &Path) -> ClusterSettings {
         pod_namespace: env(Variable::PodNamespace),
         service: env(Variable::KubernetesServiceHost).zip(env(Variable::KubernetesServicePort)),
         service_account_dir: service_account.to_owned(),
-        proxy: ProxySettings {
-            https: env(Variable::HttpsProxy),
-            http: env(Variable::HttpProxy),
-            no_proxy: env(Variable::NoProxy),
-        },
+        proxy: ProxySettings::default(),
     }
 }
 
@@ -477,7 +484,7 @@ mod tests {
         assert_eq!(cluster.pod_namespace, None);
         assert_eq!(cluster.home, Some("/home/x".into()));
         assert_eq!(cluster.service, Some(("10.0.0.1".to_owned(), "443".to_owned())));
-        assert_eq!(cluster.proxy.https.as_deref(), Some("http://p:1"));
+        assert_eq!(cluster.proxy.https.unwrap().to_string(), "http://p:1 (https_proxy)");
     }
 
     #[test]

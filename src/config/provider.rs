@@ -1,8 +1,8 @@
 //! The environment variables of the providers: token, API URL, user agent.
 
 use super::{ConfigError, Environment, variables};
-use crate::kube::kubeconfig::is_loopback;
 use crate::provider::{PROVIDERS, Provider, ProviderConfig, ProviderConfigs};
+use crate::proxy::is_loopback;
 use crate::token::TokenSource;
 use reqwest::Url;
 use secrecy::SecretString;

@@ -3,6 +3,7 @@
 //! All code in this crate reads a [`Variable`], or the variables that a [`Provider`] names. The list also has the
 //! variables that libraries read.
 
+use super::Environment;
 use crate::provider::{PROVIDERS, Provider, Variables};
 
 flipop_core::described! {
@@ -25,8 +26,8 @@ flipop_core::described! {
         KubernetesServiceHost = "KUBERNETES_SERVICE_HOST",
         /// Port of the API server. Kubernetes sets it in every pod.
         KubernetesServicePort = "KUBERNETES_SERVICE_PORT",
-        /// Proxy for `https` URLs: those of the providers and that of the API server. The addresses in `NO_PROXY` and
-        /// loopback addresses are reached directly.
+        /// Proxy for `https` URLs: those of the providers and that of the API server. It begins with `http`, `https`,
+        /// `socks5` or `socks5h`. The addresses in `NO_PROXY` and loopback addresses are reached directly.
         HttpsProxy = "HTTPS_PROXY",
         /// Proxy for an API server with an `http` URL.
         HttpProxy = "HTTP_PROXY",
@@ -47,33 +48,39 @@ flipop_core::described! {
 
 impl Variable {
     /// Another spelling. It counts if the name is not set.
-    fn alias(self) -> Option<String> {
-        let has_one = matches!(self, Self::HttpsProxy | Self::HttpProxy | Self::NoProxy | Self::AllProxy);
-        has_one.then(|| self.name().to_ascii_lowercase())
-    }
-
-    /// The value that counts if the variable is unset or empty.
-    fn default_value(self) -> Option<&'static str> {
+    fn alias(self) -> Option<&'static str> {
         match self {
-            Self::SslCertFile | Self::SslCertDir => Some("the CA bundle of the system"),
+            Self::HttpsProxy => Some("https_proxy"),
+            Self::HttpProxy => Some("http_proxy"),
+            Self::NoProxy => Some("no_proxy"),
+            Self::AllProxy => Some("all_proxy"),
             Self::Kubeconfig
             | Self::Home
             | Self::PodNamespace
             | Self::NodeName
             | Self::KubernetesServiceHost
             | Self::KubernetesServicePort
-            | Self::HttpsProxy
-            | Self::HttpProxy
-            | Self::NoProxy
-            | Self::AllProxy
+            | Self::SslCertFile
+            | Self::SslCertDir
             | Self::NoColor => None,
         }
     }
 
+    /// The value that counts if the variable is unset or empty.
+    fn default_value(self) -> Option<&'static str> {
+        let bundle = matches!(self, Self::SslCertFile | Self::SslCertDir);
+        bundle.then_some("the CA bundle of the system")
+    }
+
     /// Reads the variable. An empty one counts as unset.
-    pub(super) fn read(self, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-        let spellings = std::iter::once(self.name().to_owned()).chain(self.alias());
-        spellings.filter_map(|name| env(&name)).find(|value| !value.is_empty())
+    pub(super) fn read(self, env: Environment<'_>) -> Option<String> {
+        self.find(env).map(|(_, value)| value)
+    }
+
+    /// Reads the variable, with the spelling in use. An empty one counts as unset.
+    pub(super) fn find(self, env: Environment<'_>) -> Option<(&'static str, String)> {
+        let spellings = std::iter::once(self.name()).chain(self.alias());
+        spellings.filter_map(|name| Some((name, env(name)?))).find(|(_, value)| !value.is_empty())
     }
 }
 
@@ -98,7 +105,7 @@ pub struct DescribedVariable {
 #[must_use]
 pub fn described_variables() -> Vec<DescribedVariable> {
     let others = Variable::ALL.iter().map(|variable| DescribedVariable {
-        names: std::iter::once(variable.name().to_owned()).chain(variable.alias()).collect(),
+        names: std::iter::once(variable.name()).chain(variable.alias()).map(str::to_owned).collect(),
         default: variable.default_value(),
         meaning: variable.meaning().to_owned(),
     });

@@ -79,7 +79,7 @@ impl Executor {
     }
 
     pub(super) async fn sweep_annotations(&self) -> Done {
-        let result = writes::list_marked_nodes(&self.client).await;
+        let result = writes::sweep_nodes(&self.client).await;
         Outcome::Swept(result.map_err(write_failure)).into()
     }
 

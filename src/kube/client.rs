@@ -40,20 +40,9 @@ const LEASE_TIMEOUT: Duration = Duration::from_secs(3);
 pub struct ClientError(String);
 
 impl From<kube::Error> for ClientError {
-    /// Leaves out kube's own text if it repeats credentials: a proxy URL may hold a password.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "another crate's errors, told apart only for secrets")]
     fn from(error: kube::Error) -> Self {
-        match &error {
-            kube::Error::Auth(source) => Self(Trouble::from(source).message),
-            kube::Error::ProxyProtocolUnsupported { proxy_url }
-            | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => {
-                let scheme = proxy_url.scheme_str().unwrap_or_default();
-                Self(format!(
-                    "its proxy (proxy-url or HTTPS_PROXY) has the scheme {scheme:?}; use http, https or socks5"
-                ))
-            }
-            _ => Self(causes(&error)),
-        }
+        let kube::Error::Auth(source) = &error else { return Self(causes(&error)) };
+        Self(Trouble::from(source).message)
     }
 }
 

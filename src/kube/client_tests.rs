@@ -184,6 +184,41 @@ async fn a_server_that_is_not_there_is_unreachable_and_has_seen_nothing() {
     assert!(!trouble.outcome_unknown());
 }
 
+/// A server that speaks TLS with this certificate, and the error of a client that trusts `trusted`.
+async fn handshake(leaf: &rcgen::Certificate, key: &rcgen::KeyPair, trusted: &rcgen::Certificate) -> Trouble {
+    crate::provider::install_tls();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut cluster = cluster(&format!("https://localhost:{}", listener.local_addr().unwrap().port()));
+    cluster.config.root_cert = Some(vec![trusted.der().to_vec()]);
+    let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = rustls::ServerConfig::builder().with_no_client_auth();
+    let config = config.with_single_cert(vec![leaf.der().clone()], key).unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let client = requests(&cluster, None).unwrap();
+    let server = async { acceptor.accept(listener.accept().await.unwrap().0).await.map(drop) };
+    let (result, _refused) = tokio::join!(get(client), server);
+    result.unwrap_err()
+}
+
+#[tokio::test]
+async fn a_server_s_own_certificate_in_the_place_of_its_authority_is_refused_with_the_remedy() {
+    let params = || rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let key = || rcgen::KeyPair::generate().unwrap();
+    let mut of_authority = params();
+    of_authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    of_authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority");
+    let authority = rcgen::CertifiedIssuer::self_signed(of_authority, key()).unwrap();
+    let leaf_key = key();
+    let leaf = params().signed_by(&leaf_key, &authority).unwrap();
+    let own = handshake(&leaf, &leaf_key, &leaf).await;
+    assert_eq!(own.kind, TroubleKind::Unreachable, "{own}");
+    assert!(own.message.contains("UnknownIssuer: name the authority that signed"), "{own}");
+    let of_authority = handshake(authority.as_ref(), authority.key(), authority.as_ref()).await;
+    assert!(of_authority.message.contains("an authority has signed, without CA:TRUE"), "{of_authority}");
+    let good = handshake(&leaf, &leaf_key, authority.as_ref()).await;
+    assert!(!good.message.contains("certificate"), "{good}");
+}
+
 #[tokio::test]
 async fn a_server_behind_a_proxy_is_asked_for_by_name() {
     let proxy = serve(Some("HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n")).await;
@@ -273,16 +308,6 @@ async fn a_server_behind_a_socks5_proxy_is_asked_for_by_name() {
     let (result, asked) = tokio::join!(get(client), proxy);
     assert_eq!(asked, ("api.example".to_owned(), 6443));
     assert_eq!(result.unwrap_err().kind, TroubleKind::NotFound);
-}
-
-#[tokio::test]
-async fn what_a_proxy_s_url_holds_is_in_no_error() {
-    for scheme in ["socks5h", "ftp"] {
-        let mut cluster = cluster("https://api.example:6443");
-        cluster.config.proxy_url = Some(format!("{scheme}://user:s3cret@127.0.0.1:1080").parse().unwrap());
-        let error = requests(&cluster, None).err().unwrap().to_string();
-        assert!(error.contains(&format!("has the scheme {scheme:?}")), "{error}");
-    }
 }
 
 #[tokio::test]

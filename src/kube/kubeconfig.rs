@@ -5,9 +5,8 @@
 //! another order FLIPOP might use another namespace than the operator that it replaces, and so a second Lease.
 
 use super::blanks;
-pub use super::proxy::ProxySettings;
-pub(crate) use super::proxy::is_loopback;
 use crate::clock::Clock;
+use crate::proxy::{Proxy, ProxySettings};
 use crate::token::{Token, TokenSource};
 use http::Uri;
 use kube::Config;
@@ -21,9 +20,6 @@ use std::sync::Arc;
 
 /// The folder where the kubelet mounts the credentials of a pod's service account.
 pub const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-
-/// The port of a SOCKS5 proxy whose URL names none, as for client-go.
-const SOCKS_PORT: u16 = 1_080;
 
 /// The settings from the flags, the environment and the file system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -199,7 +195,7 @@ fn from_kubeconfig(
     let unusable = |problem: String| ClusterError::Unusable { files: files.to_owned(), problem };
     let context = context_of(kubeconfig, settings.context.as_deref()).map_err(unusable)?;
     let (mut config, own_proxy) = config_of(kubeconfig, context).map_err(unusable)?;
-    config.proxy_url = proxy(settings, own_proxy, &config.cluster_url).map_err(unusable)?;
+    config.proxy_url = proxy(settings, own_proxy.as_deref(), &config.cluster_url).map_err(unusable)?;
     let token = token_of_file(&mut config.auth_info, clock).map_err(unusable)?;
     let namespace = context.namespace.clone();
     let namespace = namespace.unwrap_or_else(|| namespace_of_pod(settings));
@@ -278,29 +274,10 @@ fn context_of<'a>(kubeconfig: &'a Kubeconfig, asked: Option<&str>) -> Result<&'a
     })
 }
 
-fn proxy(settings: &ClusterSettings, own: Option<String>, target: &Uri) -> Result<Option<Uri>, String> {
-    let Some(proxy) = own.or_else(|| settings.proxy.for_target(target)) else { return Ok(None) };
-    // The error does not show the URL, which may hold a password.
-    let proxy: Uri = proxy
-        .parse()
-        .map_err(|_| "the URL of its proxy (proxy-url or HTTPS_PROXY) is malformed".to_owned())?;
-    if proxy.scheme_str() == Some("socks5") { of_socks(&proxy).map(Some) } else { Ok(Some(proxy)) }
-}
-
-/// A SOCKS5 proxy in the form that kube needs: kube would leave out the credentials, and would use port 80.
-fn of_socks(proxy: &Uri) -> Result<Uri, String> {
-    let authority = proxy.authority().map(http::uri::Authority::as_str).unwrap_or_default();
-    if authority.contains('@') {
-        return Err(
-            "its socks5 proxy (proxy-url or HTTPS_PROXY) has a user name, which FLIPOP does not support: name an http \
-             or https proxy, or one without a user name"
-                .to_owned(),
-        );
-    }
-    let port = proxy.port_u16().unwrap_or(SOCKS_PORT);
-    format!("socks5://{}:{port}", proxy.host().unwrap_or_default())
-        .parse()
-        .map_err(|_| "the URL of its proxy (proxy-url or HTTPS_PROXY) is malformed".to_owned())
+fn proxy(settings: &ClusterSettings, own: Option<&str>, target: &Uri) -> Result<Option<Uri>, String> {
+    let own = own.map(|url| Proxy::parse("proxy-url", url)).transpose();
+    let own = own.map_err(|problem| format!("the proxy-url of its cluster: {problem}"))?;
+    own.as_ref().or_else(|| settings.proxy.for_api_server(target)).map(Proxy::for_kube).transpose()
 }
 
 fn namespace_of_pod(settings: &ClusterSettings) -> String {

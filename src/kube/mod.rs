@@ -13,7 +13,6 @@ pub mod kubeconfig;
 pub mod node_read;
 pub mod objects;
 mod protobuf;
-mod proxy;
 mod refusal;
 pub mod server_time;
 #[cfg(test)]

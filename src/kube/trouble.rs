@@ -197,7 +197,24 @@ fn from_service_error(source: &(dyn std::error::Error + Send + Sync + 'static)) 
     } else {
         TroubleKind::Interrupted
     };
-    Trouble::new(kind, causes(source))
+    let text = causes(source);
+    let remedy = remedy_of_certificate(&text);
+    Trouble::new(kind, text + remedy)
+}
+
+/// The remedy for a server's certificate that other clients trust where it is itself in the place of its authority.
+fn remedy_of_certificate(text: &str) -> &'static str {
+    if !text.contains("invalid peer certificate") {
+        ""
+    } else if text.contains("CaUsedAsEndEntity") {
+        ": the server's certificate is that of an authority; give the server one that an authority has signed, without \
+         CA:TRUE"
+    } else if text.contains("UnknownIssuer") {
+        ": name the authority that signed the server's certificate, and not that certificate (in a kubeconfig: \
+         certificate-authority-data)"
+    } else {
+        ""
+    }
 }
 
 /// The refusal of a request's body, which the connection wraps.

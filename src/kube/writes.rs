@@ -9,7 +9,7 @@ use super::objects::{FIELD_MANAGER, NodeSlim};
 use super::trouble::{Trouble, TroubleKind};
 use super::watch::once;
 use crate::permit::Permit;
-use flipop_core::fleet::action::MarkedNode;
+use flipop_core::fleet::action::Sweep;
 use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
 use flipop_core::model::ids::{Address, ObjectName, Uid};
 use flipop_core::model::node_labels::LabelChanges;
@@ -343,13 +343,13 @@ async fn patch_node(
     send(client, Some(permit), &call, request).await
 }
 
-/// Lists every node of the cluster that carries the annotation or one of our labels. The list is consistent, and reads
-/// only the metadata of the nodes.
+/// Lists every node of the cluster, with those that carry the annotation or one of our labels. The list is consistent,
+/// and reads only the metadata of the nodes.
 ///
 /// # Errors
 /// See [`WriteError`].
-pub async fn list_marked_nodes(client: &Client) -> Result<Vec<MarkedNode>, WriteError> {
-    let listed = once::marked_nodes(client).await;
+pub async fn sweep_nodes(client: &Client) -> Result<Sweep, WriteError> {
+    let listed = once::sweep(client).await;
     listed.map_err(|trouble| WriteError::of(trouble, &Call::new::<NodeSlim>("list", "")))
 }
 

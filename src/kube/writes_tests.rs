@@ -5,6 +5,7 @@ use crate::api::FloatingIPPool;
 use crate::clock::Clock;
 use crate::kube::stub::{self, Calls};
 use crate::permit::PermitSource;
+use flipop_core::fleet::action::MarkedNode;
 
 struct Bench {
     client: Client,
@@ -268,7 +269,7 @@ async fn nodes_are_counted_by_a_list_of_one() {
 #[tokio::test(start_paused = true)]
 async fn the_sweep_reads_metadata_page_by_page_and_keeps_what_is_annotated() {
     let mut bench = start();
-    let sweep = list_marked_nodes(&bench.client);
+    let sweep = sweep_nodes(&bench.client);
     let server = async {
         let first = bench.calls.next().await;
         let accept = first.request.headers()["accept"].to_str().unwrap().to_owned();
@@ -296,7 +297,9 @@ async fn the_sweep_reads_metadata_page_by_page_and_keeps_what_is_annotated() {
         ours,
         labels: flipop_core::model::node_labels::NodeLabels::default(),
     };
-    assert_eq!(found.unwrap(), [node("a", "u1", "x", true), node("b", "u2", "192.0.2.1", false)]);
+    let Sweep { names, marked } = found.unwrap();
+    assert_eq!(marked, [node("a", "u1", "x", true), node("b", "u2", "192.0.2.1", false)]);
+    assert_eq!(names, ["a", "b", "bare"].map(str::to_owned).into());
 }
 
 #[tokio::test(start_paused = true)]

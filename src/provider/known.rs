@@ -8,6 +8,7 @@ use crate::provider::entry::{Provider, ProviderConfig, ProviderConfigs};
 use crate::provider::http::{ApiConfig, BuildError, Transport};
 use crate::provider::observe::CallObserver;
 use crate::provider::{cloudflare, digitalocean};
+use crate::proxy::ProxySettings;
 use flipop_core::model::machine::MachineId;
 use flipop_core::model::provider::Descriptor;
 use std::sync::Arc;
@@ -26,12 +27,14 @@ pub fn machine(provider_id: &str) -> Option<MachineId> {
     PROVIDERS.iter().find_map(|provider| provider.descriptor.machines?.named(provider_id))
 }
 
-/// Sets up a client of each provider that may be used. `transport` carries the requests; `None` means over the network.
+/// Sets up a client of each provider that may be used. `transport` carries the requests; `None` means over the network,
+/// through one of the proxies if there are any.
 ///
 /// # Errors
 /// If a configuration cannot work: see [`BuildError`].
 pub fn connect(
     configs: &ProviderConfigs,
+    proxies: &ProxySettings,
     clock: &Clock,
     observer: &Arc<dyn CallObserver>,
     transport: Option<&Arc<dyn Transport>>,
@@ -41,7 +44,8 @@ pub fn connect(
         let name = provider.descriptor.name;
         if let Some(ProviderConfig { token, base_url, user_agent }) = configs.get(name).cloned() {
             let (clock, observer, transport) = (clock.clone(), Arc::clone(observer), transport.cloned());
-            let config = ApiConfig { base_url, user_agent, token, clock, observer, transport };
+            let proxies = proxies.clone();
+            let config = ApiConfig { base_url, user_agent, token, proxies, clock, observer, transport };
             clients.add(name.into(), (provider.connect)(config)?);
         }
     }
@@ -79,7 +83,8 @@ mod tests {
                 user_agent: None,
             };
             let configs = ProviderConfigs::from([(of.name, config)]);
-            let clients = connect(&configs, &Clock::system(), &observer, None).unwrap();
+            let clients =
+                connect(&configs, &ProxySettings::default(), &Clock::system(), &observer, None).unwrap();
             let id = AccountId::from(of.name);
             assert_eq!(clients.ips.contains_key(&id), of.machines.is_some(), "{id}");
             assert_eq!(clients.dns.contains_key(&id), of.dns.is_some(), "{id}");

@@ -18,13 +18,15 @@ const MAX_BLOCK_MS: u64 = 3_600_000;
 /// unknown, or if the provider says that requests are left. It is the first step of the fast retry schedule.
 pub(crate) const SHORT_BLOCK_MS: u64 = 1_000;
 
-/// How a provider refuses too many requests.
+/// How a provider refuses requests.
 #[derive(Debug, Clone, Copy)]
-pub struct Excess {
-    /// For how long such a refusal that names no time blocks the token.
+pub struct Refusals {
+    /// Whether a body has the form of every refusal of the provider. Others may answer in its place.
+    pub is_own: fn(&[u8]) -> bool,
+    /// Whether the body of an answer with a status other than 429 refuses too many requests.
+    pub says_excess: fn(StatusCode, &[u8]) -> bool,
+    /// For how long a refusal of too many requests that names no time blocks the token.
     pub block_ms: u64,
-    /// Whether the body of an answer with a status other than 429 is such a refusal.
-    pub says: fn(StatusCode, &[u8]) -> bool,
 }
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");

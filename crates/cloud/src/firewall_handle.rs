@@ -53,7 +53,7 @@ fn view(world: &World, firewall: &Firewall) -> FirewallView {
         name: parts.name.clone(),
         droplets: parts.droplets.iter().copied().collect(),
         tags: parts.tags.iter().cloned().collect(),
-        inbound: parts.inbound.iter().flat_map(sources).collect(),
+        inbound: parts.inbound.iter().filter(|rule| !rule.denies).flat_map(sources).collect(),
         pending: pending.map(|pending| pending.droplet).collect(),
         whole: json!({
             "id": id, "name": parts.name, "droplet_ids": parts.droplets, "tags": parts.tags,
@@ -97,6 +97,19 @@ impl Cloud {
     #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn open_port(&self, id: &str, protocol: &str, ports: &str, source: &str) -> bool {
         let rule = Rule {
+            protocol: protocol.to_owned(),
+            ports: ports.to_owned(),
+            addresses: vec![source.to_owned()],
+            ..Rule::default()
+        };
+        self.alter(id, |parts| parts.inbound.push(rule))
+    }
+
+    /// Denies a port in a firewall, as if by hand. Returns false if the API would refuse it.
+    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
+    pub fn deny_port(&self, id: &str, protocol: &str, ports: &str, source: &str) -> bool {
+        let rule = Rule {
+            denies: true,
             protocol: protocol.to_owned(),
             ports: ports.to_owned(),
             addresses: vec![source.to_owned()],
@@ -175,8 +188,12 @@ impl Cloud {
                     .iter()
                     .any(|pending| pending.droplet == id && pending.until_ms > world.now_ms)
             };
-            let done = governing.into_iter().filter(|firewall| !pending(firewall));
-            Some(done.flat_map(|firewall| firewall.parts.inbound.iter().flat_map(sources)).collect())
+            let inbound = |denies: bool| {
+                let of = governing.iter().filter(move |firewall| denies || !pending(firewall));
+                let rules = of.flat_map(|firewall| firewall.parts.inbound.iter());
+                rules.filter(move |rule| rule.denies == denies).flat_map(sources).collect::<BTreeSet<_>>()
+            };
+            Some(inbound(false).difference(&inbound(true)).cloned().collect())
         })
     }
 }

@@ -102,7 +102,14 @@ fn rule(value: &Value, direction: Direction) -> Result<Rule, Problem> {
     let Some(targets) = object.get(direction.targets()).and_then(Value::as_object) else {
         return refuse("a rule needs sources or destinations");
     };
+    let denies = match object.get("action") {
+        None | Some(Value::Null) => false,
+        Some(action) if action == "allow" => false,
+        Some(action) if action == "deny" => true,
+        Some(_) => return refuse("action must be allow or deny"),
+    };
     let rule = Rule {
+        denies,
         protocol,
         ports,
         addresses: texts(targets, "addresses")?,
@@ -163,7 +170,8 @@ pub(super) fn render(rule: &Rule, direction: Direction, token: &Token) -> Value 
     if token.allows("tag:read") {
         put("tags", strings(&rule.tags));
     }
-    json!({"protocol": rule.protocol, "ports": rule.ports, direction.targets(): targets})
+    let action = if rule.denies { "deny" } else { "allow" };
+    json!({"protocol": rule.protocol, "ports": rule.ports, "action": action, direction.targets(): targets})
 }
 
 #[cfg(test)]

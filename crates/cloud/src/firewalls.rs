@@ -38,6 +38,8 @@ impl Direction {
 /// A rule. The other side is kept in order, so that two spellings of one rule are equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Rule {
+    /// Whether it denies its traffic, whatever other firewalls permit.
+    pub(super) denies: bool,
     pub(super) protocol: String,
     /// `0` for all.
     pub(super) ports: String,

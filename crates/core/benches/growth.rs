@@ -11,7 +11,7 @@ use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::fleet::action::{Action, Outcome};
+use flipop_core::fleet::action::{Action, Outcome, Sweep};
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::mechanism::effects::{Effect, WrittenStatus};
 use flipop_core::model::facts::{
@@ -216,7 +216,7 @@ impl World {
                 Outcome::Annotated { node, uid, value, result: Ok(()) }
             }
             Effect::Do(Action::CountNodes) => Outcome::NodesCounted(Ok(0)),
-            Effect::Do(Action::SweepAnnotations) => Outcome::Swept(Ok(Vec::new())),
+            Effect::Do(Action::SweepAnnotations) => Outcome::Swept(Ok(Sweep::default())),
             Effect::Do(other) => unreachable!("nobody asked for {other:?}"),
             Effect::Tell(_) => return,
         };

@@ -72,7 +72,7 @@ pub(super) async fn check(
     variables: &ProviderVariables,
     objects: &Objects,
 ) -> Result<Vec<Finding>, CommandError> {
-    let providers = accounts::clients(variables, &reach.clock)?;
+    let providers = accounts::clients(variables, &reach.proxies, &reach.clock)?;
     let demands = Demands::of(objects);
     let mut findings = Vec::new();
     for descriptor in descriptors() {

@@ -1,18 +1,24 @@
 //! Nodes that cannot hold an address.
 
 use super::Finding;
-use crate::command::copy::Objects;
+use crate::command::copy::{self, Objects};
 use crate::command::leader;
 use crate::command::reach::Reach;
 use crate::kube::watch::once;
 use crate::provider::descriptors;
-use flipop_core::model::facts::NodeFacts;
+use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::status::IpEntry;
+use flipop_core::model::facts::{NodeFacts, Taint};
 use flipop_core::model::machine::MachineKind;
 use flipop_core::model::provider::{Descriptor, ManagedNodes};
 use futures::future::try_join_all;
+use std::collections::BTreeMap;
 
 /// The most nodes that a line names.
 const MAX_NAMED: usize = 5;
+
+/// The effect of taints that only discourage pods.
+const SOFT: &str = "PreferNoSchedule";
 
 /// One line for each kind of doubt.
 pub(super) async fn check(reach: &Reach, objects: &Objects) -> Vec<Finding> {
@@ -58,7 +64,43 @@ pub(super) async fn check(reach: &Reach, objects: &Objects) -> Vec<Finding> {
             findings.push(managed_workers(of.title, nodes.product, &workers));
         }
     }
+    findings.extend(soft_taints(&objects.plain().0, &all));
     findings
+}
+
+/// Holders of addresses with taints that only discourage pods. They end the match like any other.
+fn soft_taints(pools: &[PoolObject], nodes: &[NodeFacts]) -> Vec<Finding> {
+    let providers = copy::every_provider(false);
+    let mut tainted: BTreeMap<(String, &str), BTreeMap<&str, &NodeFacts>> = BTreeMap::new();
+    for pool in pools {
+        let Some(criteria) = copy::pool_spec(pool, &providers).and_then(|spec| spec.criteria) else {
+            continue;
+        };
+        let holds = |node: &&NodeFacts| {
+            let stands = |entry: &IpEntry| entry.provider_id == node.provider_id;
+            !node.provider_id.is_empty() && pool.status.ips.values().any(stands)
+        };
+        for node in nodes.iter().filter(holds) {
+            let counts = |taint: &&Taint| {
+                taint.effect == SOFT && !criteria.tolerations.iter().any(|of| of.tolerates(taint))
+            };
+            for taint in node.taints.iter().filter(counts) {
+                let of = (pool.object.name.to_string(), taint.key.as_str());
+                tainted.entry(of).or_default().insert(&node.name, node);
+            }
+        }
+    }
+    let told = |((pool, key), nodes): ((String, &str), BTreeMap<&str, &NodeFacts>)| {
+        let nodes: Vec<&NodeFacts> = nodes.into_values().collect();
+        Finding::doubtful(
+            format!(
+                "{} an address of FloatingIPPool {pool} and the taint {key}, which counts although it is soft",
+                counted(&nodes, "has", "have")
+            ),
+            "the address moves to another node; tolerate the taint in spec.match.tolerations to keep it",
+        )
+    };
+    tainted.into_iter().map(told).collect()
 }
 
 /// A part of a message for each provider of addresses.
@@ -86,4 +128,51 @@ fn counted(nodes: &[&NodeFacts], one: &str, many: &str) -> String {
     let named: Vec<&str> = nodes.iter().take(MAX_NAMED).map(|node| node.name.as_str()).collect();
     let more = if nodes.len() > named.len() { " …" } else { "" };
     format!("{} nodes ({}{more}) {many}", nodes.len(), named.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::FloatingIPPool;
+    use crate::api::translate::pool::pool_object;
+    use crate::kube::objects::NodeSlim;
+    use serde_json::{Value, json};
+
+    fn node(number: usize, effect: &str) -> NodeFacts {
+        let node: Result<NodeSlim, _> = serde_json::from_value(json!({
+            "metadata": {"name": format!("node-{number}"), "uid": number.to_string()},
+            "spec": {
+                "providerID": format!("digitalocean://{number}"),
+                "taints": [{"key": "DeletionCandidate", "value": "1", "effect": effect}],
+            },
+        }));
+        node.unwrap().into_facts()
+    }
+
+    /// A pool whose two addresses are on the first two nodes.
+    fn pool(name: &str, tolerations: &Value) -> PoolObject {
+        let entry =
+            |number: usize| json!({"state": "active", "providerID": format!("digitalocean://{number}")});
+        let pool: Result<FloatingIPPool, _> = serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {
+                "provider": "digitalocean", "ips": ["192.0.2.1", "192.0.2.2"],
+                "match": {"nodeLabel": "a", "tolerations": tolerations},
+            },
+            "status": {"ips": {"192.0.2.1": entry(1), "192.0.2.2": entry(2)}},
+        }));
+        pool_object(&Ok(pool.unwrap()))
+    }
+
+    #[test]
+    fn a_soft_taint_that_takes_an_address_off_its_node_is_named_and_no_other() {
+        let nodes = [node(1, SOFT), node(2, SOFT), node(3, SOFT)];
+        let tolerant = json!([{"key": "DeletionCandidate", "operator": "Exists"}]);
+        let found = soft_taints(&[pool("web", &json!([])), pool("tolerant", &tolerant)], &nodes);
+        let told: Vec<&str> = found.iter().map(|finding| finding.what.as_str()).collect();
+        let right = "2 nodes (node-1, node-2) have an address of FloatingIPPool ns/web and the taint DeletionCandidate, \
+                     which counts although it is soft";
+        assert_eq!(told, [right]);
+        assert!(soft_taints(&[pool("web", &json!([]))], &[node(1, "NoSchedule")]).is_empty());
+    }
 }

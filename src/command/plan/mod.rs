@@ -77,7 +77,7 @@ async fn plan(
     keys.insert(WatchKey::Nodes { selector: String::new() });
     let lists = Lists::read(reach, keys).await?;
     let (account, walls) = if arguments.with_provider {
-        let clients = accounts::clients(&order.providers, &reach.clock)?;
+        let clients = accounts::clients(&order.providers, &order.cluster.proxy, &reach.clock)?;
         (Account::read(clients.clone(), &mut notes), Walls::read(clients))
     } else {
         notes.push(

@@ -261,7 +261,7 @@ impl Rehearsal<'_> {
             Action::Label { node, uid, changes } => self.label(node, uid, changes),
             Action::Firewalls(call) => self.firewalls(call).await,
             Action::SweepAnnotations => {
-                let found = self.world.annotated();
+                let found = self.world.swept();
                 self.answer(Answer::Swept(Ok(found)));
             }
             Action::CountNodes => {

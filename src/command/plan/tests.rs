@@ -14,6 +14,7 @@ use crate::config::ProviderVariables;
 use crate::config::words::Format;
 use crate::exit::Exit;
 use crate::kube::objects::NodeSlim;
+use crate::proxy::ProxySettings;
 use flipop_cloud::{CloudServer, Options, Provider};
 use flipop_core::model::facts::NodeFacts;
 use flipop_core::model::matching::WatchKey;
@@ -302,7 +303,7 @@ async fn a_firewall_that_stands_gets_the_members_and_ports_that_it_lacks() {
     let url = server.digitalocean_url();
     let variables =
         ProviderVariables::from_lines(&format!("DIGITALOCEAN_ACCESS_TOKEN=t\nDIGITALOCEAN_API_URL={url}\n"));
-    let clients = accounts::clients(&variables, &Clock::system()).unwrap();
+    let clients = accounts::clients(&variables, &ProxySettings::default(), &Clock::system()).unwrap();
     let lists = Lists {
         nodes: [(WatchKey::Nodes { selector: String::new() }, nodes.clone())].into(),
         ..Lists::default()

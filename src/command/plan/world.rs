@@ -7,7 +7,7 @@ use crate::provider;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::IpState;
-use flipop_core::fleet::action::MarkedNode;
+use flipop_core::fleet::action::{MarkedNode, Sweep};
 use flipop_core::model::catalog::records::UnderWay;
 use flipop_core::model::condition::{Condition, ConditionType, Status};
 use flipop_core::model::facts::{NodeFacts, PodFacts, RESERVED_IP_ANNOTATION, ReservedIp};
@@ -90,7 +90,7 @@ impl World {
     }
 
     /// The same in the form in which a sweep finds them.
-    pub(super) fn annotated(&self) -> Vec<MarkedNode> {
+    pub(super) fn swept(&self) -> Sweep {
         let annotated = |node: &NodeFacts| {
             let (name, uid, value) = (node.name.clone(), node.uid.clone(), node.annotation.clone());
             let labels = node.labels.clone();
@@ -102,7 +102,9 @@ impl World {
                 labels,
             })
         };
-        self.nodes().iter().filter_map(annotated).collect()
+        let nodes = self.nodes();
+        let names = nodes.iter().map(|node| node.name.clone()).collect();
+        Sweep { names, marked: nodes.iter().filter_map(annotated).collect() }
     }
 
     /// Changes a node. Returns the node as each list now shows it. Returns nothing if there is no such node.

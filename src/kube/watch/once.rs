@@ -6,7 +6,7 @@ use crate::api::{FloatingIPPool, bounded};
 use crate::kube::client::CALL_TIMEOUT_MS;
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::kube::trouble::{Trouble, TroubleKind};
-use flipop_core::fleet::action::MarkedNode;
+use flipop_core::fleet::action::{MarkedNode, Sweep};
 use flipop_core::model::facts::{NodeFacts, PodFacts};
 use flipop_core::model::ids::Address;
 use kube::api::ListParams;
@@ -28,19 +28,20 @@ pub async fn nodes(client: &Client, label_selector: &str) -> Result<Vec<NodeFact
     list(&api, params, Form::Protobuf(protobuf::NODES.item), NodeSlim::into_facts).await
 }
 
-/// The nodes of the whole cluster that carry the reserved-IP annotation or one of our labels.
+/// The nodes of the whole cluster, with those that carry the reserved-IP annotation or one of our labels.
 ///
 /// # Errors
 /// Why a page could not be read.
-pub async fn marked_nodes(client: &Client) -> Result<Vec<MarkedNode>, Trouble> {
+pub async fn sweep(client: &Client) -> Result<Sweep, Trouble> {
     let cut = |node: NodeSlim| {
         let NodeFacts { name, uid, annotation: value, annotation_ours: ours, labels, .. } = node.into_facts();
         let marked = value.is_some() || !labels.is_empty();
-        marked.then_some(MarkedNode { name, uid, value, ours, labels })
+        (name.clone(), marked.then_some(MarkedNode { name, uid, value, ours, labels }))
     };
     let api = Api::<NodeSlim>::all(client.clone());
     let all = list(&api, ListParams::default(), Form::Metadata(protobuf::NODES.item), cut).await?;
-    Ok(all.into_iter().flatten().collect())
+    let (names, marked): (BTreeSet<String>, Vec<Option<MarkedNode>>) = all.into_iter().unzip();
+    Ok(Sweep { names, marked: marked.into_iter().flatten().collect() })
 }
 
 /// The running pods that `label_selector` selects (empty: all) in a namespace (empty: in all).

@@ -20,7 +20,7 @@ use crate::provider::dns::{Applied, DnsProvider, Unfinished};
 use crate::provider::entry::{Provider, Variables};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError};
 use crate::provider::observe::Call;
-use crate::provider::rate::Excess;
+use crate::provider::rate::Refusals;
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::provider::{Descriptor, Limits, Rules, ZoneForm};
@@ -76,7 +76,8 @@ pub(super) const PROVIDER: Provider = Provider {
 };
 
 /// Cloudflare blocks a user above the limit for five minutes (API documentation, "Rate limits").
-const EXCESS: Excess = Excess { block_ms: 300_000, says: refusal::says_excess };
+const REFUSALS: Refusals =
+    Refusals { is_own: wire::is_refusal, says_excess: refusal::says_excess, block_ms: 300_000 };
 
 /// The client of one token.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ impl Cloudflare {
     /// When the configuration cannot work: see [`BuildError`].
     pub fn new(config: ApiConfig) -> Result<Self, BuildError> {
         let clock = config.clock.clone();
-        Ok(Self { api: Api::new(NAME, EXCESS, config)?, clock, zones: Zones::default() })
+        Ok(Self { api: Api::new(NAME, REFUSALS, config)?, clock, zones: Zones::default() })
     }
 
     /// Forgets a zone that turned out to be gone, or no longer ours.

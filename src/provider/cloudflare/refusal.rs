@@ -8,6 +8,7 @@ use super::wire;
 use crate::provider::http::{Answer, kind_of};
 use flipop_core::model::fault::{Fault, FaultKind};
 use http::StatusCode;
+use std::net::IpAddr;
 
 /// The record already exists, either identical or with another TTL or proxying.
 const EXISTS: [u64; 2] = [81_057, 81_058];
@@ -54,12 +55,17 @@ pub(super) fn fault(answer: &Answer) -> Fault {
     let message = messages.join("; ");
     let kind = kind(answer.status(), &codes);
     let id = codes.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let advice = if kind == FaultKind::Unauthorised && refuses_token(answer) {
-        "the token is refused: set CLOUDFLARE_TOKEN to a valid one"
-    } else {
-        advice(answer.status(), kind, &codes, &message)
+    let advice = match filtered(&message) {
+        Some(seen) => format!(
+            "the token's filter of client IP addresses refuses {seen}: allow the address from which Cloudflare sees \
+             this process, or give it another"
+        ),
+        None if kind == FaultKind::Unauthorised && refuses_token(answer) => {
+            "the token is refused: set CLOUDFLARE_TOKEN to a valid one".to_owned()
+        }
+        None => advice(answer.status(), kind, &codes, &message).to_owned(),
     };
-    answer.refused_with(kind, advice, &id, &message)
+    answer.refused_with(kind, &advice, &id, &message)
 }
 
 /// Whether the answer refuses a change because a record already exists. Never true for a server error.
@@ -79,6 +85,12 @@ pub(super) fn refuses_token(answer: &Answer) -> bool {
         MALFORMED_TOKEN.contains(code) || message.to_ascii_lowercase().contains("access token")
     };
     answer.status() == StatusCode::UNAUTHORIZED || wire::errors(answer.body()).iter().any(says)
+}
+
+/// The address that a token's filter of addresses refuses.
+fn filtered(message: &str) -> Option<IpAddr> {
+    let (_, seen) = message.split_once("access token from location:")?;
+    seen.split_whitespace().next()?.trim_end_matches(['.', ';']).parse().ok()
 }
 
 fn kind(status: StatusCode, codes: &[u64]) -> FaultKind {

@@ -102,6 +102,12 @@ pub(super) struct BatchResult {
 /// More errors than any answer has. Limits the message.
 const MAX_ERRORS: usize = 8;
 
+/// Whether a body has the form of every refusal of this API: a list `errors`.
+pub(super) fn is_refusal(body: &[u8]) -> bool {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    body.get("errors").is_some_and(Value::is_array)
+}
+
 /// The codes and messages of a refusal. Each error is followed by the details chained to it.
 pub(super) fn errors(body: &[u8]) -> Vec<(u64, String)> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();

@@ -28,6 +28,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SCOPE_MISSING: &str = "the token may not do this: spec.firewall needs the scopes firewall:read, firewall:create, \
                              firewall:update, firewall:delete, droplet:read and tag:read";
 
+/// The action of a rule that names none.
+const ALLOW: &str = "allow";
+
+/// The other action.
+const DENY: &str = "deny";
+
 /// Without this scope, answers leave out droplets.
 const DROPLET_READ: &str = "droplet:read";
 
@@ -78,6 +84,9 @@ struct Pending {
 #[derive(Debug, Deserialize, PartialEq)]
 struct RuleEntry {
     protocol: String,
+    /// `allow` or `deny`. Firewalls from before there was this field have none.
+    #[serde(default)]
+    action: Option<String>,
     #[serde(default)]
     ports: Option<String>,
     #[serde(default)]
@@ -131,6 +140,8 @@ impl RuleEntry {
         // Some answers leave the ports empty where others use "0" for every port.
         let ports = self.ports.filter(|ports| !ports.is_empty()).unwrap_or_else(|| "0".to_owned());
         Rule {
+            // No unknown action lets anything in for certain.
+            denies: self.action.is_some_and(|action| action != ALLOW),
             direction,
             protocol: self.protocol,
             ports,
@@ -261,11 +272,17 @@ fn written(rule: &Rule) -> Value {
         Direction::Inbound => "sources",
         Direction::Outbound => "destinations",
     };
-    let mut value = json!({ "protocol": rule.protocol, key: targets });
-    if let Some(object) = value.as_object_mut().filter(|_| rule.protocol != "icmp") {
-        object.insert("ports".to_owned(), json!(rule.ports));
+    let mut written = Map::from_iter([
+        ("protocol".to_owned(), json!(rule.protocol)),
+        (key.to_owned(), Value::Object(targets)),
+    ]);
+    if rule.protocol != "icmp" {
+        written.insert("ports".to_owned(), json!(rule.ports));
     }
-    value
+    if rule.denies {
+        written.insert("action".to_owned(), json!(DENY));
+    }
+    Value::Object(written)
 }
 
 /// The rules by direction. A direction without rules is left out.

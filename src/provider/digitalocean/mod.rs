@@ -18,7 +18,7 @@ use crate::provider::clients::Services;
 use crate::provider::entry::{Provider, Variables};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError, Request};
 use crate::provider::observe::Call;
-use crate::provider::rate::{Excess, SHORT_BLOCK_MS};
+use crate::provider::rate::{Refusals, SHORT_BLOCK_MS};
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::facts::{ReservedIp, ReservedIpList};
 use flipop_core::model::fault::{Fault, FaultKind};
@@ -110,8 +110,9 @@ pub struct DigitalOcean {
     api: Api,
 }
 
-/// Only the status 429 says so.
-const EXCESS: Excess = Excess { block_ms: SHORT_BLOCK_MS, says: |_, _| false };
+/// Only the status 429 says that there are too many requests.
+const REFUSALS: Refusals =
+    Refusals { is_own: wire::is_refusal, says_excess: |_, _| false, block_ms: SHORT_BLOCK_MS };
 
 impl DigitalOcean {
     /// Sets up a client.
@@ -119,7 +120,7 @@ impl DigitalOcean {
     /// # Errors
     /// If the configuration cannot work: see [`BuildError`].
     pub fn new(config: ApiConfig) -> Result<Self, BuildError> {
-        Ok(Self { api: Api::new(NAME, EXCESS, config)? })
+        Ok(Self { api: Api::new(NAME, REFUSALS, config)? })
     }
 
     async fn get_ip(&self, ip: Address) -> Result<ReservedIp, Fault> {

@@ -162,6 +162,12 @@ impl ErrorBody {
     }
 }
 
+/// Whether a body has the form of every refusal of this API: `id` and `message`, as texts.
+pub(super) fn is_refusal(body: &[u8]) -> bool {
+    let body: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    ["id", "message"].iter().all(|field| body.get(field).is_some_and(serde_json::Value::is_string))
+}
+
 fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Ok(serde_json::Value::deserialize(deserializer)?.as_str().unwrap_or_default().to_owned())
 }

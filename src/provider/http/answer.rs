@@ -3,6 +3,7 @@
 //! Invariant: every message is bounded, on one line, and free of the token.
 
 use crate::provider::http::MAX_BODY_BYTES;
+use crate::proxy::Proxy;
 use bytes::Bytes;
 use flipop_core::model::fault::{Fault, FaultKind};
 use http::StatusCode;
@@ -12,15 +13,24 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 /// Longest message of a fault. It goes into status and Events, and has room for a sentence or two.
 pub const MAX_MESSAGE_CHARS: usize = 300;
 
-/// The body exceeded the limit.
+/// Why a body was not read to its end.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TooLarge;
+pub(super) enum Unread {
+    /// It exceeded the limit.
+    TooLarge,
+    /// The connection broke.
+    CutOff,
+}
 
 /// The source of an answer.
 #[derive(Debug, Clone)]
 pub(super) struct Origin {
     pub(super) provider: &'static str,
+    /// Whether a body has the form of every refusal of the provider.
+    pub(super) is_own: fn(&[u8]) -> bool,
     pub(super) host: String,
+    /// The proxy to that host.
+    pub(super) proxy: Option<Proxy>,
     pub(super) secret: SecretString,
     pub(super) mutating: bool,
     /// The value of `Content-Type`.
@@ -31,7 +41,7 @@ pub(super) struct Origin {
 #[derive(Debug, Clone)]
 pub struct Answer {
     status: StatusCode,
-    body: Result<Bytes, TooLarge>,
+    body: Result<Bytes, Unread>,
     encoded: bool,
     retry_after_ms: Option<u64>,
     origin: Origin,
@@ -40,7 +50,7 @@ pub struct Answer {
 impl Answer {
     pub(super) fn new(
         status: StatusCode,
-        body: Result<Bytes, TooLarge>,
+        body: Result<Bytes, Unread>,
         encoded: bool,
         retry_after_ms: Option<u64>,
         origin: Origin,
@@ -54,7 +64,7 @@ impl Answer {
         self.status
     }
 
-    /// The body. Empty if it was too long.
+    /// The body. Empty if it was not read to its end.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         self.body.as_deref().unwrap_or_default()
@@ -85,13 +95,35 @@ impl Answer {
         // For these, the status alone decides.
         let waits = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY];
         let refused = self.status.is_client_error() && !waits.contains(&self.status);
-        if !refused || self.body().is_empty() || self.is_json() {
+        if !refused || !self.is_foreign() {
             return None;
         }
         let (provider, status) = (self.origin.provider, self.status.as_u16());
-        let message = format!("the call to {provider} was answered {status}, and {}", self.unlike_the_api());
+        let between =
+            self.origin.proxy.as_ref().map_or("a proxy".to_owned(), |proxy| format!("the proxy {proxy}"));
+        let message = if self.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+            format!(
+                "{between} asks for a user name and a password ({status}) before it lets calls to {provider} through"
+            )
+        } else {
+            format!("the call to {provider} was answered {status}, and {}", self.unlike_the_api())
+        };
         let fault = self.fault(FaultKind::Permanent, &message);
         Some(Fault { outcome_unknown: self.origin.mutating, ..fault })
+    }
+
+    /// Whether a refusal is certainly not the API's own.
+    fn is_foreign(&self) -> bool {
+        // Nothing is certain about a body that was not read to its end.
+        let Ok(body) = &self.body else { return false };
+        match self.status {
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED => true,
+            // These would put a right of the token in doubt.
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => !(self.origin.is_own)(body),
+            // And these whether something exists.
+            StatusCode::NOT_FOUND | StatusCode::GONE => !body.is_empty() && !(self.origin.is_own)(body),
+            _ => !body.is_empty() && !self.is_json(),
+        }
     }
 
     fn is_json(&self) -> bool {
@@ -101,8 +133,9 @@ impl Answer {
     fn unlike_the_api(&self) -> String {
         let kind = self.origin.content_type.as_deref().unwrap_or("without a content type");
         let words = first_words(&String::from_utf8_lossy(self.body()));
+        let mark = if words.is_empty() { "" } else { ": " };
         format!(
-            "it is not in the API's format ({kind}), so a proxy or a filter in between may have sent it: {words}"
+            "it is not in the API's format ({kind}), so a proxy or a filter in between may have sent it{mark}{words}"
         )
     }
 
@@ -215,6 +248,8 @@ mod tests {
     fn answer(status: u16, body: &'static str, mutating: bool) -> Answer {
         let origin = Origin {
             provider: "digitalocean",
+            is_own: |body| body.starts_with(br#"{"id""#),
+            proxy: None,
             host: "api.example.com".to_owned(),
             secret: "dop_v1_secret".into(),
             mutating,
@@ -245,10 +280,23 @@ mod tests {
                         security check";
             assert_eq!(fault.message, says);
         }
-        for status in [400, 401, 404, 407, 422] {
-            assert!(answer(status, "go away", true).refused_in_between().is_some(), "{status}");
-            assert!(answer(status, "", true).refused_in_between().is_none(), "{status}");
-            assert!(answer(status, r#"{"id": "x"}"#, true).refused_in_between().is_none(), "{status}");
+        let own = r#"{"id": "x"}"#;
+        let other = r#"{"error": "blocked"}"#;
+        for (status, api_s) in [
+            (400, &["", own, other][..]),
+            (401, &[own]),
+            (403, &[own]),
+            (404, &["", own]),
+            (407, &[]),
+            (410, &["", own]),
+            (422, &["", own, other]),
+        ] {
+            for body in ["", own, other, "go away"] {
+                let fault = answer(status, body, true).refused_in_between();
+                assert_eq!(fault.is_none(), api_s.contains(&body), "{status} {body:?}: {fault:?}");
+            }
+            let cut = Answer { body: Err(Unread::CutOff), ..answer(status, "", true) };
+            assert!(cut.refused_in_between().is_none(), "{status}");
         }
         for status in [302, 408, 425, 429, 500, 503] {
             assert!(answer(status, PAGE, true).refused_in_between().is_none(), "{status}");

@@ -20,7 +20,8 @@ use crate::permit::gate::{Gate, GatedBody};
 use crate::permit::{Permit, PermitEnded};
 use crate::provider::call::{CallContext, CallError};
 use crate::provider::observe::{self, Call, CallObserver, Failure, Record};
-use crate::provider::rate::{Excess, RateState};
+use crate::provider::rate::{RateState, Refusals};
+use crate::proxy::{Proxy, ProxySettings, is_loopback};
 use crate::token::{Bearer, Token, TokenError, TokenSource};
 use answer::{Origin, scrubbed};
 use bytes::{Bytes, BytesMut};
@@ -56,6 +57,8 @@ pub struct ApiConfig {
     pub user_agent: Option<String>,
     /// Where the token comes from.
     pub token: TokenSource,
+    /// The proxies of the environment.
+    pub proxies: ProxySettings,
     /// The clock.
     pub clock: Clock,
     /// Gets a record of each call.
@@ -142,11 +145,12 @@ impl<'a> Request<'a> {
 pub struct Api {
     provider: &'static str,
     transport: Arc<dyn Transport>,
+    proxy: Option<Proxy>,
     user_agent: HeaderValue,
     base: Url,
     token: Token,
     rate: RateState,
-    excess: Excess,
+    refusals: Refusals,
     clock: Clock,
     observer: Arc<dyn CallObserver>,
 }
@@ -161,24 +165,26 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Sets up a client. `excess` says how this provider refuses too many requests.
+    /// Sets up a client. `refusals` says how this provider refuses requests.
     ///
     /// # Errors
     /// If the configuration cannot work: see [`BuildError`].
-    pub fn new(provider: &'static str, excess: Excess, config: ApiConfig) -> Result<Self, BuildError> {
+    pub fn new(provider: &'static str, refusals: Refusals, config: ApiConfig) -> Result<Self, BuildError> {
         let base = base_url(&config.base_url).map_err(|reason| BuildError::BaseUrl { provider, reason })?;
         let token = Token::new(config.token, config.clock.clone())
             .map_err(|source| BuildError::Token { provider, source })?;
         let unusable = |error: &dyn Error| BuildError::Client { provider, reason: root_cause(error) };
+        let target = base.as_str().parse().map_err(|e| unusable(&e))?;
+        let proxy = config.proxies.for_provider(&target).cloned();
         let user_agent = config.user_agent.as_deref();
         let user_agent = HeaderValue::from_str(user_agent.unwrap_or(USER_AGENT)).map_err(|e| unusable(&e))?;
         let transport = match config.transport {
             Some(transport) => transport,
-            None => Arc::new(Network::new(&base).map_err(|e| unusable(&e))?),
+            None => Arc::new(Network::new(&base, proxy.as_ref()).map_err(|e| unusable(&e))?),
         };
-        let rate = RateState::new(config.clock.clone(), excess.block_ms, *token.generation().borrow());
+        let rate = RateState::new(config.clock.clone(), refusals.block_ms, *token.generation().borrow());
         let (clock, observer) = (config.clock, config.observer);
-        Ok(Self { provider, transport, user_agent, base, token, rate, excess, clock, observer })
+        Ok(Self { provider, transport, proxy, user_agent, base, token, rate, refusals, clock, observer })
     }
 
     /// The provider's name.
@@ -324,7 +330,9 @@ impl Api {
         }
         let origin = Origin {
             provider: self.provider,
+            is_own: self.refusals.is_own,
             host: self.host(),
+            proxy: self.proxy.clone(),
             secret: bearer.secret.clone(),
             mutating: gate.is_some(),
             content_type: headers
@@ -338,10 +346,10 @@ impl Api {
         let body = match read_body(response).await {
             Ok(body) => body,
             // That it is a refusal matters more than its text.
-            Err(_lost) if status.is_client_error() => Ok(Bytes::new()),
+            Err(_lost) if status.is_client_error() => Err(answer::Unread::CutOff),
             Err(error) => return Err(error.into()),
         };
-        if body.as_ref().is_ok_and(|body| (self.excess.says)(status, body)) {
+        if body.as_ref().is_ok_and(|body| (self.refusals.says_excess)(status, body)) {
             retry_after_ms = self.rate.learn(bearer.generation, StatusCode::TOO_MANY_REQUESTS, &headers);
         }
         Ok(Answer::new(status, body, encoded, retry_after_ms, origin))
@@ -366,9 +374,10 @@ impl Api {
     }
 
     fn no_answer(&self, cause: &str, bearer: &Bearer, sent: bool) -> Fault {
+        let via = self.proxy.as_ref().map_or_else(String::new, |proxy| format!(" through the proxy {proxy}"));
         Fault {
             kind: FaultKind::Transient,
-            message: scrubbed(&format!("no answer from {}: {cause}", self.host()), &bearer.secret),
+            message: scrubbed(&format!("no answer from {}{via}: {cause}", self.host()), &bearer.secret),
             outcome_unknown: sent,
             retry_after_ms: None,
         }
@@ -391,17 +400,15 @@ impl Api {
 }
 
 /// The body, or an inner `Err` if it exceeds the limit.
-async fn read_body(
-    mut response: reqwest::Response,
-) -> Result<Result<Bytes, answer::TooLarge>, reqwest::Error> {
+async fn read_body(mut response: reqwest::Response) -> Result<Result<Bytes, answer::Unread>, reqwest::Error> {
     let limit = u64::try_from(MAX_BODY_BYTES).unwrap_or(u64::MAX);
     if response.content_length().is_some_and(|length| length > limit) {
-        return Ok(Err(answer::TooLarge));
+        return Ok(Err(answer::Unread::TooLarge));
     }
     let mut body = BytesMut::new();
     while let Some(chunk) = response.chunk().await? {
         if body.len().saturating_add(chunk.len()) > MAX_BODY_BYTES {
-            return Ok(Err(answer::TooLarge));
+            return Ok(Err(answer::Unread::TooLarge));
         }
         body.extend_from_slice(&chunk);
     }
@@ -428,11 +435,6 @@ fn base_url(text: &str) -> Result<Url, String> {
         }
         other => Err(format!("unknown scheme {other}")),
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The innermost error. reqwest's outer layers say only that something failed, and may repeat the URL.

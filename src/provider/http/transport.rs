@@ -5,6 +5,7 @@
 //! for both.
 
 use super::{CONNECT_TIMEOUT, root_cause};
+use crate::proxy::Proxy;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::{Request, Response, Url};
@@ -46,7 +47,7 @@ pub(super) struct Network(reqwest::Client);
 
 impl Network {
     /// A transport to the host of `base`.
-    pub(super) fn new(base: &Url) -> Result<Self, reqwest::Error> {
+    pub(super) fn new(base: &Url, proxy: Option<&Proxy>) -> Result<Self, reqwest::Error> {
         let builder = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
@@ -56,12 +57,18 @@ impl Network {
             .http1_only()
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
-            .pool_max_idle_per_host(MAX_IDLE);
+            .pool_max_idle_per_host(MAX_IDLE)
+            // reqwest reads no variables.
+            .no_proxy();
+        let builder = match proxy {
+            Some(proxy) => builder.proxy(proxy.for_reqwest()?),
+            None => builder,
+        };
         let client = if base.scheme() == "https" {
             builder.https_only(true).build()
         } else {
-            // On loopback there is no proxy, and no CA certificates are needed.
-            builder.no_proxy().tls_certs_only([]).build()
+            // On loopback no CA certificates are needed.
+            builder.tls_certs_only([]).build()
         };
         client.map(Self)
     }

@@ -63,7 +63,7 @@ pub(crate) fn render() -> String {
     page.paragraph("These rules apply to a kubeconfig:");
     page.list([
         "An empty string counts as a missing field.",
-        "A `proxy-url` begins with `http`, `https` or `socks5`. A SOCKS5 proxy is used without a user name.",
+        "A `proxy-url` begins with `http`, `https`, `socks5` or `socks5h`. A SOCKS5 proxy is used without a user name.",
         "The token of an `exec` plugin is renewed a minute before its expiry. A token that is revoked earlier is used \
          until then, and a token without an expiry until the process restarts.",
     ]);

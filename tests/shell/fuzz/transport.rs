@@ -6,6 +6,7 @@ use flipop::permit::{Permit, PermitSource};
 use flipop::provider::http::{ApiConfig, Broken, MAX_MESSAGE_CHARS, Transport};
 use flipop::provider::observe::NoObserver;
 use flipop::provider::{CallError, install_tls};
+use flipop::proxy::ProxySettings;
 use flipop::token::TokenSource;
 use flipop_core::model::fault::Fault;
 use futures::FutureExt;
@@ -59,6 +60,7 @@ pub(crate) fn config(answer: Canned) -> ApiConfig {
         base_url: "https://api.example.com/".to_owned(),
         user_agent: None,
         token: TokenSource::Value(TOKEN.into()),
+        proxies: ProxySettings::default(),
         clock: Clock::simulated(jiff::Timestamp::from_second(1_800_000_000).unwrap()),
         observer: Arc::new(NoObserver),
         transport: Some(Arc::new(Always { answer, requests: AtomicUsize::new(0) })),

@@ -170,7 +170,7 @@ async fn a_refusal_says_whether_the_token_or_one_of_its_scopes_is_what_to_mend()
     for (status, remedy, other) in
         [(401, "DIGITALOCEAN_ACCESS_TOKEN", "reserved_ip:read"), (403, "reserved_ip:read", "ACCESS_TOKEN")]
     {
-        let fault = list_fault(move || json(status, "{}")).await;
+        let fault = list_fault(move || json(status, r#"{"id": "", "message": ""}"#)).await;
         assert_eq!(fault.kind, FaultKind::Unauthorised);
         let message = fault.message;
         assert!(message.contains(remedy) && !message.contains(other), "{message}");

@@ -40,6 +40,33 @@ async fn a_code_or_a_status_tells_what_a_refusal_is_and_what_to_mend() {
     }
 }
 
+#[tokio::test]
+async fn a_filter_of_addresses_is_named_with_the_address_that_cloudflare_saw() {
+    const ID: &str = "023e105f4ecef8ad9ca31a8372d0c353";
+    for seen in ["203.0.113.7", "2001:db8::7"] {
+        let body = format!(
+            r#"{{"success": false, "errors": [{{"code": 9109,
+               "message": "Cannot use the access token from location: {seen}"}}]}}"#
+        );
+        let server = Server::start(move |_| json(403, &body)).await;
+        let client = Cloudflare::new(config(&server.url())).unwrap();
+        let zone = Zone { id: ID.to_owned(), name: Some(ZONE.to_owned()), shown: None, ttl_floor: 30 };
+        for fault in [
+            client.find_zone(&account(), ID).await.unwrap_err(),
+            client.find_zone(&account(), ZONE).await.unwrap_err(),
+            client.read_records(&account(), &zone, WWW).await.unwrap_err(),
+        ] {
+            assert_eq!(fault.kind, FaultKind::Unauthorised, "{fault}");
+            assert!(
+                fault
+                    .message
+                    .starts_with(&format!("the token's filter of client IP addresses refuses {seen}:"))
+            );
+            assert!(!fault.message.contains("CLOUDFLARE_TOKEN"), "{fault}");
+        }
+    }
+}
+
 /// With any status: the whole token is blocked, and a given time counts.
 #[tokio::test]
 async fn a_refusal_for_excess_that_only_a_code_tells_blocks_the_token_as_a_429_does() {

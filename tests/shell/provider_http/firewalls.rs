@@ -23,6 +23,7 @@ async fn start(scopes: &[&str]) -> (CloudServer, DigitalOcean, Leadership) {
 
 fn rule(protocol: &str, ports: &str) -> Rule {
     Rule {
+        denies: false,
         direction: Direction::Inbound,
         protocol: protocol.to_owned(),
         ports: ports.to_owned(),
@@ -72,6 +73,22 @@ async fn a_firewall_is_made_filled_changed_and_deleted_with_the_scopes_that_are_
     assert!(!client.has_firewall(&context, &id).await.unwrap());
     assert_eq!(cloud.firewalls().iter().map(|wall| wall.whole.clone()).collect::<Vec<_>>(), [before]);
     assert_eq!(cloud.count(Provider::DigitalOcean, Op::PutFirewall), 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_denial_is_told_apart_from_a_permission_and_removed_alone() {
+    let (server, client, leadership) = start(&ALL).await;
+    let (cloud, context) = (server.cloud(), account());
+    let id =
+        client.create_firewall(&context, &leadership.permit, &new("flipop-0123abcd-1", &[])).await.unwrap();
+    assert!(cloud.deny_port(&id, "tcp", "443", "0.0.0.0/0") && cloud.deny_port(&id, "icmp", "0", "::/0"));
+    let rules = client.look(&context, false).await.unwrap().firewalls.remove(0).rules;
+    let denied: Vec<Rule> = rules.iter().filter(|rule| rule.denies).cloned().collect();
+    assert_eq!((denied.len(), rules.len()), (2, 4));
+    client.change_firewall(&context, &leadership.permit, &id, &Change::RemoveRules(denied)).await.unwrap();
+    let rules = client.look(&context, false).await.unwrap().firewalls.remove(0).rules;
+    assert_eq!(rules, [rule("tcp", "443"), rule("icmp", "0")].into());
     server.stop().await;
 }
 

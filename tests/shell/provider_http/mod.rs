@@ -33,6 +33,7 @@ use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::http::ApiConfig;
 use flipop::provider::observe::{CallObserver, CallRecord, NoObserver};
 use flipop::provider::{CallContext, install_tls};
+use flipop::proxy::ProxySettings;
 use flipop::token::TokenSource;
 use std::sync::{Arc, Mutex};
 
@@ -48,6 +49,7 @@ fn config(base_url: &str) -> ApiConfig {
         base_url: base_url.to_owned(),
         user_agent: None,
         token: TokenSource::Value(TOKEN.into()),
+        proxies: ProxySettings::default(),
         clock: Clock::system(),
         observer: Arc::new(NoObserver),
         transport: None,

@@ -1,12 +1,15 @@
 //! TLS and proxies. A process's environment configures both, so each test runs its client in a child: this test binary
 //! again, with one test selected and the environment set.
 
-use super::server::{Received, Reply, Server, json, splice};
+use super::server::{Received, Reply, Server, answer, json, splice};
 use super::{TOKEN, account, config};
 use flipop::clock::Clock;
+use flipop::config::Invocation;
 use flipop::permit::{MIN_REMAINING_MS, PERMIT_MS, PermitSource};
 use flipop::provider::digitalocean::DigitalOcean;
+use flipop::provider::http::ApiConfig;
 use flipop::provider::{IpProvider, install_tls};
+use flipop::proxy::ProxySettings;
 use flipop_core::model::moment::Moment;
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use std::io::Write;
@@ -54,10 +57,19 @@ fn good(_: &Received) -> Reply {
     json(200, r#"{"reserved_ips": [{"ip": "45.55.0.1"}], "meta": {"total": 1}}"#)
 }
 
+/// The proxies of the environment, as the operator reads them.
+fn proxies() -> ProxySettings {
+    let token = |name: &str| (name == "DIGITALOCEAN_ACCESS_TOKEN").then(|| TOKEN.to_owned());
+    match Invocation::from_parts(["flipop"], &|name| token(name).or_else(|| std::env::var(name).ok())) {
+        Ok(Invocation::Run(config)) => config.cluster.proxy,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// The child's part: lists the addresses and prints the result. False in the parent.
 async fn was_child() -> bool {
     let Ok(url) = std::env::var(CHILD_URL) else { return false };
-    match DigitalOcean::new(config(&url)) {
+    match DigitalOcean::new(ApiConfig { proxies: proxies(), ..config(&url) }) {
         Err(error) => println!("RESULT build: {error}"),
         Ok(client) => match client.list_reserved_ips(&account()).await {
             Ok(list) => println!("RESULT listed {}", list.ips.len()),
@@ -116,37 +128,78 @@ async fn a_ca_is_trusted_through_ssl_cert_file_and_refused_without() {
     assert_eq!(server.received().len(), 1, "an untrusted server sees no request");
 }
 
+/// Greets a client as an HTTP or a SOCKS5 proxy without credentials does. Returns everything that the client said.
+async fn greet(stream: &mut TcpStream, scheme: &str) -> String {
+    let mut said = Vec::new();
+    if scheme == "http" {
+        while !said.ends_with(b"\r\n\r\n") {
+            assert_ne!(stream.read_buf(&mut said).await.unwrap(), 0);
+        }
+        stream.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").await.unwrap();
+    } else {
+        let mut greeting = [0; 3];
+        stream.read_exact(&mut greeting).await.unwrap();
+        assert_eq!(greeting, [5, 1, 0], "one method: no credentials");
+        stream.write_all(&[5, 0]).await.unwrap();
+        // The kind of a name, its length, the name, and the port.
+        said = vec![0; 5 + BEHIND_PROXY.len() + 2];
+        stream.read_exact(&mut said).await.unwrap();
+        stream.write_all(&[5, 0, 0, 1, 127, 0, 0, 1, 0, 80]).await.unwrap();
+    }
+    String::from_utf8_lossy(&said).into_owned()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn https_goes_through_the_proxy_and_the_proxy_sees_no_token() {
+async fn https_goes_through_the_proxy_and_the_proxy_sees_a_name_and_no_token() {
     if was_child().await {
         return;
     }
-    let test = "provider_http::tls::https_goes_through_the_proxy_and_the_proxy_sees_no_token";
+    let test = "provider_http::tls::https_goes_through_the_proxy_and_the_proxy_sees_a_name_and_no_token";
     let ours = authority();
     let server = Server::start_with(good, Some(acceptor(&ours)), Duration::ZERO).await;
     let bundle = bundle(&ours);
     let target = server.address;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let proxy = format!("http://{}", listener.local_addr().unwrap());
-    let heads = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&heads);
-    let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            assert_ne!(stream.read_buf(&mut head).await.unwrap(), 0);
-        }
-        log.lock().unwrap().push(String::from_utf8(head).unwrap());
-        stream.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").await.unwrap();
-        splice(stream, TcpStream::connect(target).await.unwrap()).await;
-    });
-    let environment = [("SSL_CERT_FILE", bundle.path()), ("HTTPS_PROXY", Path::new(&proxy))];
-    assert_eq!(child(test, &format!("https://{BEHIND_PROXY}/"), &environment), "listed 1");
-    let heads = heads.lock().unwrap();
-    assert!(heads[0].starts_with(&format!("CONNECT {BEHIND_PROXY}:443 HTTP/1.1\r\n")), "{heads:?}");
-    assert!(!heads[0].to_lowercase().contains("authorization"), "{heads:?}");
-    assert_eq!(server.received()[0].header("host"), Some(BEHIND_PROXY));
+    for (variable, scheme) in [("HTTPS_PROXY", "http"), ("HTTPS_PROXY", "socks5"), ("all_proxy", "socks5h")] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let mut tasks = JoinSet::new();
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&heads);
+        tasks.spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let said = greet(&mut stream, scheme).await;
+            log.lock().unwrap().push(said);
+            splice(stream, TcpStream::connect(target).await.unwrap()).await;
+        });
+        let environment = [("SSL_CERT_FILE", bundle.path()), (variable, Path::new(&proxy))];
+        assert_eq!(child(test, &format!("https://{BEHIND_PROXY}/"), &environment), "listed 1", "{proxy}");
+        let heads = heads.lock().unwrap();
+        assert!(heads[0].contains(BEHIND_PROXY), "{heads:?}");
+        assert!(
+            scheme != "http" || heads[0].starts_with(&format!("CONNECT {BEHIND_PROXY}:443 HTTP/1.1\r\n"))
+        );
+        assert!(!heads[0].to_lowercase().contains("authorization"), "{heads:?}");
+    }
+    assert!(server.received().iter().all(|request| request.header("host") == Some(BEHIND_PROXY)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_asks_for_credentials_is_named_with_its_variable_and_without_its_password() {
+    if was_child().await {
+        return;
+    }
+    let test = "provider_http::tls::a_proxy_that_asks_for_credentials_is_named_with_its_variable_and_without_its_password";
+    let ours = authority();
+    let bundle = bundle(&ours);
+    let server = Server::start(|_| answer(407, &[], "")).await;
+    let (place, url) = (server.url(), format!("http://u:s3cret@{}", server.address));
+    let environment = [("SSL_CERT_FILE", bundle.path()), ("https_proxy", Path::new(&url))];
+    let refused = child(test, &format!("https://{BEHIND_PROXY}/"), &environment);
+    let place = place.trim_end_matches('/');
+    let says =
+        format!("no answer from {BEHIND_PROXY} through the proxy {place} (https_proxy): failed to connect: ");
+    assert!(refused.starts_with(&format!("Transient: {says}")), "{refused}");
+    assert!(refused.contains("proxy authorization required") && !refused.contains("s3cret"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

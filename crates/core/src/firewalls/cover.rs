@@ -3,7 +3,7 @@
 //! A machine with a firewall is closed to all traffic that none of its firewalls permits. So a machine that only our
 //! firewalls govern is reachable only on the ports of pools.
 
-use super::facts::Firewall;
+use super::facts::{Firewall, Rule};
 use super::status::number_of;
 use crate::model::machine::MachineId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,17 +32,12 @@ pub struct Covers<'a> {
     pub owned: &'a BTreeSet<String>,
 }
 
-impl Covers<'_> {
+impl<'c> Covers<'c> {
     /// The firewalls that govern this machine.
     #[must_use]
     pub fn of(&self, machine: &MachineId) -> Cover {
         let tags = self.machines.get(machine);
-        let tagged = |firewall: &Firewall| tags.is_some_and(|tags| !tags.is_disjoint(&firewall.tags));
-        let leaves = |firewall: &Firewall| firewall.pending.get(machine) == Some(&true);
-        let governs = |firewall: &&Firewall| {
-            (firewall.machines.contains(machine) || tagged(firewall)) && !leaves(firewall)
-        };
-        let mut governing = self.firewalls.iter().filter(governs).peekable();
+        let mut governing = self.governing(machine).peekable();
         if governing.peek().is_none() {
             return if tags.is_some() { Cover::Open } else { Cover::Unknown };
         }
@@ -54,6 +49,24 @@ impl Covers<'_> {
         } else {
             Cover::Unknown
         }
+    }
+
+    /// A firewall of others that denies this machine a part of what these rules permit.
+    #[must_use]
+    pub fn denial(&self, machine: &MachineId, rules: &BTreeSet<Rule>) -> Option<&'c Firewall> {
+        let denies = |firewall: &Firewall| {
+            firewall.rules.iter().any(|of| of.denies && rules.iter().any(|rule| rule.meets(of)))
+        };
+        self.governing(machine).find(|firewall| !self.owned.contains(&firewall.id) && denies(firewall))
+    }
+
+    fn governing<'a>(&'a self, machine: &'a MachineId) -> impl Iterator<Item = &'c Firewall> {
+        let tags = self.machines.get(machine);
+        let tagged = move |firewall: &Firewall| tags.is_some_and(|tags| !tags.is_disjoint(&firewall.tags));
+        let leaves = move |firewall: &Firewall| firewall.pending.get(machine) == Some(&true);
+        self.firewalls.iter().filter(move |firewall| {
+            (firewall.machines.contains(machine) || tagged(firewall)) && !leaves(firewall)
+        })
     }
 }
 

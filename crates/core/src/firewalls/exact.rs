@@ -18,6 +18,12 @@ pub fn foreign(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
     there.iter().filter(|rule| !wished.contains(&rule.canonical())).cloned().collect()
 }
 
+/// The rules that deny something, as the provider writes them. No pool asks for any.
+#[must_use]
+pub fn denials(there: &BTreeSet<Rule>) -> Vec<Rule> {
+    there.iter().filter(|rule| rule.denies).cloned().collect()
+}
+
 /// Whether a list shows the effect of a change.
 #[must_use]
 pub fn shows(change: &Change, found: &Firewall) -> bool {
@@ -39,6 +45,7 @@ mod tests {
     #[test]
     fn a_rule_with_another_source_is_another_rule_and_one_spelt_otherwise_is_not() {
         let rule = |ports: &str, address: &str| Rule {
+            denies: false,
             direction: Direction::Inbound,
             protocol: "tcp".into(),
             ports: ports.into(),

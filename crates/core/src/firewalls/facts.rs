@@ -28,9 +28,11 @@ pub struct Targets {
     pub tags: BTreeSet<String>,
 }
 
-/// A rule of a firewall. Each rule permits something.
+/// A rule of a firewall.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
+    /// Whether it denies its traffic. A denial in any firewall of a machine outweighs the permissions in all others.
+    pub denies: bool,
     /// Its direction.
     pub direction: Direction,
     /// `tcp`, `udp` or `icmp`.
@@ -49,6 +51,42 @@ impl Rule {
         rule.targets.addresses = self.targets.addresses.iter().map(|text| network(text)).collect();
         rule
     }
+}
+
+impl Rule {
+    /// Whether some traffic is that of both rules, as far as their addresses tell.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        let (networks, others) = (&self.targets.addresses, &other.targets.addresses);
+        self.direction == other.direction
+            && self.protocol == other.protocol
+            && range(&self.ports).zip(range(&other.ports)).is_none_or(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
+            && networks.iter().any(|one| others.iter().any(|other| overlap(one, other)))
+    }
+}
+
+/// The first and the last port. `None` for all, and for what cannot be read.
+fn range(ports: &str) -> Option<(u16, u16)> {
+    let (from, to) = ports.split_once('-').unwrap_or((ports, ports));
+    from.parse().ok().zip(to.parse().ok()).filter(|(from, _)| *from > 0)
+}
+
+/// Whether two networks have an address in common.
+fn overlap(one: &str, other: &str) -> bool {
+    let parsed = |text: &str| {
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
+        let (bits, width) = match address.parse().ok()? {
+            IpAddr::V4(v4) => (u128::from(v4.to_bits()), 32_u32),
+            IpAddr::V6(v6) => (v6.to_bits(), 128),
+        };
+        let prefix: u32 = prefix.map_or(Some(width), |prefix| prefix.parse().ok())?;
+        Some((bits, width, prefix.min(width)))
+    };
+    let Some(((a, width, long), (b, other_width, short))) = parsed(one).zip(parsed(other)) else {
+        return false;
+    };
+    let host = width.saturating_sub(long.min(short));
+    width == other_width && (a ^ b).checked_shr(host).unwrap_or(0) == 0
 }
 
 /// The canonical spelling of a network. A network of a single address becomes that address.
@@ -93,6 +131,36 @@ pub struct Sight {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_rules_meet_if_protocol_ports_and_networks_have_something_in_common() {
+        let rule = |protocol: &str, ports: &str, from: &str| Rule {
+            denies: false,
+            direction: Direction::Inbound,
+            protocol: protocol.to_owned(),
+            ports: ports.to_owned(),
+            targets: Targets { addresses: [from.to_owned()].into(), ..Targets::default() },
+        };
+        let opens = rule("tcp", "443", "192.0.2.0/24");
+        for (protocol, ports, from, meets) in [
+            ("tcp", "443", "0.0.0.0/0", true),
+            ("tcp", "0", "192.0.2.7", true),
+            ("tcp", "400-443", "192.0.2.128/25", true),
+            ("tcp", "444-500", "0.0.0.0/0", false),
+            ("udp", "443", "0.0.0.0/0", false),
+            ("tcp", "443", "198.51.100.0/24", false),
+            ("tcp", "443", "::/0", false),
+            ("tcp", "443", "nonsense", false),
+        ] {
+            let other = rule(protocol, ports, from);
+            assert_eq!((opens.meets(&other), other.meets(&opens)), (meets, meets), "{other:?}");
+        }
+        let nowhere = Rule { targets: Targets::default(), ..opens.clone() };
+        let outbound = Rule { direction: Direction::Outbound, ..opens.clone() };
+        assert!(!nowhere.meets(&opens) && !outbound.meets(&opens));
+        let (all, v6) = (rule("icmp", "0", "::/0"), rule("icmp", "0", "2001:db8::/32"));
+        assert!(all.meets(&v6), "a whole family");
+    }
 
     #[test]
     fn networks_have_one_spelling() {

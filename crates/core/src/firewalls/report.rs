@@ -6,6 +6,7 @@ use super::wish::Wish;
 use crate::model::catalog::firewalls::{FirewallReady, FirewallWouldIsolate};
 use crate::model::condition::Condition;
 use crate::model::words::{enumerate, name_all};
+use std::collections::BTreeSet;
 
 /// Whether something keeps the firewalls of a pool from being as wanted. If so, no assignment waits for them.
 #[must_use]
@@ -14,6 +15,7 @@ pub fn is_in_trouble(set: &Set, looks: &Looks) -> bool {
         || !looks.missing().is_empty()
         || set.trouble().is_some()
         || set.doubt().is_some()
+        || !set.denied.is_empty()
 }
 
 /// The conditions, or `None` while there is nothing to report. `noun` is the word for a machine. `unusable` says that
@@ -67,6 +69,16 @@ fn ready(set: &Set, looks: &Looks, wish: &Wish, unusable: bool) -> Option<Condit
     }
     let new = set.entries.is_empty() && !wish.machines.is_empty();
     looks.whole().or(None.filter(|_| new))?;
+    if !set.denied.is_empty() {
+        let nodes: BTreeSet<&str> = set.denied.values().flatten().map(String::as_str).collect();
+        let message = format!(
+            "a rule of {} denies traffic to ports of the pool on {}, and a denial outweighs every permission; remove \
+             it, or the port from spec.firewall",
+            name_all(set.denied.keys().map(String::as_str)),
+            name_all(nodes)
+        );
+        return Some(Condition::new(FirewallReady::DeniedByOther, message));
+    }
     if !set.lacking.is_empty() || set.entries.iter().any(|entry| entry.id.is_empty()) {
         let message = "the ports are being opened on some nodes";
         return Some(Condition::new(FirewallReady::Applying, message.to_owned()));

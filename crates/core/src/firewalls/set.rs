@@ -61,6 +61,8 @@ pub struct Set {
     pub(super) lacking: BTreeMap<MachineId, Moment>,
     /// Nodes whose machines no other firewall governs.
     pub(super) bare: BTreeSet<String>,
+    /// Firewalls of others that deny what the pool opens, each with the nodes where it does.
+    pub(super) denied: BTreeMap<String, BTreeSet<String>>,
     /// Isolated members about which an Event was sent.
     pub(super) told: BTreeSet<MachineId>,
     pub(super) retry: Retry,

@@ -94,6 +94,7 @@ impl FirewallSpec {
         }
         let targets = Targets { addresses, ..Targets::default() };
         let rule = |(protocol, ports)| Rule {
+            denies: false,
             direction: Direction::Inbound,
             protocol,
             ports,

@@ -90,7 +90,7 @@ impl Set {
         }
         let covers = scene.covers();
         let (mut unopened, mut lacking) = (BTreeMap::new(), BTreeMap::new());
-        let mut bare = BTreeSet::new();
+        let (mut bare, mut denied) = (BTreeSet::new(), BTreeMap::<String, BTreeSet<String>>::new());
         for (machine, node) in wish.machines.iter().filter(|(machine, _)| wish.wants(machine)) {
             let first = self.unopened.get(machine).copied().unwrap_or(scene.now);
             let cover =
@@ -98,6 +98,12 @@ impl Set {
             let known = covers.filter(|_| scene.counts).map(|(.., covers)| covers.of(machine));
             if matches!(known, Some(Cover::Open | Cover::OnlyOurs)) {
                 bare.insert(node.clone());
+            }
+            let rules = wish.rules.as_ref().filter(|_| scene.counts);
+            if let Some((rules, (.., covers))) = rules.zip(covers)
+                && let Some(by) = covers.denial(machine, rules)
+            {
+                denied.entry(by.name.clone()).or_default().insert(node.clone());
             }
             let elsewhere = matches!(cover, Some(Cover::Open | Cover::OnlyOurs | Cover::Unknown));
             if self.has_opened(machine, wish) {
@@ -112,6 +118,7 @@ impl Set {
         self.unopened = unopened;
         self.lacking = lacking;
         self.bare = bare;
+        self.denied = denied;
     }
 
     /// Whether the last look showed the ports of the pool open on a machine.
@@ -121,14 +128,17 @@ impl Set {
             shown.machines.contains(machine)
                 && !shown.pending.contains_key(machine)
                 && exact::lacking(rules, &shown.rules).is_empty()
+                && exact::denials(&shown.rules).is_empty()
         })
     }
 
     /// Machines to which no assignment should begin yet, each with the end of the wait.
     #[must_use]
     pub fn gates(&self, looks: &Looks, now: Moment) -> BTreeMap<MachineId, Moment> {
-        // Firewalls from before this leadership are probably right, so no failover waits for the first look.
-        let unseen = !looks.is_answered() && !self.entries.is_empty();
+        // Firewalls from before this leadership are probably right, so no failover waits for the first look. One that was
+        // only announced has opened nothing.
+        let made = self.entries.iter().any(|entry| !entry.id.is_empty());
+        let unseen = !looks.is_answered() && made;
         if unseen {
             return BTreeMap::new();
         }
@@ -206,7 +216,8 @@ impl Set {
             || self.idle(entry).is_none()
     }
 
-    /// Adds missing rules and machines. Returns whether some are missing that can be added.
+    /// Adds missing rules and machines, and removes denials, which close ports. Returns whether some are missing that
+    /// can be added.
     fn additions(&mut self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) -> bool {
         let Some(rules) = &wish.rules else {
             self.drop_unsent();
@@ -216,12 +227,15 @@ impl Set {
         for entry in
             self.entries.iter().filter(|entry| !self.is_taken(entry, due)).cloned().collect::<Vec<_>>()
         {
-            let lacking =
-                self.idle(&entry).map(|shown| exact::lacking(rules, &shown.rules)).unwrap_or_default();
-            if !lacking.is_empty() {
-                lacks.insert(entry.name.clone());
-                due.steps.push(Step::Change(entry, Change::AddRules(lacking)));
-            }
+            let Some(shown) = self.idle(&entry) else { continue };
+            let (lacking, denials) = (exact::lacking(rules, &shown.rules), exact::denials(&shown.rules));
+            let change = match (lacking.is_empty(), denials.is_empty()) {
+                (false, _) => Change::AddRules(lacking),
+                (true, false) => Change::RemoveRules(denials),
+                (true, true) => continue,
+            };
+            lacks.insert(entry.name.clone());
+            due.steps.push(Step::Change(entry, change));
         }
         let (new, unjudged) = self.to_put_in(wish, scene);
         if let Some(since) = unjudged {

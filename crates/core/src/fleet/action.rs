@@ -164,6 +164,15 @@ impl From<records::Action> for Action {
     }
 }
 
+/// All nodes of the cluster, as the sweep finds them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sweep {
+    /// Their names.
+    pub names: BTreeSet<String>,
+    /// Those with the annotation or one of our labels.
+    pub marked: Vec<MarkedNode>,
+}
+
 /// A node with the annotation or one of our labels, as the sweep finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarkedNode {
@@ -299,7 +308,7 @@ pub enum Outcome {
         result: Result<(), WriteFailure>,
     },
     /// To [`Action::SweepAnnotations`].
-    Swept(Result<Vec<MarkedNode>, WriteFailure>),
+    Swept(Result<Sweep, WriteFailure>),
     /// To [`Action::ListObjects`].
     ObjectsListed {
         /// When it was asked for.

@@ -4,7 +4,7 @@
 //! soon as that ends. One write per node is under way at a time. Values of other field managers stay, unless a pool
 //! confirms its own address there.
 
-use super::action::{Action, MarkedNode};
+use super::action::{Action, MarkedNode, Sweep};
 use super::node_writes::NodeWrites;
 use crate::mechanism::effects::Effects;
 use crate::mechanism::retry::{Pace, Retry};
@@ -287,27 +287,27 @@ impl Annotations {
     }
 
     /// Takes in the answer to the sweep. From now on FLIPOP may remove the values of ours that it found. Returns the
-    /// marked nodes if the sweep counts.
+    /// nodes if the sweep counts.
     pub(super) fn swept(
         &mut self,
-        result: Result<Vec<MarkedNode>, WriteFailure>,
+        result: Result<Sweep, WriteFailure>,
         at @ Context { now, .. }: Context,
-    ) -> Option<Vec<MarkedNode>> {
+    ) -> Option<Sweep> {
         if self.sweeping.take() == Some(true) {
             return None;
         }
         match result {
-            Ok(nodes) => {
+            Ok(sweep) => {
                 (self.swept, self.due) = (true, None);
                 self.sweep = Some(Retry::at(now.plus_millis(SWEEP_INTERVAL_MS)));
-                for MarkedNode { name, uid, value, ours, .. } in &nodes {
+                for MarkedNode { name, uid, value, ours, .. } in &sweep.marked {
                     let Some(ip) = value.as_deref().and_then(Address::v4) else { continue };
                     self.seen.insert(uid.clone(), Seen { name: name.clone(), value: value.clone() });
                     if *ours {
                         self.standing.insert(uid.clone(), (name.clone(), ip));
                     }
                 }
-                Some(nodes)
+                Some(sweep)
             }
             Err(failure) => {
                 self.sweep.get_or_insert_default().failed(Pace::of_write(&failure), at);
@@ -361,7 +361,7 @@ mod tests {
     fn an_event_that_is_older_than_our_write_leaves_nothing_behind() {
         let mut annotations = Annotations::default();
         annotations.restart();
-        annotations.swept(Ok(Vec::new()), Context::exactly(Moment::default()));
+        annotations.swept(Ok(Sweep::default()), Context::exactly(Moment::default()));
         let (uid, ip) = (Uid("u".to_owned()), Address::from([192, 0, 2, 1]));
         let seen = |annotation: Option<String>, ours| NodeFacts {
             name: "n".to_owned(),
@@ -415,7 +415,7 @@ mod tests {
             if !listed {
                 annotations.swept(Err(WriteFailure::Conflict), now);
                 assert_eq!(removed(&mut annotations, false), 0);
-                annotations.swept(Ok(Vec::new()), now);
+                annotations.swept(Ok(Sweep::default()), now);
             }
             let also = |annotations: &mut Annotations| {
                 annotations.written("m".to_owned(), Uid("m".to_owned()), Some(ip), Ok(()), now);
@@ -449,9 +449,10 @@ mod tests {
             ours: true,
             labels: NodeLabels::default(),
         };
-        annotations.swept(Ok(vec![left("n", "192.0.2.1")]), Context::exactly(Moment::default()));
+        let found = Sweep { marked: vec![left("n", "192.0.2.1")], ..Sweep::default() };
+        annotations.swept(Ok(found), Context::exactly(Moment::default()));
         assert_eq!(sweeps(&mut annotations), 1, "at once, and nothing is removed");
-        annotations.swept(Ok(Vec::new()), Context::exactly(Moment::default()));
+        annotations.swept(Ok(Sweep::default()), Context::exactly(Moment::default()));
         assert_eq!(sweeps(&mut annotations), 0);
     }
 

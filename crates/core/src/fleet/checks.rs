@@ -246,6 +246,7 @@ fn thought_of<'a>(
 ) -> CheckedNodes {
     let mut found = CheckedNodes::default();
     let (mut judged, mut doubted, mut refused) = (0_usize, Vec::new(), Vec::new());
+    let mut stalled = Vec::new();
     for (name, uid, _) in checks {
         let Some(node) = nodes.get(name).filter(|node| node.uid == *uid) else { continue };
         match target_of(node) {
@@ -273,6 +274,9 @@ fn thought_of<'a>(
         if evidence.is_doubted(&key) {
             doubted.push(name.to_owned());
         }
+        if evidence.is_stalled(&key) {
+            stalled.push(name.to_owned());
+        }
     }
     found.doubted = (!doubted.is_empty()).then(|| {
         let (count, port) = (doubted.len(), check.port);
@@ -284,6 +288,15 @@ fn thought_of<'a>(
         );
         Condition::new(ChecksDoubted::LeasesGoOn, message)
     });
+    if found.doubted.is_none() && !stalled.is_empty() {
+        let message = format!(
+            "no check is answered by {} of {judged} nodes whose Leases are not renewed ({}), but most other Leases in \
+             kube-node-lease are not renewed either, so nothing follows from that",
+            stalled.len(),
+            enumerate(stalled.iter().cloned())
+        );
+        found.doubted = Some(Condition::new(ChecksDoubted::LeasesStandStill, message));
+    }
     if found.doubted.is_none() && !refused.is_empty() {
         let message = format!(
             "the InternalIP of {} nodes is not the address of a machine, so they are not checked: {}",

@@ -1,7 +1,7 @@
 //! Hands the answers to actions to the parts of the fleet that they concern.
 
 use super::Fleet;
-use super::action::Outcome;
+use super::action::{Outcome, Sweep};
 use crate::addresses::account::op::End;
 use crate::addresses::account::rights::Right;
 use crate::addresses::account::{Account, Changes};
@@ -55,8 +55,9 @@ impl Fleet {
                 self.note_denials();
             }
             Outcome::Swept(result) => {
-                if let Some(nodes) = self.annotations.swept(result, at) {
-                    self.labels.swept(&nodes);
+                if let Some(Sweep { names, marked }) = self.annotations.swept(result, at) {
+                    self.labels.swept(&marked);
+                    self.checks.evidence.nodes_listed(names);
                 }
             }
             Outcome::ObjectsListed { asked, result } => self.objects.answered(asked, result, at),

@@ -8,7 +8,7 @@ use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::Input;
-use flipop_core::fleet::action::{MarkedNode, Outcome};
+use flipop_core::fleet::action::{MarkedNode, Outcome, Sweep};
 use flipop_core::mechanism::effects::WrittenStatus;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
 use flipop_core::model::fault::WriteFailure;
@@ -256,8 +256,9 @@ impl World {
             let value = self.annotations.get(name).cloned();
             Some(MarkedNode { name: name.clone(), uid, value, ours, labels })
         });
-        let nodes = nodes.collect();
-        self.answer(Outcome::Swept(Ok(nodes)));
+        let marked = nodes.collect();
+        let names = self.nodes.keys().cloned().collect();
+        self.answer(Outcome::Swept(Ok(Sweep { names, marked })));
     }
 
     /// Reads a node as it is now, whatever the watches show.

@@ -1,7 +1,7 @@
 //! What a failed assignment says about its address and its node, what users are told, and what stays in the status
 //! while little is known.
 
-use crate::world::{Trick, World, ip};
+use crate::world::{Trick, World, droplet, ip};
 use flipop_core::model::fault::FaultKind;
 
 #[test]
@@ -44,6 +44,44 @@ fn a_node_that_refused_an_assignment_goes_behind_those_that_wait() {
         world.run(10);
         assert_eq!(world.holder(first + 1), Some(ip(1)), "{trick:?}: {:?}", world.calls);
     }
+}
+
+#[test]
+fn a_droplet_that_is_busy_five_times_is_tried_again_and_a_free_node_does_not_wait_for_it() {
+    let mut alone = World::with(1, 1);
+    alone.tricks.extend([Trick::Refused(FaultKind::InProgress); 5]);
+    alone.run(120);
+    assert_eq!((alone.holder(1), alone.assigns), (Some(ip(1)), 6), "{:?}", alone.calls);
+    let mut world = World::with(1, 2);
+    world.faults.broken_droplets.insert(droplet(1), Trick::Refused(FaultKind::InProgress));
+    world.run(5);
+    assert_eq!((world.holder(2), world.assigns), (Some(ip(1)), 3), "{:?}", world.calls);
+    for world in [&alone, &world] {
+        assert_eq!(world.status("pool").node_errors, [""; 0]);
+    }
+}
+
+#[test]
+fn a_ready_node_whose_droplet_is_gone_is_named_and_another_gets_the_address() {
+    let mut world = World::with(1, 2);
+    world.faults.broken_droplets.insert(droplet(1), Trick::Refused(FaultKind::NotFound));
+    world.run(3);
+    assert_eq!((world.holder(2), world.assigns), (Some(ip(1)), 2));
+    world.add_ip(2);
+    world.edit("pool", |spec| spec.ips.push(ip(2).to_string()));
+    world.run(3_600);
+    assert_eq!(world.status("pool").node_errors, ["node-1"]);
+    let told = |kind: &str| {
+        let conditions = &world.status("pool").conditions;
+        conditions
+            .iter()
+            .find(|told| told.kind == kind)
+            .map(|told| (told.reason.clone(), told.message.clone()))
+    };
+    let (reason, message) = told("NodesBlocked").unwrap();
+    assert!(reason == "AssignmentFailed" && message.contains("node-1"), "{message}");
+    assert!(world.assigns <= 12, "the waits grow: {}", world.assigns);
+    assert_eq!(world.holder(2), Some(ip(1)));
 }
 
 #[test]

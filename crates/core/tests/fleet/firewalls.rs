@@ -2,6 +2,7 @@
 
 use crate::walls::{Slip, opens, rule};
 use crate::world::{World, droplet, ip};
+use flipop_core::firewalls::facts::Rule;
 use flipop_core::fleet::Input;
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::moment::Moment;
@@ -30,6 +31,49 @@ fn every_node_with_the_labels_is_in_a_firewall_of_the_pool_before_it_gets_an_add
     let status = world.status("pool");
     let [entry] = status.firewalls.as_slice() else { panic!("{:?}", status.firewalls) };
     assert!(!entry.id.is_empty() && entry.name == "flipop-uid-pool-1", "{entry:?}");
+}
+
+#[test]
+fn the_first_look_and_the_first_opening_are_waited_for_as_any_other() {
+    for (look_ms, pending_ms) in [(50, 50), (400, 0), (2_500, 1_000), (7_000, 500)] {
+        for new_pool in [true, false] {
+            let mut world = World::walled(2, 3);
+            (world.walls.look_ms, world.walls.pending_ms) = (look_ms, pending_ms);
+            if new_pool {
+                world.edit("pool", |spec| spec.firewall = None);
+                world.edit("pool", |spec| spec.ips.clear());
+                world.run(30);
+                world.edit("pool", |spec| {
+                    spec.ips = vec![ip(1).to_string(), ip(2).to_string()];
+                    spec.firewall = opens(&["443"]);
+                });
+            }
+            world.run(15);
+            let order: Vec<&str> = world
+                .calls
+                .iter()
+                .map(|(_, call)| call.split(' ').next().unwrap())
+                .filter(|call| ["create", "assign"].contains(call))
+                .collect();
+            assert_eq!(order, ["create", "assign", "assign"], "{look_ms} {pending_ms} {new_pool}");
+        }
+    }
+}
+
+#[test]
+fn a_firewall_that_a_predecessor_only_announced_is_waited_for_too() {
+    let mut world = World::walled(1, 3);
+    world.walls.look_ms = 400;
+    while world.status("pool").firewalls.is_empty() {
+        world.run_until(world.now.plus_millis(5));
+    }
+    assert_eq!((world.count(Moment::default(), "create"), world.assigns), (0, 0));
+    world.start();
+    world.run(9);
+    assert_eq!(world.assigns, 0, "{:?}", world.calls);
+    world.run(60);
+    assert_eq!((world.holder(1), world.assigns), (Some(ip(1)), 1));
+    assert_eq!(world.walls.members(), nodes(1..=3));
 }
 
 #[test]
@@ -157,6 +201,52 @@ fn what_others_change_in_ours_is_put_right_within_a_minute() {
     world.walls.by_hand(|all| all.retain(|wall| !wall.name.starts_with("flipop")));
     world.run(75);
     assert_eq!(world.walls.members(), nodes(1..=2), "gone: made anew");
+}
+
+fn denial(port: &str, from: &str) -> Rule {
+    Rule { denies: true, ..rule(port, from) }
+}
+
+#[test]
+fn a_denial_in_ours_is_removed_before_anything_else_and_nothing_that_is_asked_for_closes() {
+    let mut world = World::walled(1, 2);
+    world.run(30);
+    let from = world.now;
+    world.walls.by_hand(|all| {
+        let ours = all.iter_mut().find(|wall| wall.name.starts_with("flipop")).unwrap();
+        ours.rules.extend([denial("443", "0.0.0.0/0"), rule("22", "0.0.0.0/0")]);
+    });
+    world.run(75);
+    assert_eq!(world.walls.named("uid-pool-1").unwrap().rules, [rule("443", "0.0.0.0/0")].into());
+    assert_eq!(world.count(from, "remove rules"), 2, "the denial alone, and then the other");
+    assert_eq!(world.condition("FirewallReady").1, "Applied");
+}
+
+#[test]
+fn a_denial_of_others_is_told_with_its_firewall_and_no_address_waits_for_it() {
+    for (rules, reason) in [
+        (vec![denial("443", "0.0.0.0/0")], "DeniedByOther"),
+        (vec![denial("400-500", "192.0.2.0/24")], "DeniedByOther"),
+        (vec![denial("22", "0.0.0.0/0"), denial("443", "::/0"), rule("443", "0.0.0.0/0")], "Applied"),
+    ] {
+        let mut world = World::walled(1, 2);
+        world.walls.pending_ms = 3_600_000;
+        world.walls.by_hand(|all| all[0].rules = rules.into_iter().collect());
+        world.run(4);
+        let denied = reason == "DeniedByOther";
+        assert_eq!(world.holder(1).or(world.holder(2)).is_some(), denied, "{reason}");
+        world.walls.pending_ms = 0;
+        world.walls.by_hand(|all| all.iter_mut().for_each(|wall| wall.pending.clear()));
+        world.run(60);
+        assert_eq!(world.condition("FirewallReady").1, reason);
+        let told =
+            world.status("pool").conditions.iter().any(|told| told.message.contains("a rule of base denies"));
+        assert_eq!(told, denied);
+        assert_eq!(world.walls.members(), nodes(1..=2), "ours is as wanted all the same");
+        world.walls.by_hand(|all| all[0].rules.clear());
+        world.run(75);
+        assert_eq!(world.condition("FirewallReady"), ("True".into(), "Applied".into()));
+    }
 }
 
 #[test]

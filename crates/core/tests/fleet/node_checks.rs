@@ -209,10 +209,27 @@ fn while_most_leases_stand_still_nothing_is_concluded_from_any() {
     clinic.dies(1);
     clinic.run(&mut world, 300);
     assert_eq!(world.assigns, 1);
+    let (reason, message) = condition(&world, "ChecksDoubted").unwrap();
+    assert!(
+        reason == "LeasesStandStill" && message.starts_with("no check is answered by 1 of 5 nodes"),
+        "{message}"
+    );
     // Renewals of two of the four others are enough.
     clinic.idle.remove(&2);
     clinic.run(&mut world, 20);
-    assert_eq!(world.assigns, 2);
+    assert_eq!((world.assigns, condition(&world, "ChecksDoubted")), (2, None));
+}
+
+#[test]
+fn leases_of_nodes_that_no_longer_exist_keep_no_address_on_a_dead_node() {
+    let (mut world, mut clinic) = world(1, 3);
+    world.leases.extend((7..=9).map(|n| (name(n), lease(n, 0))));
+    world.observe(Input::Leases(Observed::Reset(world.leases.values().cloned().collect())));
+    clinic.idle.extend([7, 8, 9]);
+    clinic.run(&mut world, 15);
+    clinic.dies(1);
+    clinic.run(&mut world, 20);
+    assert_eq!(world.assigns, 2, "{:?}", condition(&world, "ChecksDoubted"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::Input;
-use flipop_core::fleet::action::{Action, Outcome};
+use flipop_core::fleet::action::{Action, Outcome, Sweep};
 use flipop_core::mechanism::effects::{Effect, WrittenStatus};
 use flipop_core::model::facts::{
     ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
@@ -156,7 +156,7 @@ impl Large {
                 Outcome::Annotated { node, uid, value, result: Ok(()) }
             }
             Effect::Do(Action::CountNodes) => Outcome::NodesCounted(Ok(0)),
-            Effect::Do(Action::SweepAnnotations) => Outcome::Swept(Ok(Vec::new())),
+            Effect::Do(Action::SweepAnnotations) => Outcome::Swept(Ok(Sweep::default())),
             Effect::Do(other) => panic!("nobody asked for {other:?}"),
             Effect::Tell(_) => return,
         };

@@ -35,6 +35,8 @@ pub(crate) struct Walls {
     pub(crate) hidden: BTreeSet<String>,
     /// Lists show no members.
     pub(crate) memberless: bool,
+    /// How long a look takes.
+    pub(crate) look_ms: u64,
     /// Every look fails like this.
     pub(crate) looks: Option<FaultKind>,
     pub(crate) slips: VecDeque<Slip>,
@@ -93,7 +95,15 @@ impl Walls {
         let machine = droplet(n);
         let here =
             |wall: &&Firewall| wall.machines.contains(&machine) && !wall.pending.contains_key(&machine);
-        self.ours().filter(here).flat_map(|wall| wall.rules.iter().map(|rule| rule.ports.clone())).collect()
+        let rules = |denies| {
+            let of = self
+                .ours()
+                .filter(here)
+                .flat_map(|wall| &wall.rules)
+                .filter(move |rule| rule.denies == denies);
+            of.map(|rule| rule.ports.clone()).collect::<BTreeSet<String>>()
+        };
+        rules(false).difference(&rules(true)).cloned().collect()
     }
 
     fn is_covered(&self, machine: &MachineId) -> bool {
@@ -105,6 +115,7 @@ impl Walls {
 /// A rule that opens a TCP port.
 pub(crate) fn rule(port: &str, from: &str) -> Rule {
     Rule {
+        denies: false,
         direction: Direction::Inbound,
         protocol: "tcp".into(),
         ports: port.into(),
@@ -173,7 +184,8 @@ impl World {
             Action::Look { epoch, machines } => {
                 self.call(if machines { "look at all" } else { "look" });
                 let result = self.sight(machines);
-                self.answer(Outcome::Looked { epoch, begun, result });
+                let ms = self.walls.look_ms.max(50);
+                self.answer_after(ms, Outcome::Looked { epoch, begun, result });
             }
             Action::Find { epoch, pool, id } => {
                 self.call("find firewall");
@@ -303,7 +315,9 @@ impl World {
                 let asked: BTreeSet<&String> =
                     asked.flat_map(|raw| raw.ports.iter().map(|port| &port.port)).collect();
                 let open = |rule: &&Rule| {
-                    asked.contains(&rule.ports) && rule.targets.addresses.contains("0.0.0.0/0")
+                    !rule.denies
+                        && asked.contains(&rule.ports)
+                        && rule.targets.addresses.contains("0.0.0.0/0")
                 };
                 assert_eq!(rules.iter().filter(open).count(), 0, "a port is closed that is asked for");
                 return;

@@ -260,7 +260,8 @@ impl Judge {
             Some(open) => !asked.is_subset(&open),
             None => false,
         };
-        let ready = pool.condition("FirewallReady").is_some_and(|told| text(told, "/status") != "False");
+        // Of a new pool nothing is told yet. Its first assignment waits like every other.
+        let ready = pool.condition("FirewallReady").is_none_or(|told| text(told, "/status") != "False");
         let lately = now_ms.saturating_sub(GATE_MS);
         let key = (pool.uid.clone(), droplet);
         let since_ms = self.walls.asked.get(&key).copied();

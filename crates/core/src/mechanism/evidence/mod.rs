@@ -74,6 +74,8 @@ pub struct Evidence {
     leases: Leases,
     /// Checks that have failed a full threshold in a row.
     failing: BTreeSet<CheckKey>,
+    /// Those of them whose evidence would be enough if more of the other Leases went on.
+    stalled: BTreeSet<CheckKey>,
     /// Something other than the counts has changed.
     touched: bool,
     verdicts: Vec<Verdict>,
@@ -108,6 +110,11 @@ impl Evidence {
     /// Forgets the Leases, because their watch has ended.
     pub fn forget_leases(&mut self) {
         self.leases.forget();
+    }
+
+    /// Takes in all nodes of the cluster. A Lease of any other node counts only if it was seen to change.
+    pub fn nodes_listed(&mut self, names: BTreeSet<String>) {
+        self.leases.nodes(names);
     }
 
     /// Takes in the answer to a check.
@@ -148,7 +155,8 @@ impl Evidence {
     /// Judges the failing nodes. Returns the latest moment at which to judge again.
     pub fn judge(&mut self, now: Moment) -> Option<Moment> {
         let mut later = None;
-        let mut fresh = None;
+        let mut counted = None;
+        let mut stalled = BTreeSet::new();
         for key in &self.failing {
             let Some(record) = self.records.get_mut(key) else { continue };
             let Some(enough_at) = record.enough_at(key.check) else { continue };
@@ -158,7 +166,10 @@ impl Evidence {
                 later = later.into_iter().chain([at]).min();
                 continue;
             }
-            if !bear_out(*fresh.get_or_insert_with(|| self.leases.fresh(now))) {
+            let (count, fresh) = *counted.get_or_insert_with(|| self.leases.fresh(now));
+            let others = count.saturating_sub(usize::from(self.leases.is_counted(&record.name)));
+            if !bear_out(others, fresh) {
+                stalled.extend(record.dead.is_none().then(|| key.clone()));
                 continue;
             }
             let took_ms = now.millis_since(record.silent_since());
@@ -178,6 +189,8 @@ impl Evidence {
             self.verdicts.push(Verdict { key: key.clone(), name, text, took_ms });
             self.touched = true;
         }
+        self.touched |= self.stalled != stalled;
+        self.stalled = stalled;
         later
     }
 
@@ -213,6 +226,12 @@ impl Evidence {
     #[must_use]
     pub fn is_doubted(&self, key: &CheckKey) -> bool {
         self.records.get(key).is_some_and(|record| record.doubted)
+    }
+
+    /// Whether the node is not judged only because too few of the other Leases go on.
+    #[must_use]
+    pub fn is_stalled(&self, key: &CheckKey) -> bool {
+        self.stalled.contains(key)
     }
 
     /// Whether a consistent read found the Lease and the heartbeat unchanged since the verdict. If not, drops the

@@ -172,15 +172,44 @@ fn a_node_is_behind_from_its_first_failure_on_and_when_no_check_has_passed_latel
 
 #[test]
 fn half_of_the_others_have_to_bear_a_missed_renewal_out() {
-    for (count, fresh, expected) in [
+    for (others, fresh, expected) in [
+        (0, 0, false),
         (1, 0, false),
-        (2, 0, false),
+        (1, 1, true),
         (2, 1, true),
-        (3, 1, true),
-        (4, 1, false),
-        (5, 2, true),
-        (5_000, 2_499, false),
+        (3, 1, false),
+        (4, 2, true),
+        (4_999, 2_499, false),
     ] {
-        assert_eq!(bear_out((count, fresh)), expected, "{fresh} of {count}");
+        assert_eq!(bear_out(others, fresh), expected, "{fresh} of {others}");
     }
+}
+
+#[test]
+fn a_lease_that_was_never_seen_to_change_and_whose_node_does_not_exist_speaks_for_nothing() {
+    let with_orphans = || {
+        let mut evidence = evidence(40);
+        evidence.leases(&Observed::Reset([1, 2, 7, 8, 9].map(|n| lease(n, 0, 40)).to_vec()), at(0));
+        evidence
+    };
+    let names = |numbers: &[u8]| numbers.iter().map(|n| format!("n-{n}")).collect::<BTreeSet<_>>();
+    for (listed, verdict) in
+        [(None, None), (Some(names(&[1, 2, 7, 8, 9])), None), (Some(names(&[1, 2])), Some(12))]
+    {
+        let mut evidence = with_orphans();
+        let text = format!("{listed:?}");
+        if let Some(names) = listed {
+            evidence.nodes_listed(names);
+        }
+        assert_eq!(play(&mut evidence, 0..60, |_| false), verdict, "{text}");
+        assert_eq!(evidence.is_stalled(&key(1)), verdict.is_none(), "{text}");
+    }
+    // Nodes that joined after the list renew their Leases, and all stop.
+    let mut joined = with_orphans();
+    joined.nodes_listed(names(&[1, 2]));
+    for n in [7, 8, 9] {
+        joined.leases(&Observed::Apply(lease(n, 1, 40)), at(1));
+    }
+    play(&mut joined, 2..40, |_| true);
+    assert_eq!(play(&mut joined, 40..100, |_| false), None);
 }

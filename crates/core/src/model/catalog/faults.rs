@@ -51,7 +51,7 @@ faults! {
         "Wait.";
     Permanent =>
         "Anything else, including a redirect. Also a refusal that is `not in the API's format`: the page of a filter, \
-         a captcha, or the login of a proxy.",
+         a captcha, the login of a proxy, or an answer in a form of its own.",
         "Check `DIGITALOCEAN_API_URL` and `CLOUDFLARE_API_URL`. For a page, check the proxy and the addresses that may \
          call the API.";
 }

@@ -29,6 +29,11 @@ sections! {
                 "A list of firewalls contradicts what FLIPOP knows: it leaves a firewall of the pool out, shows one \
                  without its members, or shows several with the same name. FLIPOP changes no firewall.",
                 "Wait a minute. If several firewalls have the same name, delete those that you do not need.";
+            DeniedByOther => False,
+                "A firewall that is not the pool's has a rule that denies traffic to a port of the pool, on a node that the \
+                 pool may use. A denial in one firewall of a droplet outweighs the permissions in all others. The pool's \
+                 own firewalls are as wanted.",
+                "Remove that rule from the firewall that the message names, or the port from `spec.firewall`.";
             InProgress | Transient | Throttled | NotFound | NodeInUse | Invalid | Quota | Unauthorised | Permanent =>
                 False,
                 "The firewalls cannot be read or changed.",

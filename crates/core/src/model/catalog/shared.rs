@@ -32,16 +32,20 @@ sections! {
         }
     }
 
-    ChecksDoubted: "`ChecksDoubted` is present, with status True, while the checks of a node have failed for 30 s although \
-                    its Lease is renewed, and until 10 checks in a row have passed. FLIPOP does not believe such failures. \
-                    The message counts these nodes." {
+    ChecksDoubted: "`ChecksDoubted` is present, with status True, while FLIPOP does not believe failed checks. The message \
+                    counts the nodes." {
         /// Reasons of `ChecksDoubted`.
         enum ChecksDoubted {
             LeasesGoOn => True,
-                "Checks fail, and the Leases of their nodes are renewed: a firewall or FLIPOP's own network drops the \
-                 packets.",
+                "Checks have failed for 30 s, and the Leases of their nodes are renewed: a firewall or FLIPOP's own network \
+                 drops the packets. It is over when 10 checks in a row have passed.",
                 "Allow the pods of FLIPOP to reach the nodes on the port that the message names: see [Node \
                  checks](../concepts/node-checks.md). Until then such a node is replaced as if it were not checked.";
+            LeasesStandStill => True,
+                "Checks fail and the Leases of their nodes are not renewed, but more than half of the other Leases are not \
+                 renewed either. The API server may be what stands still, so no node is judged dead.",
+                "Look at the API server and at the other nodes. A Lease of a node that no longer exists does not count, \
+                 unless it was seen to change: delete it.";
             AddressRefused => True,
                 "The first `InternalIP` of a node is a loopback, link-local, multicast, broadcast or unspecified address. \
                  FLIPOP does not check such a node, and checks the others.",
