@@ -10,6 +10,8 @@ flipop_core::described! {
     /// Why the agent is not able to do its work.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum NotAble {
+        /// The agent has not looked at the kernel yet.
+        Starting = "Starting",
         /// The kernel refuses a request of the agent. The agent needs the capability `NET_ADMIN`, and a kernel with
         /// nftables and connection tracking.
         Netlink = "Netlink",

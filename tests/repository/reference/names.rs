@@ -5,7 +5,7 @@ use super::{fields, root, sources};
 use flipop::api::{GROUP, VERSION};
 use flipop::config::described_variables;
 use flipop::kube::events::CONTROLLER;
-use flipop::kube::objects::FIELD_MANAGER;
+use flipop::kube::objects::{COMMAND_FIELD_MANAGER, FIELD_MANAGER};
 use flipop::leader::LEASE_NAME;
 use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use flipop_core::addresses::pool::object::FINALIZER;
@@ -65,8 +65,9 @@ pub(crate) fn render() -> String {
     ));
     page.heading(2, "Field manager and event source");
     page.paragraph(&format!(
-        "Every write to Kubernetes has the field manager `{FIELD_MANAGER}`: the annotation and the labels of nodes, `status`, the \
-         addresses that are added to `spec.ips`, and the Lease. [Events](events.md) are of the API group \
+        "What the operator writes to Kubernetes has the field manager `{FIELD_MANAGER}`: the annotation and the labels of \
+         nodes, `status`, the addresses that are added to or removed from `spec.ips`, the finalizer, and the Lease. The \
+         annotations that `move`, `pause` and `resume` write have `{COMMAND_FIELD_MANAGER}`. [Events](events.md) are of the API group \
          `events.k8s.io` and have the `reportingController` `{CONTROLLER}`."
     ));
     secret(&mut page);
