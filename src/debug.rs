@@ -13,12 +13,16 @@ use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{Address, ObjectName};
 use serde_json::{Value, json};
 
-/// The facts. `left_out`: the nodes that pools leave out, and the nodes that record sets leave out.
+/// The name of the fact that no admission policy limits the operator's changes of nodes.
+pub const UNLIMITED: &str = "changesOfNodesUnlimited";
+
+/// The facts. `left_out`: the nodes that pools leave out, and the nodes that record sets leave out. `unlimited`: see
+/// [`UNLIMITED`].
 #[must_use]
 pub fn describe(
     snapshot: &Snapshot,
     (by_pools, by_sets): &(NodesLeftOut, NodesLeftOut),
-    checked: &[CheckedNode],
+    (checked, unlimited): (&[CheckedNode], bool),
     clock: &Clock,
 ) -> Value {
     let pools = snapshot.pools.iter().map(|of| pool(of, by_pools));
@@ -29,6 +33,7 @@ pub fn describe(
     json!({
         "version": VERSION,
         "leading": snapshot.leading,
+        UNLIMITED: unlimited,
         "nowSeconds": clock.timestamp().as_second(),
         "pools": pools.collect::<Vec<_>>(),
         "recordSets": sets.collect::<Vec<_>>(),

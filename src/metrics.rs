@@ -54,6 +54,8 @@ pub struct Metrics {
     left_out: OnDemand,
     checks: CheckMetrics,
     checked: ArcSwap<Vec<CheckedNode>>,
+    /// A dry run has shown that no admission policy limits our changes of nodes.
+    unlimited: AtomicBool,
 }
 
 /// The objects that have series of their own.
@@ -145,6 +147,7 @@ impl Metrics {
             left_out: OnDemand::default(),
             checks,
             checked: ArcSwap::default(),
+            unlimited: AtomicBool::default(),
         }))
     }
 
@@ -226,6 +229,11 @@ impl Metrics {
         self.checked.store(Arc::new(checked));
     }
 
+    /// Takes in whether a dry run has shown that no admission policy limits our changes of nodes.
+    pub fn publish_unlimited(&self, unlimited: bool) {
+        self.unlimited.store(unlimited, Ordering::Relaxed);
+    }
+
     /// The counts of node checks.
     pub const fn checks(&self) -> &CheckMetrics {
         &self.checks
@@ -237,7 +245,8 @@ impl Metrics {
     pub fn describe(&self, clock: &Clock) -> serde_json::Value {
         self.left_out.asked.store(true, Ordering::Relaxed);
         let (snapshot, left_out) = (self.snapshot.load(), self.left_out.answer.load());
-        crate::debug::describe(&snapshot, &left_out, &self.checked.load(), clock)
+        let unlimited = self.unlimited.load(Ordering::Relaxed);
+        crate::debug::describe(&snapshot, &left_out, (&self.checked.load(), unlimited), clock)
     }
 }
 

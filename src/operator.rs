@@ -117,6 +117,8 @@ pub struct Platform {
     pub probe: Arc<dyn Probe>,
     /// The node that the process runs on, if it is known.
     pub node: Option<String>,
+    /// Whether the API server has admission policies. A simulated one has none.
+    pub has_admission: bool,
 }
 
 impl Platform {
@@ -151,6 +153,7 @@ impl Platform {
             transport: None,
             probe: Arc::new(Sockets::default()),
             node: config.node.clone(),
+            has_admission: true,
         })
     }
 
@@ -223,8 +226,10 @@ pub async fn run_on(
     shutdown: CancellationToken,
     started: impl FnOnce(Started),
 ) -> Result<(), OperatorError> {
-    let Platform { clock, random, identity, namespace, server, clients, lease, transport, probe, node } =
-        platform;
+    let has_admission = platform.has_admission;
+    let Platform {
+        clock, random, identity, namespace, server, clients, lease, transport, probe, node, ..
+    } = platform;
     let base = Base::new(clock, random, clients, transport)?;
     let providers = providers(&config, &base)?;
     let bound = shutdown.run_until_cancelled(listen(config.metrics.as_ref())).await;
@@ -241,7 +246,7 @@ pub async fn run_on(
     }
     let limits = (config.zones.clone(), config.max_addresses);
     let settings = settings(&providers, config.keep_last_record, limits, (node, namespace), &base.clock);
-    let reconciler = reconciler(providers, settings, probe, (&base, &election));
+    let reconciler = reconciler(providers, settings, (probe, has_admission), (&base, &election));
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
     tokio::select! {
@@ -308,7 +313,7 @@ fn elect(
 fn reconciler(
     providers: Providers,
     settings: Settings,
-    probe: Arc<dyn Probe>,
+    (probe, has_admission): (Arc<dyn Probe>, bool),
     (base, election): (&Base, &Election),
 ) -> Reconciler {
     let underway = Arc::new(Underway::new(base.clock.clone()));
@@ -338,6 +343,7 @@ fn reconciler(
         settings,
         executor,
         checks: check_nodes(probe, base),
+        has_admission,
         done,
         watches: Watches::new(context, base.tracker.clone(), base.stop.clone()),
         leader: election.leader.state(),

@@ -40,6 +40,7 @@ fn platform(api: &LeaseApi) -> Platform {
         transport: Some(Arc::new(Silent)),
         probe: Arc::new(Sockets::default()),
         node: None,
+        has_admission: true,
     }
 }
 

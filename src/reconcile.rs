@@ -24,7 +24,7 @@ use crate::watches::{Step, Watches};
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::mechanism::effects::Effect;
-use flipop_core::model::facts::Observed;
+use flipop_core::model::facts::{NodeFacts, Observed};
 use flipop_core::model::ids::{AccountId, ObjectKind, Uid};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
@@ -64,6 +64,9 @@ pub struct Reconciler {
     leader: watch::Receiver<LeaderState>,
     /// The epoch of permits in which this process leads.
     epoch: Option<u64>,
+    /// The epoch in which the policy of nodes was probed. `None`: it has to be, once a node is seen.
+    probed: Option<u64>,
+    has_admission: bool,
     done: mpsc::Receiver<Done>,
     tokens: BTreeMap<AccountId, (watch::Receiver<u64>, watch::Receiver<RateReport>)>,
     providers: Providers,
@@ -89,6 +92,8 @@ pub struct Parts {
     pub executor: Executor,
     /// Checks of nodes.
     pub checks: Feed,
+    /// Whether the API server has admission policies.
+    pub has_admission: bool,
     /// Where outcomes arrive.
     pub done: mpsc::Receiver<Done>,
     /// Watches of the API server.
@@ -113,6 +118,7 @@ impl Reconciler {
             settings,
             executor,
             checks,
+            has_admission,
             done,
             watches,
             leader,
@@ -134,6 +140,8 @@ impl Reconciler {
             watches,
             leader,
             epoch: None,
+            probed: None,
+            has_admission,
             done,
             tokens,
             providers,
@@ -251,9 +259,26 @@ impl Reconciler {
                 self.observe_objects(&step);
                 self.observe(Input::RecordSets(map(&step, record_set_object)));
             }
-            Step::Nodes(key, step) => self.observe(Input::Nodes(key, step)),
+            Step::Nodes(key, step) => {
+                self.probe_node_policy(&step);
+                self.observe(Input::Nodes(key, step));
+            }
             Step::Pods(key, step) => self.observe(Input::Pods(key, step)),
             Step::Leases(step) => self.observe(Input::Leases(step)),
+        }
+    }
+
+    /// Once in a leadership, on the first node that is seen.
+    fn probe_node_policy(&mut self, step: &Observed<NodeFacts>) {
+        let node = match step {
+            Observed::Reset(nodes) => nodes.first(),
+            Observed::Apply(node) => Some(node),
+            Observed::Delete(_) => None,
+        };
+        let due = self.has_admission && self.epoch.is_some() && self.probed != self.epoch;
+        if let Some(node) = node.filter(|_| due && self.executor.permit.may_start().is_ok()) {
+            self.probed = self.epoch;
+            self.executor.probe_node_policy(node.name.clone(), Arc::clone(&self.metrics));
         }
     }
 

@@ -10,14 +10,17 @@ flipop_core::described! {
     /// Why the agent is not able to do its work.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum NotAble {
+        /// The agent has not looked at the kernel yet.
+        Starting = "Starting",
         /// The kernel refuses a request of the agent. The agent needs the capability `NET_ADMIN`, and a kernel with
         /// nftables and connection tracking.
         Netlink = "Netlink",
         /// The metadata service has not named the anchor address and its gateway yet.
         AnchorUnknown = "AnchorUnknown",
-        /// No interface has the anchor address, so answers would not arrive. Droplets that were made before reserved
-        /// IPs existed have none.
-        AnchorMissing = "AnchorMissing",
+        /// No interface has the anchor address that the metadata service names, so answers would not arrive. DigitalOcean
+        /// sets none up on custom images, such as those of Talos, nor on droplets that were made before reserved IPs
+        /// existed. The agent cannot work there.
+        NoAnchor = "NoAnchor",
         /// Neither `--pod-cidr` nor `spec.podCIDRs` of the node names the networks of its pods.
         PodsUnknown = "PodsUnknown",
         /// There is a device of a datapath that may bypass netfilter: `cilium_host`, or `bpfin.cali` of Calico. See
@@ -93,7 +96,7 @@ impl Known {
 
     fn exit(&self, address: Ipv4Addr, found: &Found) -> Result<Exit, NotAble> {
         let anchor = self.anchor.ok_or(NotAble::AnchorUnknown)?;
-        let interface = found.interface_of(anchor.address).ok_or(NotAble::AnchorMissing)?;
+        let interface = found.interface_of(anchor.address).ok_or(NotAble::NoAnchor)?;
         Ok(Exit { address, anchor: anchor.address, gateway: anchor.gateway, interface })
     }
 }
@@ -123,7 +126,7 @@ mod tests {
         assert_eq!((layout.exit.unwrap().interface, layout.mark), (2, plain.mark));
         let why = |known: &Known, found: &Found| known.layout(address, found, &plain).err();
         assert_eq!(why(&Known { anchor: None, ..known.clone() }, &found), Some(NotAble::AnchorUnknown));
-        assert_eq!(why(&known, &Found::default()), Some(NotAble::AnchorMissing));
+        assert_eq!(why(&known, &Found::default()), Some(NotAble::NoAnchor));
         assert_eq!(why(&Known { pods: Vec::new(), ..known.clone() }, &found), Some(NotAble::PodsUnknown));
         assert_eq!(why(&known, &Found { nat: Nat::Foreign, ..found.clone() }), Some(NotAble::Foreign));
         assert_eq!(why(&known, &Found { foreign_routes: 1, ..found.clone() }), Some(NotAble::Foreign));
@@ -153,7 +156,7 @@ mod tests {
         let moved = layout(at(6), &[]);
         let exit = moved.exit.unwrap();
         assert_eq!((exit.anchor, exit.interface), (at(6).address, 3));
-        for arguments in [["--mark=0x1000"], ["--except=198.51.100.0/24"]] {
+        for arguments in [["--mark=0x800"], ["--except=198.51.100.0/24"]] {
             assert_ne!(layout(at(5), &arguments), before, "{arguments:?}");
         }
     }

@@ -44,7 +44,6 @@ impl Report {
             "1 while the agent is able to do its work, 0 while it is not, with the reason why not.",
             &["node", "reason"],
         )?;
-        able.with_label_values(&[node, "Starting"]).set(0);
         let active = gauge(
             "flipop_agent_active",
             "The reserved IP through which the node's pods leave (always 1).",
@@ -68,8 +67,10 @@ impl Report {
         )?;
         info.with_label_values(&[version::VERSION, version::COMMIT]).set(1);
         registry.register(Box::new(ProcessMetrics::new()?))?;
-        let trouble = Mutex::new(Some("the agent has not looked at the kernel yet".to_owned()));
-        Ok(Self { node: node.to_owned(), registry, able, active, writes, reads, foreign, trouble })
+        let (node, trouble) = (node.to_owned(), Mutex::new(None));
+        let report = Self { node, registry, able, active, writes, reads, foreign, trouble };
+        report.not_able(NotAble::Starting, "the agent has not looked at the kernel yet");
+        Ok(report)
     }
 
     /// The text of `/metrics`.

@@ -10,6 +10,7 @@ mod accounts;
 mod check;
 mod copy;
 mod dashboard;
+mod deployment;
 mod leader;
 mod matched;
 mod output;

@@ -10,6 +10,7 @@ use super::reach::Reach;
 use crate::api::{Condition, FloatingIPPool, NodeDNSRecordSet};
 use crate::config::words::{MoveArgs, Which};
 use crate::exit::Exit;
+use crate::kube::objects::COMMAND_FIELD_MANAGER;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use flipop_core::addresses::pool::last_move::{MOVE_ANNOTATION, MoveOutcome};
 use flipop_core::model::condition::ConditionType;
@@ -26,9 +27,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The time between two reads.
 const PERIOD: Duration = Duration::from_millis(500);
-
-/// The field manager of the annotations.
-const MANAGER: &str = "flipop-cli";
 
 /// The outcome of a request.
 #[derive(Debug, Serialize)]
@@ -262,7 +260,8 @@ where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
     let patch = json!({ "metadata": { "annotations": { annotation: value } } });
-    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let params =
+        PatchParams { field_manager: Some(COMMAND_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     match api.patch_metadata(name, &params, &Patch::<Value>::Merge(patch)).await {
         Ok(_) => Ok(()),
         Err(error) => {

@@ -7,8 +7,9 @@ use crate::network::{Network, PUBLIC6};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// Bits to which kube-proxy gives a meaning of its own (`--iptables-masquerade-bit`, and the bit for dropped packets).
-const TAKEN_MARKS: [u32; 2] = [0x4000, 0x8000];
+/// Bits to which the CNI plugin portmap and kube-proxy give meanings of their own: what carries the first two leaves
+/// with the node's address (portmap, `--iptables-masquerade-bit`), and what carries the third is dropped.
+const TAKEN_MARKS: [u32; 3] = [0x2000, 0x4000, 0x8000];
 
 /// The most networks that a flag names. Each is a route or a rule of the kernel, which the agent compares in each turn.
 const MAX_NETWORKS: usize = 200;
@@ -71,8 +72,8 @@ pub(super) struct AgentFlags {
 
     /// The bit that marks packets and connections
     ///
-    /// No other software of the node may use it. Write one bit, decimal or as 0x2000.
-    #[arg(long, value_name = "BIT", default_value = "0x2000", value_parser = mark)]
+    /// No other software of the node may use it. Write one bit, decimal or as 0x1000.
+    #[arg(long, value_name = "BIT", default_value = "0x1000", value_parser = mark)]
     mark: u32,
 
     /// Continue although there is a device of Cilium, or of Calico with eBPF
@@ -202,9 +203,9 @@ fn mark(text: &str) -> Result<u32, String> {
         None => text.parse(),
     };
     match number {
-        Ok(number) if TAKEN_MARKS.contains(&number) => Err("kube-proxy uses this bit".to_owned()),
+        Ok(number) if TAKEN_MARKS.contains(&number) => Err("portmap or kube-proxy uses this bit".to_owned()),
         Ok(number) if number.is_power_of_two() => Ok(number),
-        Ok(_) | Err(_) => Err("write a number with one bit set, such as 0x2000".to_owned()),
+        Ok(_) | Err(_) => Err("write a number with one bit set, such as 0x1000".to_owned()),
     }
 }
 
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_the_manifest() {
         let config = agent(&[]).unwrap();
-        assert_eq!((config.node_name.as_str(), config.egress, config.mark), ("n", Egress::Pods, 0x2000));
+        assert_eq!((config.node_name.as_str(), config.egress, config.mark), ("n", Egress::Pods, 0x1000));
         assert!(config.pods.is_empty() && config.except.is_empty() && !config.dry_run && !config.debug);
         assert!(config.when_absent == WhenAbsent::Node && config.except6.is_empty());
         assert!(!config.cni_uses_netfilter);
@@ -280,7 +281,7 @@ mod tests {
             ("--pod-cidr", &["10.244.1.1/24", "10.0.0.0/33", "fd00::/64", "x", "0.0.0.0/0"]),
             ("--except", &["1.2.3.4/8", "", "-1"]),
             ("--except6", &["2000::/3", "fd00::/8", "::/0", "10.0.0.0/8", "2001:db8::1/32", "x"]),
-            ("--mark", &["0", "3", "0x4000", "0x8000", "x", "0x100000000"]),
+            ("--mark", &["0", "3", "0x2000", "0x4000", "0x8000", "x", "0x100000000"]),
             (
                 "--metrics-bind-addr",
                 &["0.0.0.0:8141", "[::]:1", "203.0.113.1:8141", ":8141", "10.0.0.1", "n:1"],

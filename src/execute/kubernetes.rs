@@ -7,6 +7,7 @@ use crate::kube::node_read;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::once;
 use crate::kube::writes::{self, ObjectVersion, WriteError};
+use crate::metrics::Metrics;
 use flipop_core::addresses::pool::object::FINALIZER;
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::action::{Objects, Outcome};
@@ -23,6 +24,7 @@ use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl Executor {
     pub(super) async fn write_pool_status(
@@ -76,6 +78,23 @@ impl Executor {
         let unknown = result.as_ref().is_err_and(WriteError::is_unknown);
         let result = result.map(|_node| ()).map_err(write_failure);
         Done { unknown, ..Outcome::Labelled { node, uid, changes, result }.into() }
+    }
+
+    /// Finds out, beside everything else, whether an admission policy limits our changes of nodes. A refusal of any kind
+    /// is as it should be.
+    pub fn probe_node_policy(&self, node: String, metrics: Arc<Metrics>) {
+        let executor = self.clone();
+        self.tracker.spawn(async move {
+            let probed = writes::probe_node_policy(&executor.client, &executor.permit, &node).await;
+            metrics.publish_unlimited(probed.is_ok());
+            if probed.is_ok() {
+                tracing::warn!(
+                    node,
+                    "no admission policy limits what this account may change on nodes: apply \
+                     k8s/policy-node-annotation.yaml, with this account in its matchConditions"
+                );
+            }
+        });
     }
 
     pub(super) async fn sweep_annotations(&self) -> Done {

@@ -3,7 +3,9 @@
 use super::*;
 use crate::kube::events;
 use crate::kube::stub::{self, Answer, Call, Calls};
+use crate::kube::watch::WatchHealth;
 use crate::leader::record::LEASE_DURATION_MS;
+use crate::metrics::Metrics;
 use crate::permit::PermitSource;
 use crate::provider::observe::NoObserver;
 use flipop_core::model::catalog::events::EventReason;
@@ -81,6 +83,38 @@ async fn an_annotation_that_was_refused_is_over_and_one_without_a_clear_answer_c
         tokio::time::advance(Duration::from_millis(LEASE_DURATION_MS)).await;
         assert!(bench.is_over(), "{told}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_of_a_foreign_annotation_that_is_accepted_shows_that_no_policy_limits_us() {
+    let node = serde_json::json!({"metadata": {"name": "a", "uid": "u1"}});
+    for (answer, unlimited) in [
+        (stub::object(&node), true),
+        (stub::refusal(422, "Invalid"), false),
+        (stub::refusal(403, "Forbidden"), false),
+        (stub::refusal(500, "InternalError"), false),
+    ] {
+        let mut bench = start();
+        let metrics = Metrics::new(WatchHealth::default(), "1").unwrap();
+        bench.executor.probe_node_policy("a".to_owned(), Arc::clone(&metrics));
+        let call = bench.calls.next().await;
+        assert_eq!(call.request.method(), http::Method::PATCH);
+        assert_eq!(call.uri(), "/api/v1/nodes/a?&dryRun=All&fieldManager=flipop");
+        let annotations = serde_json::json!({"flipop.digitalocean.com/policy-probe": "true"});
+        assert_eq!(call.body(), serde_json::json!({"metadata": {"annotations": annotations}}));
+        call.answer(answer);
+        bench.executor.tracker.close();
+        bench.executor.tracker.wait().await;
+        let told = metrics.describe(&bench.executor.clock);
+        assert_eq!(told[crate::debug::UNLIMITED], unlimited, "{told}");
+    }
+    let mut bench = start();
+    bench.source.revoke();
+    let metrics = Metrics::new(WatchHealth::default(), "1").unwrap();
+    bench.executor.probe_node_policy("a".to_owned(), metrics);
+    bench.executor.tracker.close();
+    bench.executor.tracker.wait().await;
+    assert!(bench.calls.is_quiet(), "a process that may not write asks nothing");
 }
 
 fn notice() -> Notice {

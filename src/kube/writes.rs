@@ -22,6 +22,9 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::time::Duration;
 
+/// The annotation of nodes that only a dry run names.
+pub const POLICY_PROBE_ANNOTATION: &str = "flipop.digitalocean.com/policy-probe";
+
 /// Why a write has no known success.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
@@ -331,14 +334,35 @@ pub async fn label_node(
     patch_node(client, permit, node, json!({"metadata": {"uid": uid.0, "labels": labels}})).await
 }
 
+/// Asks, by a dry run, whether the API server would accept an annotation that FLIPOP never writes. Then no admission
+/// policy limits our changes of nodes.
+///
+/// # Errors
+/// See [`WriteError`]. [`WriteError::Invalid`] or [`WriteError::Forbidden`] where a policy or RBAC refuses it.
+pub async fn probe_node_policy(client: &Client, permit: &Permit, node: &str) -> Result<(), WriteError> {
+    let body = json!({"metadata": {"annotations": {POLICY_PROBE_ANNOTATION: "true"}}});
+    patch(client, permit, node, body, true).await.map(drop)
+}
+
 async fn patch_node(
     client: &Client,
     permit: &Permit,
     node: &str,
     body: Value,
 ) -> Result<NodeSlim, WriteError> {
+    patch(client, permit, node, body, false).await
+}
+
+async fn patch(
+    client: &Client,
+    permit: &Permit,
+    node: &str,
+    body: Value,
+    dry_run: bool,
+) -> Result<NodeSlim, WriteError> {
     let call = Call::new::<NodeSlim>("patch", "");
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let field_manager = Some(FIELD_MANAGER.to_owned());
+    let params = PatchParams { field_manager, dry_run, ..PatchParams::default() };
     let request = Request::new(NodeSlim::url_path(&(), None)).patch(node, &params, &Patch::Merge(&body));
     send(client, Some(permit), &call, request).await
 }

@@ -1,7 +1,7 @@
 //! The operator's service account can change one annotation and four labels of a node, and nothing else.
 
 use crate::suite::{Case, cases};
-use crate::world::{ANNOTATION, World};
+use crate::world::{ANNOTATION, World, plain_spec};
 use flipop_core::model::node_labels::LabelKey;
 use flipop_envtest::apiserver::connect;
 use flipop_envtest::nodes::Nodes;
@@ -15,12 +15,50 @@ use std::time::Duration;
 const IN_FORCE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn cases() -> Vec<Case> {
-    cases![Installed:
+    let mut cases = cases![Installed:
         the_one_annotation_can_be_set_changed_and_removed,
         the_labels_of_addresses_can_be_set_changed_and_removed,
         every_other_change_of_a_node_is_refused,
         nobody_else_is_concerned_by_the_policy,
-    ]
+    ];
+    cases.extend(cases![InstalledForOne: a_leader_tells_once_that_no_policy_limits_it]);
+    cases
+}
+
+/// The line of the log.
+const UNLIMITED: &str = "no admission policy limits what this account may change on nodes";
+
+async fn a_leader_tells_once_that_no_policy_limits_it(world: &mut World) -> Outcome {
+    world.node("alpha").await?;
+    world.node("beta").await?;
+    let nodes = as_operator(world).await?;
+    world.pool("p", &plain_spec(&[10])).await?;
+    let limited = world.operator().await?;
+    world.pool_settles("p", &[(10, "alpha")]).await?;
+    assert!(!limited.log().contains(UNLIMITED), "{}", limited.log_tail());
+    drop(limited);
+    let other = "request.userInfo.username == 'system:serviceaccount:flipop:prod-flipop'";
+    let patch = json!([{ "op": "replace", "path": "/spec/matchConditions/0/expression", "value": other }]);
+    let policy = "validatingadmissionpolicy/flipop-node-annotation";
+    world.kubectl.run(&["patch", policy, "--type=json", "-p", &patch.to_string()]).await?;
+    let attempt = AtomicUsize::new(0);
+    eventually("the policy is for another account", IN_FORCE_TIMEOUT, || async {
+        let value = format!("y{}", attempt.fetch_add(1, Ordering::Relaxed));
+        nodes.set_label("beta", "probe", Some(&value)).await
+    })
+    .await?;
+    let operator = world.operator().await?;
+    // Its predecessor's Lease runs out first.
+    eventually("the leader tells it", 3 * IN_FORCE_TIMEOUT, || async {
+        let told = operator.log().matches(UNLIMITED).count();
+        if told == 1 { Ok(()) } else { Err(Failure::new(format!("{told} times: {}", operator.log_tail()))) }
+    })
+    .await?;
+    let probe = "flipop.digitalocean.com/policy-probe";
+    for node in ["alpha", "beta"] {
+        assert_eq!(world.nodes.annotation(node, probe).await?, None, "a dry run leaves nothing");
+    }
+    Ok(())
 }
 
 /// The nodes with the operator's identity, once the policy is in effect.

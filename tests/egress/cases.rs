@@ -2,8 +2,8 @@
 
 use crate::block::without_the_address_pods_reach_only_what_is_excepted;
 use crate::connections::{
-    connections_end_although_an_agent_was_killed_before_it_ended_them, connections_that_others_marked_go_on,
-    established_connections_end_with_the_address_and_others_go_on,
+    chains_of_others_see_no_bit_of_ours, connections_end_although_an_agent_was_killed_before_it_ended_them,
+    connections_that_others_marked_go_on, established_connections_end_with_the_address_and_others_go_on,
 };
 use crate::lab::{Lab, OUTSIDE, sh};
 use crate::rest::an_agent_at_rest_takes_little;
@@ -33,6 +33,7 @@ pub(crate) fn all() -> Vec<(&'static str, Test)> {
         established_connections_end_with_the_address_and_others_go_on,
         connections_end_although_an_agent_was_killed_before_it_ended_them,
         connections_that_others_marked_go_on,
+        chains_of_others_see_no_bit_of_ours,
         without_the_address_pods_reach_only_what_is_excepted,
         an_agent_that_is_killed_while_it_sets_leaves_nothing_behind,
         an_agent_that_is_killed_while_it_removes_leaves_nothing_behind,
@@ -175,7 +176,7 @@ fn set(world: &World, count: usize) -> Outcome<usize> {
 
 /// Takes this many steps of the removal. Returns the number of all steps.
 pub(crate) fn unset(world: &World, count: usize) -> Outcome<usize> {
-    Ok(world.lab.once(&world.lab.node(1), &["unset", &count.to_string(), "8192"])?.parse()?)
+    Ok(world.lab.once(&world.lab.node(1), &["unset", &count.to_string(), "4096"])?.parse()?)
 }
 
 async fn an_agent_that_is_killed_while_it_sets_leaves_nothing_behind(server: &Server) -> Outcome {
@@ -411,14 +412,14 @@ async fn flags_choose_the_mark_and_the_networks_of_pods(server: &Server) -> Outc
         let rule = "7141:\tfrom 10.244.1.0/29 fwmark 0x40000/0x40000 lookup 7141";
         assert!(state.contains(rule), "{state}");
         assert!(!state.contains("10.244.1.0/24 fwmark"), "the flag wins over the node's pod CIDR: {state}");
-        assert!(!state.contains("0x2000"), "{state}");
+        assert!(!state.contains("0x1000"), "{state}");
         // A pod that no flag names keeps its usual way, and the bit of the former agent is gone.
         world.terminate(1).await?;
         world.start(1, &["--pod-cidr=10.244.1.128/25"])?;
         world.lab.leaves_as(1, &Lab::public(1), PATIENCE).await?;
         eventually("the flags are followed", PATIENCE, || async {
             let state = world.lab.state(1)?;
-            let rule = "7141:\tfrom 10.244.1.128/25 fwmark 0x2000/0x2000 lookup 7141";
+            let rule = "7141:\tfrom 10.244.1.128/25 fwmark 0x1000/0x1000 lookup 7141";
             let followed = state.contains(rule) && !state.contains("0x40000");
             followed.then_some(()).ok_or_else(|| Failure::new(state))
         })
@@ -467,7 +468,7 @@ async fn an_agent_that_is_not_able_sets_nothing_and_says_why(server: &Server) ->
         world.start(1, &[])?;
         eventually("it says why", PATIENCE, || async {
             let (_, body) = world.get(1, "/readyz")?;
-            body.contains("AnchorMissing").then_some(()).ok_or_else(|| Failure::new(body))
+            body.contains("NoAnchor").then_some(()).ok_or_else(|| Failure::new(body))
         })
         .await
     })

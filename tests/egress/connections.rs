@@ -91,7 +91,7 @@ pub(crate) async fn connections_that_others_marked_go_on(server: &Server) -> Out
         world.lab.nft(
             &node,
             "table ip other {\n chain pre {\n type filter hook prerouting priority -160\n \
-             ip daddr 198.51.100.9 ct state new counter ct mark set ct mark or 0x2000\n }\n}\n",
+             ip daddr 198.51.100.9 ct state new counter ct mark set ct mark or 0x1000\n }\n}\n",
         )?;
         let kept = world.lab.helper(&pod, &["keep", OUTSIDE])?;
         let open = format!("open {}", Lab::public(1));
@@ -102,6 +102,25 @@ pub(crate) async fn connections_that_others_marked_go_on(server: &Server) -> Out
         lines(&kept, &[&open]).await?;
         let listed = world.lab.inside(&node, "nft", &["list", "table", "ip", "other"])?;
         assert!(listed.contains("counter packets 1 "), "{listed}");
+        Ok(())
+    })
+    .await
+}
+
+/// The chain of the CNI plugin portmap masquerades what carries its bit. Here it looks at the bit of the agent too.
+pub(crate) async fn chains_of_others_see_no_bit_of_ours(server: &Server) -> Outcome {
+    let mut world = World::new(server, 2).await?;
+    told(&mut world, async |world| {
+        world.lab.nft(
+            &world.lab.node(1),
+            "table ip portmap {\n chain post {\n type nat hook postrouting priority 100\n \
+             meta mark and 0x3000 != 0 counter masquerade\n }\n}\n",
+        )?;
+        world.start(1, &[])?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        let peer = world.lab.once(&world.lab.pod(1), &["ask", "10.20.0.2:9000"])?;
+        assert_eq!(peer, "10.244.1.2", "a peer in the VPC knows the pod by its own address");
         Ok(())
     })
     .await

@@ -153,7 +153,7 @@ fn set(count: usize, words: &[&str]) {
         except: Vec::new(),
         block: false,
         except6: None,
-        mark: 0x2000,
+        mark: 0x1000,
     };
     take(&mut kernel, &found, Some(&layout), count);
 }
@@ -162,12 +162,12 @@ fn set(count: usize, words: &[&str]) {
 fn unset(count: usize, mark: u32) {
     let mut kernel = Kernel::open().unwrap();
     let found = kernel.look().unwrap();
-    assert_eq!(mark, 0x2000);
+    assert_eq!(mark, 0x1000);
     take(&mut kernel, &found, None, count);
 }
 
 fn take(kernel: &mut Kernel, found: &Found, layout: Option<&Layout>, count: usize) {
-    let todo = steps(found, layout, 0x2000, None);
+    let todo = steps(found, layout, 0x1000, None);
     for step in todo.iter().take(count) {
         kernel.take(step).unwrap();
     }

@@ -93,8 +93,8 @@ fn the_default(helm: &str) {
 
 fn switched_on(helm: &str) {
     let on = json!({ "enabled": true });
-    let values = json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on, "agent": on,
-            "nodeCheck": on, "tenants": on });
+    let values = json!({ "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on,
+            "agent": agent_on(), "nodeCheck": on, "tenants": on });
     let found = render(helm, &values);
     for file in [
         "monitoring/podmonitor.yaml",
@@ -108,23 +108,29 @@ fn switched_on(helm: &str) {
     }
     let tenants = parse(&read("k8s/tenants/policy.yaml"));
     let mut agent = folder("k8s/agent");
-    let plain = object(&render(helm, &json!({ "agent": on })), "DaemonSet", "flipop-agent").clone();
+    let plain = object(&render(helm, &json!({ "agent": agent_on() })), "DaemonSet", "flipop-agent").clone();
     assert_eq!(&plain, object(&agent, "DaemonSet", "flipop-agent"));
     scrape_agents(&mut agent);
-    let alone = json!({ "agent": { "enabled": true, "metrics": { "hostIP": true } } });
+    let mut alone = json!({ "agent": agent_on() });
+    alone["agent"]["metrics"] = json!({ "hostIP": true });
     let alone = object(&render(helm, &alone), "DaemonSet", "flipop-agent").clone();
     assert_eq!(&alone, object(&agent, "DaemonSet", "flipop-agent"));
     let parts = agent.into_iter().chain(folder("k8s/nodecheck")).chain(tenants);
     for ((kind, name), wanted) in parts {
         assert_eq!(object(&found, &kind, &name), &wanted, "{kind} {name}");
     }
-    let agent = json!({ "enabled": true, "egress": "None", "nodeSelector": { "pool": "edge" }, "args": ["--mark=0x1000"] });
-    let changed = render(helm, &json!({ "agent": agent }));
-    let pod = &object(&changed, "DaemonSet", "flipop-agent")["spec"]["template"]["spec"];
-    assert_eq!(pod["nodeSelector"], json!({ "pool": "edge" }));
-    let arguments = pod["containers"][0]["args"].as_array().unwrap();
-    for wanted in ["--egress=None", "--mark=0x1000"] {
-        assert!(arguments.contains(&json!(wanted)), "{arguments:?}");
+    // YAML 1.1 takes an unquoted off for false.
+    for off in [json!("None"), json!(false)] {
+        let selector = json!({ "role": "edge" });
+        let agent =
+            json!({ "enabled": true, "egress": off, "nodeSelector": selector, "args": ["--mark=0x1000"] });
+        let changed = render(helm, &json!({ "agent": agent }));
+        let pod = &object(&changed, "DaemonSet", "flipop-agent")["spec"]["template"]["spec"];
+        assert_eq!(pod["nodeSelector"], selector, "no other label is left of a default");
+        let arguments = pod["containers"][0]["args"].as_array().unwrap();
+        for wanted in ["--egress=None", "--mark=0x1000"] {
+            assert!(arguments.contains(&json!(wanted)), "{arguments:?}");
+        }
     }
     let dashboard = object(&found, "ConfigMap", "flipop-dashboard");
     assert_eq!(dashboard["metadata"]["labels"]["grafana_dashboard"], "1");
@@ -133,12 +139,17 @@ fn switched_on(helm: &str) {
     assert_eq!(serde_json::from_str::<Value>(text).unwrap(), of_file);
 }
 
+/// The agent on the nodes of the manifests.
+fn agent_on() -> Value {
+    json!({ "enabled": true, "nodeSelector": { "pool": "egress" } })
+}
+
 /// Values that render every object.
 fn everything() -> Value {
     let on = json!({ "enabled": true });
     json!({
         "podMonitor": on, "prometheusRule": on, "networkPolicy": on, "dashboard": on,
-        "userRoles": { "view": true, "edit": true }, "nodeCheck": on, "agent": on, "tenants": on,
+        "userRoles": { "view": true, "edit": true }, "nodeCheck": on, "agent": agent_on(), "tenants": on,
     })
 }
 
@@ -320,7 +331,7 @@ fn notes(helm: &str) {
     assert!(!second.contains("No registry") && !second.contains("Monitoring is off"), "{second}");
     let off = "set\nagent.egress to None, upgrade, and wait";
     assert!(!first.contains(off), "{first}");
-    assert!(notes(&json!({ "agent": { "enabled": true } })).contains(off));
+    assert!(notes(&json!({ "agent": agent_on() })).contains(off));
     for name in ["DIGITALOCEAN_ACCESS_TOKEN_FILE", "CLOUDFLARE_TOKEN_FILE"] {
         let third = notes(&json!({ "env": [{ "name": name, "value": "/token/it" }] }));
         assert!(!third.contains("create secret"), "{name}: {third}");

@@ -14,13 +14,14 @@ use std::sync::OnceLock;
 const COMPONENTS: [&str; 3] = ["monitoring", "network-policy", "one-replica"];
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let tests: [(&str, fn()); 8] = [
+    let tests: [(&str, fn()); 9] = [
         ("the_repository_is_what_k8s_holds", the_repository),
         ("components_add_what_they_say", components),
         ("the_agent_keeps_its_own_namespace", agent),
         ("the_role_for_node_checks_stays_with_the_leases", node_check),
         ("the_limits_of_tenants_know_the_operator_in_any_namespace", tenants),
         ("one_line_changes_the_namespace_everywhere", namespace),
+        ("prefix_suffix_and_namespace_change_the_account_everywhere", renamed),
         ("one_replica_needs_no_alert_on_a_standby", one_replica),
         ("an_overlay_may_name_the_image", image),
     ];
@@ -168,6 +169,41 @@ fn namespace() {
     assert_eq!(in_infra, 10);
     let wanted: BTreeSet<_> = folder("k8s").into_keys().collect();
     assert!(wanted.is_subset(&objects.into_keys().collect()));
+}
+
+/// Everything that names the account, its role or a policy, with all components of the namespace of the overlay.
+fn renamed() {
+    let components = ["nodecheck", "tenants", COMPONENTS[0], COMPONENTS[1], COMPONENTS[2]];
+    let names = json!({ "namePrefix": "prod-", "nameSuffix": "-eu", "namespace": "infra" });
+    let objects = overlay(&components, &names);
+    let account = &object(&objects, "ServiceAccount", "prod-flipop-eu");
+    assert_eq!(account["metadata"]["namespace"], "infra");
+    assert_eq!(account.get("user"), None, "the account has no such field");
+    let pod = &object(&objects, "Deployment", "prod-flipop-eu")["spec"]["template"]["spec"];
+    let references = [&pod["serviceAccountName"], &pod["priorityClassName"]];
+    assert_eq!(references, ["prod-flipop-eu", "prod-flipop-eu"]);
+    let (mut policies, mut bindings) = (0, 0);
+    for ((kind, name), object) in &objects {
+        if kind == "ValidatingAdmissionPolicy" {
+            let by = object["spec"]["matchConditions"][0]["expression"].as_str().unwrap();
+            assert!(by.ends_with("= 'system:serviceaccount:infra:prod-flipop-eu'"), "{name}: {by}");
+            policies += 1;
+        } else if kind == "ValidatingAdmissionPolicyBinding" {
+            assert_eq!(object["spec"]["policyName"], name.as_str());
+        } else if kind.ends_with("RoleBinding") {
+            let subject = json!({ "kind": "ServiceAccount", "name": "prod-flipop-eu", "namespace": "infra" });
+            assert_eq!(object["subjects"], json!([subject]), "{name}");
+            assert_eq!(object["roleRef"]["name"], name.as_str());
+            bindings += 1;
+        }
+    }
+    assert_eq!((policies, bindings), (4, 3));
+    let agents = overlay(&["agent", "agent-monitoring"], &json!({ "namePrefix": "prod-" }));
+    let account = object(&agents, "ServiceAccount", "prod-flipop-agent");
+    assert_eq!(account["metadata"]["namespace"], "flipop-agent");
+    object(&agents, "Namespace", "flipop-agent");
+    let subjects = &object(&agents, "ClusterRoleBinding", "prod-flipop-agent")["subjects"];
+    assert_eq!(subjects[0]["name"], "prod-flipop-agent");
 }
 
 fn one_replica() {

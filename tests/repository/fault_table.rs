@@ -4,9 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The number of rows in the table.
-const ROWS: usize = 40;
-
 /// How many rows must have a test on the real API server.
 const ON_A_REAL_API_SERVER: usize = 22;
 
@@ -63,8 +60,7 @@ fn every_test_that_the_table_names_exists_and_is_run() {
 fn every_row_has_a_test() {
     let rows = rows();
     let numbers: Vec<usize> = rows.iter().map(|(row, _)| *row).collect();
-    assert!(numbers.iter().copied().take(ROWS).eq(1..=ROWS), "{numbers:?}");
-    assert!(numbers.is_sorted_by(|a, b| a < b), "each later row has a number of its own: {numbers:?}");
+    assert!(numbers.iter().copied().eq(1..=numbers.len()), "no number is left out: {numbers:?}");
     let untested: Vec<_> = rows.iter().filter(|(_, tests)| tests.is_empty()).map(|(row, _)| *row).collect();
     assert_eq!(untested, Vec::<usize>::new());
     let real = rows.iter().filter(|(_, tests)| tests.iter().any(|test| test.starts_with("apiserver/")));

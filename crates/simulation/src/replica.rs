@@ -149,6 +149,7 @@ impl Replica {
             transport: Some(Arc::new(line)),
             probe: Arc::new(Checks { network: self.network.clone(), process }),
             node: Some(format!("control-{}", self.number)),
+            has_admission: false,
         }
     }
 

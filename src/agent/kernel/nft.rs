@@ -9,6 +9,9 @@
 //!
 //! A table that blocks also marks each packet of IPv6 that is not a reply, whoever sent it. Only the packets that the
 //! node forwards are routed by that mark.
+//!
+//! The mark of a packet serves only its routing, so `forward` removes it. Other chains give such bits a meaning of their
+//! own: that of the CNI plugin portmap masquerades what carries its bit.
 
 use super::Whose;
 use super::message::{ACK, APPEND, Attribute, CREATE, Message, attribute};
@@ -44,10 +47,11 @@ const TABLE: &str = "flipop";
 /// The register that expressions share.
 const REGISTER: u32 = 1;
 
-/// Hooks of the chains, with their priorities: after connection tracking; before local delivery; before the `srcnat` of
-/// CNIs, which is 100.
+/// Hooks of the chains, with their priorities: after connection tracking; before local delivery; before all others that
+/// see what is forwarded; before the `srcnat` of CNIs, which is 100.
 const PREROUTING: (&str, &str, u32, i32) = ("prerouting", "filter", 0, -150);
 const INPUT: (&str, &str, u32, i32) = ("input", "filter", 1, 0);
+const FORWARD: (&str, &str, u32, i32) = ("forward", "filter", 2, -400);
 const POSTROUTING: (&str, &str, u32, i32) = ("postrouting", "nat", 4, 99);
 
 /// The flag of a table that is switched off (dormant).
@@ -77,7 +81,7 @@ pub(super) fn remove() -> Vec<Message> {
 pub(super) fn make(layout: &Layout, replace: bool) -> Vec<Message> {
     let mut changes: Vec<Message> = replace.then(drop_message).into_iter().collect();
     changes.push(message(NEW_TABLE, ACK | CREATE, &[Attribute::text(1, TABLE), Attribute::big(2, 0)]));
-    changes.extend([PREROUTING, INPUT, POSTROUTING].map(chain));
+    changes.extend([PREROUTING, INPUT, FORWARD, POSTROUTING].map(chain));
     changes.extend(rules(layout).into_iter().map(|(chain, expressions)| {
         let comment = layout.signature().to_string();
         let length = u8::try_from(comment.len() + 1).unwrap_or(u8::MAX);
@@ -113,9 +117,11 @@ fn rules(layout: &Layout) -> Vec<(&'static str, Vec<Attribute>)> {
     };
     let mut rules: Vec<(&str, Vec<Attribute>)> = layout.pods.iter().map(mark_new).collect();
     let marked = || [family(IPV4), original(), has_mark(mark)].concat();
-    rules.push(("prerouting", [marked(), mark_packet(mark)].concat()));
-    if layout.block {
-        rules.push(("prerouting", [family(IPV6), original(), mark_packet(mark)].concat()));
+    for (chain, set) in [("prerouting", true), ("forward", false)] {
+        rules.push((chain, [marked(), set_packet_mark(mark, set)].concat()));
+        if layout.block {
+            rules.push((chain, [family(IPV6), original(), set_packet_mark(mark, set)].concat()));
+        }
     }
     rules.push(("input", [marked(), set_connection_mark(mark, false)].concat()));
     if let Some(exit) = layout.exit {
@@ -128,7 +134,7 @@ fn rules(layout: &Layout) -> Vec<(&'static str, Vec<Attribute>)> {
 
 /// The number of rules of the table.
 pub(super) fn rule_count(signature: &Signature) -> usize {
-    signature.pod_networks + 3 + usize::from(signature.block) + usize::from(signature.anchor().is_some())
+    signature.pod_networks + 4 + 2 * usize::from(signature.block) + usize::from(signature.anchor().is_some())
 }
 
 fn expression(name: &str, data: &[Attribute]) -> Attribute {
@@ -199,10 +205,10 @@ fn set_connection_mark(mark: u32, set: bool) -> Vec<Attribute> {
     vec![load_connection(3), change_bit(mark, set), store]
 }
 
-/// `meta mark set meta mark or MARK`.
-fn mark_packet(mark: u32) -> Vec<Attribute> {
+/// `meta mark set meta mark or MARK`, or the same without the bit.
+fn set_packet_mark(mark: u32, set: bool) -> Vec<Attribute> {
     let store = expression("meta", &[Attribute::big(2, 3), Attribute::big(3, REGISTER)]);
-    vec![load_meta(3), change_bit(mark, true), store]
+    vec![load_meta(3), change_bit(mark, set), store]
 }
 
 /// `rt ip nexthop`.

@@ -1,8 +1,8 @@
 //! Checks of nodes: whether the operator knows its node, and whether the checked port is open.
 
-use super::{Finding, deployment};
+use super::Finding;
 use crate::command::copy::{self, Objects};
-use crate::command::leader;
+use crate::command::deployment::{self, Installed};
 use crate::command::reach::Reach;
 use crate::config::Variable;
 use flipop_core::model::node_check::NodeCheck;
@@ -19,13 +19,12 @@ pub(super) fn of(objects: &Objects) -> BTreeSet<NodeCheck> {
 }
 
 /// One line for the node's name, and one for the port of each check.
-pub(super) async fn check(reach: &Reach, checks: &BTreeSet<NodeCheck>) -> Vec<Finding> {
+pub(super) async fn check(reach: &Reach, checks: &BTreeSet<NodeCheck>, told: Option<&Value>) -> Vec<Finding> {
     if checks.is_empty() {
         return Vec::new();
     }
     let ports: BTreeSet<u16> = checks.iter().map(|check| check.port).collect();
-    let told = leader::ask(reach).await.debug;
-    let told = told.as_ref().and_then(|debug| debug.get("checks")).and_then(Value::as_array);
+    let told = told.and_then(|debug| debug.get("checks")).and_then(Value::as_array);
     let mut findings = vec![knows_its_node(reach).await];
     findings.extend(ports.into_iter().map(|port| is_open(port, told.map_or(&[], Vec::as_slice))));
     findings
@@ -33,8 +32,8 @@ pub(super) async fn check(reach: &Reach, checks: &BTreeSet<NodeCheck>) -> Vec<Fi
 
 async fn knows_its_node(reach: &Reach) -> Finding {
     let name = Variable::NodeName.name();
-    let pod = match deployment::pod(reach).await {
-        Ok(pod) => pod,
+    let pod = match Installed::find(reach).await {
+        Ok(installed) => installed.pod,
         Err(trouble) => {
             let what =
                 format!("it is unknown whether the Deployment sets {name}, which spec.nodeCheck needs");

@@ -4,6 +4,7 @@ use super::Finding;
 use crate::api::crd;
 use crate::command::leader;
 use crate::command::reach::Reach;
+use crate::debug::UNLIMITED;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -100,14 +101,26 @@ fn compare(wanted: &Value, found: &Value, path: &str, missing: &mut Vec<String>)
     }
 }
 
+/// What the leader has found out by a dry run, whatever the policies look like.
+pub(super) fn unlimited(told: Option<&Value>) -> Option<Finding> {
+    let unlimited = told?.get(UNLIMITED)?.as_bool()?;
+    unlimited.then(|| {
+        Finding::bad(
+            "no admission policy limits what the operator may change on nodes: the API server accepts a dry run",
+            format!("apply the policy {NARROWING} with its binding, and with the operator's account in it"),
+        )
+    })
+}
+
 /// Whether the policies exist, are bound, and name the right account.
 pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(reach.client.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(reach.client.clone());
-    let account = super::rights::account(reach).await.user;
+    let super::rights::Account { user: account, installed, .. } = super::rights::account(reach).await;
     let mut findings = Vec::new();
     for name in POLICIES {
-        let (policy, binding) = futures::join!(policies.get(name), bindings.get(name));
+        let found = installed.beside(name);
+        let (policy, binding) = futures::join!(policies.get(&found), bindings.get(&found));
         let (policy, binding) = match (policy, binding) {
             (Ok(policy), Ok(binding)) => (policy, binding),
             (Err(error), _) | (_, Err(error)) => {
@@ -126,7 +139,7 @@ pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
         };
         let conditions = policy.spec.and_then(|spec| spec.match_conditions).unwrap_or_default();
         let denies = |actions: &[String]| actions.iter().any(|action| action == "Deny");
-        let bound = binding.spec.policy_name == name
+        let bound = binding.spec.policy_name == found
             && (name != NARROWING || denies(&binding.spec.validation_actions));
         let names_it =
             conditions.iter().any(|condition| condition.expression.contains(&format!("'{account}'")));
@@ -145,4 +158,22 @@ pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
         });
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::output::Tone;
+    use serde_json::json;
+
+    #[test]
+    fn a_leader_whose_changes_of_nodes_nothing_limits_is_told_of() {
+        let found = |debug: Value| unlimited(Some(&debug));
+        let finding = found(json!({ UNLIMITED: true })).unwrap();
+        assert_eq!(finding.tone, Tone::Bad);
+        assert!(finding.remedy.contains(NARROWING), "{}", finding.remedy);
+        assert!(found(json!({ UNLIMITED: false })).is_none());
+        assert!(found(json!({})).is_none(), "a leader of another version");
+        assert!(unlimited(None).is_none());
+    }
 }

@@ -1,6 +1,7 @@
 //! The rights of the operator's account. The API server answers for each of them.
 
-use super::{Finding, deployment};
+use super::Finding;
+use crate::command::deployment::{self, Installed};
 use crate::command::leader;
 use crate::command::reach::Reach;
 use crate::kube::objects::lease;
@@ -27,20 +28,23 @@ pub(super) struct Account {
     /// Its user name.
     pub(super) user: String,
     groups: Vec<String>,
-    /// Why the Deployment that names it cannot be read.
+    /// The Deployment that names it, or nothing.
+    pub(super) installed: Installed,
+    /// Why that cannot be read.
     assumed: Option<String>,
 }
 
 /// The operator's account: the one that its Deployment names, or `flipop` if that cannot be read.
 pub(super) async fn account(reach: &Reach) -> Account {
-    let (name, assumed) = match deployment::pod(reach).await {
-        Ok(pod) => (pod.service_account_name, None),
-        Err(trouble) => (None, Some(deployment::why(reach, &trouble))),
+    let (installed, assumed) = match Installed::find(reach).await {
+        Ok(installed) => (installed, None),
+        Err(trouble) => (Installed::default(), Some(deployment::why(reach, &trouble))),
     };
-    let name = name.unwrap_or_else(|| deployment::NAME.to_owned());
+    let name = installed.pod.service_account_name.clone().unwrap_or_else(|| deployment::NAME.to_owned());
     let namespace = &reach.operator;
     Account {
         assumed,
+        installed,
         user: format!("system:serviceaccount:{namespace}:{name}"),
         groups: vec![
             "system:serviceaccounts".to_owned(),

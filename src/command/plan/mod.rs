@@ -11,6 +11,7 @@ mod walls;
 mod world;
 
 use super::copy::{self, Lists, Objects};
+use super::deployment::Installed;
 use super::output::{self, Output};
 use super::reach::Reach;
 use super::{CommandError, accounts};
@@ -102,10 +103,8 @@ async fn plan(
 
 /// Whether the operator runs with `--keep-last-record`. `None` if its Deployment cannot be read.
 async fn keeps_last_record(reach: &Reach) -> Option<bool> {
-    use k8s_openapi::api::apps::v1::Deployment;
-    let api: kube::Api<Deployment> = kube::Api::namespaced(reach.client.clone(), &reach.operator);
-    let pod = api.get("flipop").await.ok()?.spec.template.spec?;
-    let containers = pod.containers.iter();
+    let installed = Installed::find(reach).await.ok()?;
+    let containers = installed.pod.containers.iter();
     let mut words =
         containers.flat_map(|container| container.args.iter().chain(&container.command).flatten());
     Some(words.any(|word| word == "--keep-last-record" || word == "--keep-last-record=true"))

@@ -22,6 +22,9 @@ use std::borrow::Cow;
 /// Field manager of all our writes. The Go operator uses the same.
 pub const FIELD_MANAGER: &str = "flipop";
 
+/// The field manager of the annotations that commands write.
+pub const COMMAND_FIELD_MANAGER: &str = "flipop-cli";
+
 /// A node as the API server sends it, reduced to its facts.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(from = "RawNode")]

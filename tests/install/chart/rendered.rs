@@ -26,8 +26,9 @@ fn absent(kind: &'static str, name: &'static str) -> Row {
 }
 
 pub(super) fn rows(helm: &str) {
-    for (values, rows) in
-        [image(), of_the_pod(), tokens(), scheduling(), cluster(), network()].into_iter().flatten()
+    for (values, rows) in [image(), of_the_pod(), security(), tokens(), scheduling(), cluster(), network()]
+        .into_iter()
+        .flatten()
     {
         let objects = render(helm, &values);
         for (kind, name, path, wanted) in rows {
@@ -105,6 +106,42 @@ fn of_the_pod() -> Rows {
         (
             json!({ "resources": { "limits": { "memory": null } } }),
             vec![container("/resources/limits", json!({}))],
+        ),
+    ]
+}
+
+/// Null removes a field, and an empty context is none. Where it removes the ids, a namespace may set its own.
+fn security() -> Rows {
+    let agent = |path: &str, value| of("DaemonSet", "flipop-agent", &format!("{POD}{path}"), value);
+    let without_ids = json!({ "runAsUser": null, "runAsGroup": null });
+    let on = json!({
+        "enabled": true, "nodeSelector": { "pool": "egress" }, "podSecurityContext": { "seccompProfile": null },
+        "securityContext": { "readOnlyRootFilesystem": null, "seLinuxOptions": { "type": "spc_t" } },
+    });
+    vec![
+        (
+            json!({ "podSecurityContext": without_ids, "securityContext": { "readOnlyRootFilesystem": false } }),
+            vec![
+                pod(
+                    "/securityContext",
+                    json!({ "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } }),
+                ),
+                container("/securityContext/readOnlyRootFilesystem", json!(false)),
+                container("/securityContext/capabilities", json!({ "drop": ["ALL"] })),
+            ],
+        ),
+        (
+            json!({ "podSecurityContext": null, "securityContext": null }),
+            vec![pod("/securityContext", Value::Null), container("/securityContext", Value::Null)],
+        ),
+        (
+            json!({ "agent": on }),
+            vec![
+                agent("/securityContext", Value::Null),
+                agent("/containers/0/securityContext/readOnlyRootFilesystem", Value::Null),
+                agent("/containers/0/securityContext/seLinuxOptions", json!({ "type": "spc_t" })),
+                agent("/containers/0/securityContext/runAsUser", json!(0)),
+            ],
         ),
     ]
 }
@@ -255,6 +292,10 @@ fn network() -> Rows {
         "enabled": true, "prometheusNamespace": "1e3", "dnsNamespace": "456", "dnsPorts": [5353], "egressPorts": [3128],
     });
     let namespace = |name| json!({ "kubernetes.io/metadata.name": name });
+    let resolvers = json!([
+        { "ipBlock": { "cidr": "10.0.0.0/16", "except": ["10.0.1.0/24"] } },
+        { "podSelector": { "matchExpressions": [{ "key": "dns", "operator": "Exists" }] } },
+    ]);
     vec![
         (
             json!({ "networkPolicy": network }),
@@ -265,23 +306,37 @@ fn network() -> Rows {
                     "/egress/0/ports",
                     json!([{ "protocol": "UDP", "port": 5353 }, { "protocol": "TCP", "port": 5353 }]),
                 ),
-                policy("/egress/1/to/1/ipBlock/cidr", json!("::/0")),
-                policy("/egress/1/ports", json!([{ "protocol": "TCP", "port": 3128 }])),
+                policy("/egress/1/to/0/ipBlock/cidr", json!("169.254.0.0/16")),
+                policy(
+                    "/egress/1/ports",
+                    json!([{ "protocol": "UDP", "port": 53 }, { "protocol": "TCP", "port": 53 }]),
+                ),
+                policy("/egress/2/to/1/ipBlock/cidr", json!("::/0")),
+                policy("/egress/2/ports", json!([{ "protocol": "TCP", "port": 3128 }])),
                 // The kubelets, which spec.nodeCheck asks.
-                policy("/egress/2/ports", json!([{ "protocol": "TCP", "port": 10250 }])),
-                policy("/egress/2/to/0/ipBlock/cidr", json!("0.0.0.0/0")),
+                policy("/egress/3/ports", json!([{ "protocol": "TCP", "port": 10250 }])),
+                policy("/egress/3/to/0/ipBlock/cidr", json!("0.0.0.0/0")),
+            ],
+        ),
+        (
+            json!({ "networkPolicy": { "enabled": true, "dns": resolvers } }),
+            vec![
+                policy("/egress/0/to/0/namespaceSelector/matchLabels", namespace("kube-system")),
+                policy("/egress/0/to/1", resolvers[0].clone()),
+                policy("/egress/0/to/2", resolvers[1].clone()),
+                policy("/egress/0/to/3", Value::Null),
             ],
         ),
         (
             json!({ "networkPolicy": { "enabled": true, "nodeCheckPorts": [10255, 22] } }),
             vec![policy(
-                "/egress/2/ports",
+                "/egress/3/ports",
                 json!([{ "protocol": "TCP", "port": 10255 }, { "protocol": "TCP", "port": 22 }]),
             )],
         ),
         (
             json!({ "networkPolicy": { "enabled": true, "nodeCheckPorts": [] } }),
-            vec![policy("/egress/2", Value::Null)],
+            vec![policy("/egress/3", Value::Null)],
         ),
     ]
 }

@@ -5,7 +5,8 @@ use super::{fields, root, sources};
 use flipop::api::{GROUP, VERSION};
 use flipop::config::described_variables;
 use flipop::kube::events::CONTROLLER;
-use flipop::kube::objects::FIELD_MANAGER;
+use flipop::kube::objects::{COMMAND_FIELD_MANAGER, FIELD_MANAGER};
+use flipop::kube::writes::POLICY_PROBE_ANNOTATION;
 use flipop::leader::LEASE_NAME;
 use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use flipop_core::addresses::pool::object::FINALIZER;
@@ -65,8 +66,9 @@ pub(crate) fn render() -> String {
     ));
     page.heading(2, "Field manager and event source");
     page.paragraph(&format!(
-        "Every write to Kubernetes has the field manager `{FIELD_MANAGER}`: the annotation and the labels of nodes, `status`, the \
-         addresses that are added to `spec.ips`, and the Lease. [Events](events.md) are of the API group \
+        "What the operator writes to Kubernetes has the field manager `{FIELD_MANAGER}`: the annotation and the labels of \
+         nodes, `status`, the addresses that are added to or removed from `spec.ips`, the finalizer, and the Lease. The \
+         annotations that `move`, `pause` and `resume` write have `{COMMAND_FIELD_MANAGER}`. [Events](events.md) are of the API group \
          `events.k8s.io` and have the `reportingController` `{CONTROLLER}`."
     ));
     secret(&mut page);
@@ -103,6 +105,10 @@ fn annotations(page: &mut Page) {
         ["annotation", "value", "when"],
         rows.map(|(name, value, when)| [code(name), value.to_owned(), when.to_owned()]),
     );
+    page.paragraph(&format!(
+        "Each new leader asks, by a dry run, to write `{POLICY_PROBE_ANNOTATION}` on a node, and expects that the [admission \
+         policy](../operations/security.md#the-admission-policy-on-nodes) refuses it. No node ever has it."
+    ));
     page.paragraph(
         "Annotations of a Namespace whose names begin with `flipop.digitalocean.com/tenant-` [limit what its objects may \
          ask for](../recipes/tenants.md#the-annotations), if you install the policy of `k8s/tenants`.",

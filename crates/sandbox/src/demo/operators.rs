@@ -113,7 +113,7 @@ impl Operators {
         let (sender, started) = oneshot::channel();
         let shutdown = CancellationToken::new();
         let probe = Arc::new(ToLoopback::default());
-        let platform = Platform { probe, ..Platform::system(&config)? };
+        let platform = Platform { probe, has_admission: false, ..Platform::system(&config)? };
         let task = self.tasks.spawn(operator::run_on(platform, config, shutdown.clone(), move |started| {
             // The receiver is gone only when the story is over.
             let _late = sender.send(started);
