@@ -359,6 +359,7 @@ impl Reconciler {
         self.observe(Input::EventsDenied(self.executor.events.forbidden()));
         self.observe(Input::LeasesDenied(self.watches.leases_denied()));
         self.providers.accounts().for_each(|(_, account)| account.recheck_token());
+        self.watches.look_after();
         let troubles = self.watches.troubles();
         for key in
             self.troubles.keys().filter(|key| !troubles.contains_key(*key)).cloned().collect::<Vec<_>>()

@@ -4,6 +4,7 @@ use super::{Done, Executor};
 use crate::api::translate::{pool, record_set};
 use crate::api::{Condition, FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
 use crate::kube::node_read;
+use crate::kube::objects::NodeSlim;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::once;
 use crate::kube::writes::{self, ObjectVersion, WriteError};
@@ -117,7 +118,7 @@ impl Executor {
     }
 
     pub(super) async fn count_nodes(&self) -> Done {
-        Outcome::NodesCounted(writes::count_nodes(&self.client).await.map_err(write_failure)).into()
+        Outcome::NodesCounted(writes::count::<NodeSlim>(&self.client, "").await.map_err(write_failure)).into()
     }
 
     pub(super) async fn read_node(

@@ -128,9 +128,11 @@ impl Executor {
             Action::Records(call) => self.call_dns_provider(call).await.map(Done::from),
             Action::Firewalls(call) => self.call_firewall_provider(call).await.map(Done::from),
             Action::WriteStatus { pool, resource_version, generation, status } => {
+                let _turn = self.underway.turn_of_a_status().await;
                 Some(self.write_pool_status(pool, resource_version, (generation, &status), before).await)
             }
             Action::WriteRecordSetStatus { record_set, resource_version, generation, status } => {
+                let _turn = self.underway.turn_of_a_status().await;
                 let described = (generation, &*status);
                 Some(self.write_record_set_status(record_set, resource_version, described, before).await)
             }

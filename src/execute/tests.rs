@@ -1,5 +1,6 @@
 //! Which requests may still arrive after their outcome. The test plays the API server by hand.
 
+use super::underway::MAX_STATUSES;
 use super::*;
 use crate::kube::events;
 use crate::kube::stub::{self, Answer, Call, Calls};
@@ -170,4 +171,35 @@ async fn an_event_without_a_clear_answer_counts_for_a_lease_longer() {
         drop(call);
     };
     assert!(!start().report(without_a_permit).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_statuses_are_written_at_once_and_the_next_one_when_one_has_ended() {
+    let mut bench = start();
+    for number in 0..MAX_STATUSES + 2 {
+        let uid = Uid(number.to_string());
+        bench.executor.start(
+            Action::WriteStatus {
+                pool: ObjectRef { name: ObjectName::new("ns", &uid.0), uid },
+                resource_version: "1".to_owned(),
+                generation: 1,
+                status: Box::default(),
+            },
+            &[],
+        );
+    }
+    let mut written = Vec::new();
+    for _ in 0..MAX_STATUSES {
+        written.push(bench.calls.next().await);
+    }
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(bench.calls.is_quiet(), "the others wait");
+    let address = Action::Annotate { node: "a".to_owned(), uid: Uid("u1".to_owned()), value: None };
+    bench.executor.start(address, &[]);
+    assert!(bench.calls.next().await.uri().contains("/nodes/a"), "what moves an address waits for no status");
+    for call in written.into_iter().take(2) {
+        call.answer(stub::refusal(409, "Conflict"));
+        bench.done.recv().await.unwrap();
+        assert!(bench.calls.next().await.uri().contains("/status"));
+    }
 }

@@ -14,6 +14,11 @@ use flipop_core::model::moment::Moment;
 use flipop_core::records::action::Outcome as OfRecords;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Most writes of a status at once. Each takes a connection to the API server, and the first plan of many pools writes
+/// the status of each.
+pub(super) const MAX_STATUSES: usize = 32;
 
 /// The mutating calls of the process. Clones of the [`Arc`] share it.
 #[derive(Debug)]
@@ -21,6 +26,7 @@ pub struct Underway {
     clock: Clock,
     calls: AtomicUsize,
     given_up: Mutex<Option<Moment>>,
+    statuses: Semaphore,
 }
 
 /// Counts one call until it is dropped, however its task ends.
@@ -43,12 +49,22 @@ impl Underway {
     /// No calls yet.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
-        Self { clock, calls: AtomicUsize::default(), given_up: Mutex::default() }
+        Self {
+            clock,
+            calls: AtomicUsize::default(),
+            given_up: Mutex::default(),
+            statuses: Semaphore::new(MAX_STATUSES),
+        }
     }
 
     pub(super) fn begin(self: &Arc<Self>) -> Writing {
         self.calls.fetch_add(1, Ordering::SeqCst);
         Writing(Arc::clone(self))
+    }
+
+    /// Waits until fewer than [`MAX_STATUSES`] writes of a status are under way. The oldest wait ends first.
+    pub(super) async fn turn_of_a_status(&self) -> Option<SemaphorePermit<'_>> {
+        self.statuses.acquire().await.ok()
     }
 
     /// Makes guards that count notes as calls.

@@ -377,22 +377,26 @@ pub async fn sweep_nodes(client: &Client) -> Result<Sweep, WriteError> {
     listed.map_err(|trouble| WriteError::of(trouble, &Call::new::<NodeSlim>("list", "")))
 }
 
-/// Counts the nodes of the cluster, by a list of one.
+/// Counts the objects of a kind in a namespace (empty: in the cluster), by a list of one.
 ///
 /// # Errors
 /// See [`WriteError`].
-pub async fn count_nodes(client: &Client) -> Result<u64, WriteError> {
-    let call = Call::new::<NodeSlim>("list", "");
+pub async fn count<K>(client: &Client, namespace: &str) -> Result<u64, WriteError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned,
+{
+    let call = Call::new::<K>("list", "");
     let params = ListParams::default().limit(1);
-    let request = Request::new(NodeSlim::url_path(&(), None)).list_metadata(&params);
-    let page: ObjectList<NodeSlim> = send(client, None, &call, request).await?;
+    let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+    let request = Request::new(K::url_path(&(), namespace)).list_metadata(&params);
+    let page: ObjectList<K> = send(client, None, &call, request).await?;
     let shown = u64::try_from(page.items.len()).unwrap_or(u64::MAX);
     let more = page.metadata.continue_.is_some_and(|token| !token.is_empty());
     match page.metadata.remaining_item_count.map(u64::try_from) {
         Some(Ok(remaining)) => Ok(shown.saturating_add(remaining)),
         None if !more => Ok(shown),
         None | Some(Err(_)) => {
-            let message = "a list of nodes does not say how many remain".to_owned();
+            let message = format!("a list of {} does not say how many remain", K::plural(&()));
             Err(WriteError::Transient { unknown: false, message, retry_after_ms: None })
         }
     }

@@ -247,7 +247,7 @@ async fn a_process_that_ends_writes_no_spec_ips_that_it_had_only_read_and_those_
 
 #[tokio::test(start_paused = true)]
 async fn nodes_are_counted_by_a_list_of_one() {
-    for (metadata, shown, count) in [
+    for (metadata, shown, expected) in [
         (json!({"continue": "more", "remainingItemCount": 11}), 1, Some(12)),
         (json!({}), 1, Some(1)),
         (json!({}), 0, Some(0)),
@@ -261,8 +261,8 @@ async fn nodes_are_counted_by_a_list_of_one() {
             call.answer(stub::object(&json!({"kind": "PartialObjectMetadataList",
                 "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items})));
         };
-        let (counted, ()) = tokio::join!(count_nodes(&bench.client), server);
-        assert_eq!(counted.ok(), count, "{metadata}");
+        let (counted, ()) = tokio::join!(count::<NodeSlim>(&bench.client, ""), server);
+        assert_eq!(counted.ok(), expected, "{metadata}");
     }
 }
 

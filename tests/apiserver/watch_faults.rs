@@ -35,6 +35,7 @@ pub(crate) fn cases() -> Vec<Case> {
         a_watch_that_falls_silent_is_noticed_within_65_seconds,
         watches_that_break_off_within_an_event_again_and_again_lose_nothing,
         a_node_made_again_unseen_under_its_name_is_served_as_the_machine_that_it_is,
+        pools_with_selectors_of_their_own_share_a_watch_and_each_follows_its_own_labels,
     ];
     cases.extend(cases![InstalledForOne:
         a_history_that_was_compacted_while_the_watch_was_cut_is_answered_by_a_list,
@@ -235,4 +236,31 @@ async fn a_list_whose_next_page_is_forgotten_is_begun_anew_and_half_of_it_moves_
     assert_eq!(world.assigns(calls).len(), 1);
     assert!(restarts(&operator, "expired").await? >= 3.0);
     Ok(())
+}
+
+async fn pools_with_selectors_of_their_own_share_a_watch_and_each_follows_its_own_labels(
+    world: &mut World,
+) -> Outcome {
+    let last: Vec<u8> = (10..20).collect();
+    world.reserve(&last);
+    let (proxy, _operator) = world.operator_behind().await?;
+    for last in &last {
+        world.node_with(&format!("n{last}"), |node| node.label("pool", &format!("p{last}"))).await?;
+        let mut spec = plain_spec(&[*last]);
+        spec["match"]["nodeLabel"] = json!(format!("pool=p{last}"));
+        world.pool(&format!("p{last}"), &spec).await?;
+    }
+    for last in &last {
+        world.pool_settles(&format!("p{last}"), &[(*last, &format!("n{last}"))]).await?;
+    }
+    eventually("one watch asks for all nodes", SOON, || async {
+        let of_all = |target: &str| target.contains("/nodes?") && !target.contains("labelSelector");
+        Ok(proxy.seen().iter().any(|seen| seen.verb == "watch" && of_all(&seen.target)))
+    })
+    .await?;
+    world.node_with("spare", |node| node.label("pool", "none")).await?;
+    world.nodes.set_label("n10", "pool", Some("none")).await?;
+    world.nodes.set_label("spare", "pool", Some("p10")).await?;
+    world.pool_settles("p10", &[(10, "spare")]).await?;
+    world.pool_settles("p11", &[(11, "n11")]).await
 }

@@ -4,6 +4,7 @@
 //! answer is read, and never stored. Odd values do not fail the decoding: a value that cannot be understood counts as
 //! absent.
 
+pub mod labelled;
 mod labels;
 pub mod lease;
 pub mod own_node;

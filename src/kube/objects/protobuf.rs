@@ -4,6 +4,7 @@
 //! decides what their fields mean, for JSON as well. Texts are bytes here: the API server passes on what a client
 //! stored, and one invalid byte in one object must not hide all the others.
 
+use super::labelled::Labelled;
 use super::lease::{LeaseSlim, RawLease, RawLeaseSpec};
 use super::{
     FIELD_MANAGER, NodeSlim, PodSlim, RawAddress, RawAnnotations, RawCondition, RawIdentity, RawLabels,
@@ -42,6 +43,12 @@ pub const PODS: Wire<PodSlim> = wire::<Pod, RawPod, PodSlim>();
 /// Leases.
 pub const LEASES: Wire<LeaseSlim> = wire::<Lease, RawLease, LeaseSlim>();
 
+/// Nodes with all their labels.
+pub const LABELLED_NODES: Wire<Labelled<NodeSlim>> = labelled::<Node, RawNode, NodeSlim>();
+
+/// Pods with all their labels.
+pub const LABELLED_PODS: Wire<Labelled<PodSlim>> = labelled::<Pod, RawPod, PodSlim>();
+
 /// Decodes messages `M`, whose fields mean what those of `R` mean.
 const fn wire<M, R, K>() -> Wire<K>
 where
@@ -53,6 +60,30 @@ where
         object: |body| Some(protobuf::message::<M>(body)?.map(|object| R::from(object).into())),
         item: |bytes| M::decode(bytes).map(|object| R::from(object).into()),
     }
+}
+
+/// The same, with the labels. They are read separately, so that other watches skip them.
+const fn labelled<M, R, K>() -> Wire<Labelled<K>>
+where
+    M: Message + Default,
+    R: From<M>,
+    K: From<R> + Clone,
+{
+    Wire {
+        object: |body| {
+            let (object, outline) = (protobuf::message::<M>(body)?, protobuf::message(body)?);
+            Some(object.and_then(|object| Ok(with_labels(R::from(object).into(), outline?))))
+        },
+        item: |bytes| {
+            let outline = Outline::decode(bytes.clone())?;
+            M::decode(bytes).map(|object| with_labels(R::from(object).into(), outline))
+        },
+    }
+}
+
+fn with_labels<K>(object: K, Outline { metadata }: Outline) -> Labelled<K> {
+    let labels = metadata.unwrap_or_default().labels;
+    Labelled { object, labels: labels.iter().map(|entry| (text(&entry.key), text(&entry.value))).collect() }
 }
 
 /// The field of a list that holds its metadata.
@@ -111,6 +142,20 @@ struct Identity {
     version: Bytes,
     #[prost(message, optional, tag = "9")]
     deletion_timestamp: Option<Time>,
+}
+
+/// The part of any object that holds its labels.
+#[derive(Clone, PartialEq, Message)]
+struct Outline {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<OutlineMeta>,
+}
+
+/// `ObjectMeta` of any object.
+#[derive(Clone, PartialEq, Message)]
+struct OutlineMeta {
+    #[prost(message, repeated, tag = "11")]
+    labels: Vec<Entry>,
 }
 
 /// `Time`. Only its presence counts here.

@@ -1,6 +1,7 @@
 //! JSON and protobuf decode to the same facts.
 
 use super::*;
+use crate::kube::objects::labelled::Labels;
 use flipop_core::model::facts::NodeFacts;
 use kube::Resource as _;
 use serde_json::{Value, json};
@@ -131,6 +132,23 @@ fn a_node_means_the_same_as_in_json() {
     let read = facts(&node_of(&full()));
     assert!(read.ready.is_ready() && read.deleting && read.annotation_ours, "{read:?}");
     assert_eq!((read.taints.len(), read.created_at_s), (2, Some(1_672_531_200)));
+}
+
+#[test]
+fn the_labels_of_an_object_are_read_beside_its_facts_in_either_form() {
+    for labels in [json!({"app": "x", "tier": "", REGION_LABEL: "nyc3"}), Value::Null] {
+        let mut value = full();
+        value["metadata"]["labels"] = labels.clone();
+        let expected: Labels = serde_json::from_value(labels).unwrap_or_default();
+        let node = node_of(&value);
+        let of_event = (LABELLED_NODES.object)(&protobuf::body(&node)).unwrap().unwrap();
+        let of_json = serde_json::from_str(&value.to_string()).unwrap();
+        for read in [item(&LABELLED_NODES, &node), of_event, of_json] {
+            assert_eq!(read.labels, expected);
+            assert_eq!(read.object.into_facts(), facts(&node));
+        }
+    }
+    assert!(item(&LABELLED_PODS, &Pod::default()).labels.is_empty());
 }
 
 #[test]

@@ -7,8 +7,8 @@
 use super::events::{self, Event};
 use super::health::Registration;
 use super::page::{self, Form, MAX_PAGES, PAGE_SIZE, Page};
-use super::repeats::{Print, Told};
-use super::{Sink, WatchContext, WatchName};
+use super::teller::Teller;
+use super::{Sink, Target, WatchContext, WatchHealth, WatchName};
 use crate::kube::objects::protobuf::Wire;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use flipop_core::model::facts::Observed;
@@ -69,6 +69,9 @@ pub(super) enum Absent {
     CountsAsEmpty,
 }
 
+/// Reduces an object to its facts.
+pub(super) type Cut<K, T> = Box<dyn Fn(K) -> T + Send + Sync>;
+
 /// What to watch, and how to reduce each object.
 pub(super) struct Source<K: Clone, T> {
     pub(super) api: Api<K>,
@@ -78,11 +81,28 @@ pub(super) struct Source<K: Clone, T> {
     pub(super) absent: Absent,
     /// Reads them as protobuf, if the API has that for these objects.
     pub(super) wire: Option<Wire<K>>,
-    pub(super) cut: fn(K) -> T,
-    /// Tells facts apart. If it is given, events that change no fact are left out.
-    pub(super) print: Option<fn(&T) -> Print>,
+    pub(super) cut: Cut<K, T>,
+    /// Where the watch reports its state until its first list is complete, if it is to replace others that still run.
+    pub(super) aside: Option<WatchHealth>,
     /// The pause before it waits for more events. Meanwhile they gather on the connection, and are read together.
     pub(super) pause: Duration,
+}
+
+impl<K: Clone, T> Source<K, T> {
+    /// Nodes or pods.
+    pub(super) fn of(api: Api<K>, kind: &str, wire: Wire<K>, target: Target, cut: Cut<K, T>) -> Self {
+        Self {
+            api,
+            name: WatchName::new(kind, target.namespace, &target.selector),
+            label_selector: target.selector,
+            field_selector: None,
+            absent: Absent::Waited,
+            wire: Some(wire),
+            cut,
+            aside: target.aside,
+            pause: Duration::ZERO,
+        }
+    }
 }
 
 /// Why a round ended.
@@ -100,13 +120,13 @@ impl Stop {
 }
 
 /// One running watch.
-pub(super) struct Follow<K: Clone, T, G> {
+pub(super) struct Follow<K: Clone, T, G, W: Teller<T>> {
     context: WatchContext,
     source: Source<K, T>,
+    teller: W,
     tag: G,
-    sink: Sink<G, T>,
+    sink: Sink<G, W::Message>,
     health: Registration,
-    told: Option<Told<T>>,
     /// Where to resume the watch.
     version: Option<String>,
     /// When the watch last heard the server.
@@ -119,23 +139,28 @@ pub(super) struct Follow<K: Clone, T, G> {
     told_absent: bool,
 }
 
-impl<K, T, G> Follow<K, T, G>
+impl<K, T, G, W> Follow<K, T, G, W>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
     G: Clone + Send,
+    W: Teller<T>,
 {
-    pub(super) fn new(context: WatchContext, source: Source<K, T>, tag: G, sink: Sink<G, T>) -> Self {
-        let health = context.health.register(&source.name);
+    pub(super) fn new(
+        context: WatchContext,
+        source: Source<K, T>,
+        teller: W,
+        (tag, sink): (G, Sink<G, W::Message>),
+    ) -> Self {
+        let health = source.aside.as_ref().unwrap_or(&context.health).register(&source.name);
         let newest = context.health.newest(&source.name);
         let heard_at = context.clock.now();
-        let told = source.print.map(Told::new);
         Self {
             context,
             source,
+            teller,
             tag,
             sink,
             health,
-            told,
             version: None,
             heard_at,
             newest,
@@ -204,7 +229,7 @@ where
         let mut all = Vec::new();
         for _ in 0..MAX_PAGES {
             let page = self.page(&mut params).await.map_err(Stop::list)?;
-            all.extend(page.items);
+            all.extend(page.items.into_iter().filter(W::keeps));
             if page.more.is_some() {
                 params.continue_token = page.more;
                 continue;
@@ -214,7 +239,11 @@ where
             self.absent_since = None;
             self.told_absent = false;
             self.heard_at = self.context.clock.now();
-            self.deliver(Observed::Reset(all)).await?;
+            self.deliver(version.parse().ok(), Observed::Reset(all)).await?;
+            if self.source.aside.take().is_some() {
+                self.health = self.context.health.register(&self.source.name);
+                self.health.saw(self.newest);
+            }
             self.health.synced();
             return Ok(version);
         }
@@ -227,7 +256,7 @@ where
         loop {
             let Source { api, wire, cut, .. } = &self.source;
             let form = wire.as_ref().map_or(Form::Json, |wire| Form::Protobuf(wire.item));
-            let page = page::read(api, params, &form, *cut);
+            let page = page::read(api, params, &form, cut);
             let trouble = match within(PAGE_TIMEOUT_MS, page).await {
                 Ok(page) => return Ok(page),
                 Err(trouble) => trouble,
@@ -339,33 +368,41 @@ where
             self.heard_at = self.context.clock.now();
             match event {
                 Event::Seen(object) => {
-                    self.saw(object.resource_version());
-                    self.deliver(Observed::Apply((self.source.cut)(object))).await?;
+                    let version = self.saw(object.resource_version());
+                    self.deliver(version, Observed::Apply((self.source.cut)(object))).await?;
                 }
                 Event::Gone(object) => {
-                    self.saw(object.resource_version());
-                    self.deliver(Observed::Delete((self.source.cut)(object))).await?;
+                    let version = self.saw(object.resource_version());
+                    self.deliver(version, Observed::Delete((self.source.cut)(object))).await?;
                 }
-                Event::Bookmark(version) => self.saw(version),
+                Event::Bookmark(version) => {
+                    let version = self.saw(version);
+                    let message = self.teller.bookmark(version);
+                    self.send(message).await?;
+                }
                 Event::Failed(_) => {}
             }
         }
     }
 
-    /// Remembers the place in the event stream.
-    fn saw(&mut self, version: Option<String>) {
-        let Some(version) = version.filter(|version| !version.is_empty()) else { return };
+    /// Remembers the place in the event stream. Returns it as a number.
+    fn saw(&mut self, version: Option<String>) -> Option<u64> {
+        let version = version.filter(|version| !version.is_empty())?;
         let number = version.parse().ok();
         self.newest = self.newest.max(number);
         self.health.saw(self.newest);
         self.version = Some(version);
+        number
     }
 
-    async fn deliver(&mut self, step: Observed<T>) -> Result<(), Stop> {
-        if self.told.as_mut().is_some_and(|told| told.repeats(&step)) {
-            return Ok(());
-        }
-        self.sink.send((self.tag.clone(), step)).await.map_err(|_| Stop::Closed)
+    async fn deliver(&mut self, version: Option<u64>, step: Observed<T>) -> Result<(), Stop> {
+        let message = self.teller.tell(version, step);
+        self.send(message).await
+    }
+
+    async fn send(&self, message: Option<W::Message>) -> Result<(), Stop> {
+        let Some(message) = message else { return Ok(()) };
+        self.sink.send((self.tag.clone(), message)).await.map_err(|_| Stop::Closed)
     }
 
     /// Reports once that a kind without a CRD has no objects.
@@ -378,7 +415,7 @@ where
         let since = *self.absent_since.get_or_insert(now);
         if !self.told_absent && now.millis_since(since) >= ABSENT_MS {
             self.told_absent = true;
-            self.deliver(Observed::Reset(Vec::new())).await?;
+            self.deliver(None, Observed::Reset(Vec::new())).await?;
             self.health.synced();
         }
         Ok(())

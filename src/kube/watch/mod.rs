@@ -1,7 +1,7 @@
 //! Watches: one list-then-watch loop for each (kind, namespace, selector), as a future that the caller runs.
 //!
-//! Each watch sends [`Observed`] steps with a tag into a channel. The caller gives both. A watch owns its recovery
-//! (relists, deadlines, backoff) and its [`WatchHealth`]. It does not own what is watched, nor any store.
+//! Each watch sends [`Observed`] steps or [`News`] with a tag into a channel. The caller gives both. A watch owns its
+//! recovery (relists, deadlines, backoff) and its [`WatchHealth`]. It does not own what is watched, nor any store.
 //!
 //! Invariants: an [`Observed::Reset`] is always a complete, consistent list. Objects are reduced to their facts before
 //! they are kept. An undecodable object never ends a watch. A silent watch is noticed within 65 s.
@@ -11,7 +11,9 @@ mod follow;
 mod health;
 pub mod once;
 pub mod page;
-mod repeats;
+pub(crate) mod repeats;
+pub mod sorted;
+pub mod teller;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +21,7 @@ pub use health::{WatchHealth, WatchName, WatchStatus};
 
 use crate::api::seen::{Guarded, Seen, seen};
 use crate::clock::Clock;
+use crate::kube::objects::labelled::Labelled;
 use crate::kube::objects::lease::{self, LeaseSlim};
 use crate::kube::objects::own_node::{OwnNode, OwnNodeFacts};
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
@@ -31,8 +34,11 @@ use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client};
 use repeats::Print;
 use serde::de::DeserializeOwned;
+use sorted::{Selection, Sorter};
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
+use teller::{News, Steps, Versioned};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -54,29 +60,43 @@ pub struct WatchContext {
     pub health: WatchHealth,
 }
 
-/// The channel for the steps of a watch, each with the caller's tag.
-pub type Sink<G, T> = mpsc::Sender<(G, Observed<T>)>;
+/// The channel for the messages of a watch, each with the caller's tag.
+pub type Sink<G, M> = mpsc::Sender<(G, M)>;
 
-/// Watches the nodes that `label_selector` selects (empty: all), until it is cancelled or nobody listens.
+/// What a watch of nodes or pods asks for, and for whom.
+#[derive(Debug, Default)]
+pub struct Target {
+    /// Namespace of pods. `None` means all.
+    pub namespace: Option<String>,
+    /// Label selector. Empty means all.
+    pub selector: String,
+    /// The selectors of the keys that it serves, if they are several.
+    pub keys: Option<Arc<Selection>>,
+    /// Where it reports its state until its first list is complete, if it is to replace watches that still run.
+    pub aside: Option<WatchHealth>,
+}
+
+/// Watches nodes, until it is cancelled or nobody listens.
 pub async fn watch_nodes<G: Clone + Send>(
     context: WatchContext,
-    label_selector: String,
+    target: Target,
     tag: G,
-    sink: Sink<G, NodeFacts>,
+    sink: Sink<G, News<NodeFacts>>,
     cancel: CancellationToken,
 ) {
-    let source = Source {
-        api: Api::<NodeSlim>::all(context.client.clone()),
-        name: WatchName::new("nodes", None, &label_selector),
-        label_selector,
-        field_selector: None,
-        absent: Absent::Waited,
-        wire: Some(protobuf::NODES),
-        cut: NodeSlim::into_facts,
-        print: None,
-        pause: Duration::ZERO,
+    let (all, told) = (Api::<NodeSlim>::all(context.client.clone()), (tag, sink));
+    let Some(keys) = target.keys.clone() else {
+        let source = Source::of(all, "nodes", protobuf::NODES, target, Box::new(NodeSlim::into_facts));
+        return Follow::new(context, source, Versioned::every_step(), told).run(cancel).await;
     };
-    Follow::new(context, source, tag, sink).run(cancel).await;
+    let cut = move |node: Labelled<NodeSlim>| {
+        let keys = keys.of("", &node.labels);
+        (node.object.into_facts(), keys)
+    };
+    let all = Api::all(context.client.clone());
+    let source = Source::of(all, "nodes", protobuf::LABELLED_NODES, target, Box::new(cut));
+    let sorter = Sorter::every_event(|node: &NodeFacts| Print::new(&node.name, &()));
+    Follow::new(context, source, sorter, told).run(cancel).await;
 }
 
 /// Watches the Leases that kubelets renew. Their events are read in bursts, `pause` apart.
@@ -84,7 +104,7 @@ pub async fn watch_leases<G: Clone + Send>(
     context: WatchContext,
     pause: Duration,
     tag: G,
-    sink: Sink<G, LeaseFacts>,
+    sink: Sink<G, Observed<LeaseFacts>>,
     cancel: CancellationToken,
 ) {
     let source = Source {
@@ -94,18 +114,18 @@ pub async fn watch_leases<G: Clone + Send>(
         field_selector: None,
         absent: Absent::Waited,
         wire: Some(protobuf::LEASES),
-        cut: LeaseSlim::into_facts,
-        print: None,
+        cut: Box::new(LeaseSlim::into_facts),
+        aside: None,
         pause,
     };
-    Follow::new(context, source, tag, sink).run(cancel).await;
+    Follow::new(context, source, Steps, (tag, sink)).run(cancel).await;
 }
 
 /// Watches one node, by name.
 pub async fn watch_own_node(
     context: WatchContext,
     name: &str,
-    sink: Sink<(), OwnNodeFacts>,
+    sink: Sink<(), Observed<OwnNodeFacts>>,
     cancel: CancellationToken,
 ) {
     let source = Source {
@@ -115,41 +135,52 @@ pub async fn watch_own_node(
         field_selector: Some(format!("metadata.name={name}")),
         absent: Absent::Waited,
         wire: None,
-        cut: OwnNode::into_facts,
-        print: None,
+        cut: Box::new(OwnNode::into_facts),
+        aside: None,
         pause: Duration::ZERO,
     };
-    Follow::new(context, source, (), sink).run(cancel).await;
+    Follow::new(context, source, Steps, ((), sink)).run(cancel).await;
 }
 
-/// Watches the running pods that `label_selector` selects (empty: all) in `namespace` (`None`: in all).
+/// Watches running pods.
 ///
 /// Only pods in phase `Running` can serve, so the server is asked for these alone. It reports a pod that enters the
 /// phase as added, and a pod that leaves it as deleted. Finished jobs cost nothing.
 pub async fn watch_pods<G: Clone + Send>(
     context: WatchContext,
-    namespace: Option<String>,
-    label_selector: String,
+    target: Target,
     tag: G,
-    sink: Sink<G, PodFacts>,
+    sink: Sink<G, News<PodFacts>>,
     cancel: CancellationToken,
 ) {
-    let api: Api<PodSlim> = match &namespace {
-        Some(namespace) => Api::namespaced(context.client.clone(), namespace),
-        None => Api::all(context.client.clone()),
+    const RUNNING: &str = "status.phase=Running";
+    let print = |pod: &PodFacts| Print::new(&(&pod.namespace, &pod.name), pod);
+    let (client, namespace, told) = (context.client.clone(), target.namespace.clone(), (tag, sink));
+    let Some(keys) = target.keys.clone() else {
+        let cut = Box::new(PodSlim::into_facts);
+        let source = Source::of(in_namespace(client, namespace), "pods", protobuf::PODS, target, cut);
+        let source = Source { field_selector: Some(RUNNING.to_owned()), ..source };
+        return Follow::new(context, source, Versioned::changes(print), told).run(cancel).await;
     };
-    let source = Source {
-        api,
-        name: WatchName::new("pods", namespace, &label_selector),
-        label_selector,
-        field_selector: Some("status.phase=Running".to_owned()),
-        absent: Absent::Waited,
-        wire: Some(protobuf::PODS),
-        cut: PodSlim::into_facts,
-        print: Some(|pod| Print::new(&(&pod.namespace, &pod.name), pod)),
-        pause: Duration::ZERO,
+    let cut = move |pod: Labelled<PodSlim>| {
+        let facts = pod.object.into_facts();
+        let keys = keys.of(&facts.namespace, &pod.labels);
+        (facts, keys)
     };
-    Follow::new(context, source, tag, sink).run(cancel).await;
+    let pods = in_namespace(client, namespace);
+    let source = Source::of(pods, "pods", protobuf::LABELLED_PODS, target, Box::new(cut));
+    let source = Source { field_selector: Some(RUNNING.to_owned()), ..source };
+    Follow::new(context, source, Sorter::changes(print), told).run(cancel).await;
+}
+
+fn in_namespace<K>(client: Client, namespace: Option<String>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client, &namespace),
+        None => Api::all(client),
+    }
 }
 
 /// Watches all objects of one of our kinds, in every namespace.
@@ -159,7 +190,7 @@ pub async fn watch_pods<G: Clone + Send>(
 pub async fn watch_resources<K, G>(
     context: WatchContext,
     tag: G,
-    sink: Sink<G, Seen<K>>,
+    sink: Sink<G, Observed<Seen<K>>>,
     cancel: CancellationToken,
 ) where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -173,9 +204,9 @@ pub async fn watch_resources<K, G>(
         field_selector: None,
         absent: Absent::CountsAsEmpty,
         wire: None,
-        cut: seen,
-        print: None,
+        cut: Box::new(seen),
+        aside: None,
         pause: Duration::ZERO,
     };
-    Follow::new(context, source, tag, sink).run(cancel).await;
+    Follow::new(context, source, Steps, (tag, sink)).run(cancel).await;
 }

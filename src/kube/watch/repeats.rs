@@ -12,14 +12,14 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 /// Stands for the facts about one object, in 16 bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Print {
-    object: u64,
-    facts: u64,
+pub(crate) struct Print {
+    pub(super) object: u64,
+    pub(super) facts: u64,
 }
 
 impl Print {
     /// `object` tells apart the objects of a watch.
-    pub(super) fn new(object: &impl Hash, facts: &impl Hash) -> Self {
+    pub(crate) fn new(object: &impl Hash, facts: &impl Hash) -> Self {
         Self { object: hash(object), facts: hash(facts) }
     }
 }
@@ -31,12 +31,12 @@ fn hash(of: &impl Hash) -> u64 {
 }
 
 /// What a watch has told.
-pub(super) struct Told<T> {
+pub(super) struct Repeats<T> {
     print: fn(&T) -> Print,
     facts: BTreeMap<u64, u64>,
 }
 
-impl<T> Told<T> {
+impl<T> Repeats<T> {
     pub(super) const fn new(print: fn(&T) -> Print) -> Self {
         Self { print, facts: BTreeMap::new() }
     }

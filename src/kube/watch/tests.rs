@@ -1,5 +1,6 @@
 //! The list-then-watch loop, with an API server that the test answers by hand, on a paused clock.
 
+mod aside;
 mod bursts;
 mod repeats;
 
@@ -9,6 +10,7 @@ use crate::kube::trouble::TroubleKind;
 use crate::watches::{Step, Watches};
 use serde_json::{Value, json};
 use std::time::Duration;
+use teller::Told;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -16,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 struct Bench {
     calls: Calls,
-    steps: mpsc::Receiver<((), Observed<NodeFacts>)>,
+    steps: mpsc::Receiver<((), News<NodeFacts>)>,
     health: WatchHealth,
     reset: signal::Sender<u64>,
     cancel: CancellationToken,
@@ -47,7 +49,8 @@ fn start_with(health: WatchHealth) -> Bench {
     let (sink, steps) = mpsc::channel(16);
     let cancel = CancellationToken::new();
     let mut tasks = JoinSet::new();
-    tasks.spawn(watch_nodes(context, "role=web".to_owned(), (), sink, cancel.clone()));
+    let target = Target { selector: "role=web".to_owned(), ..Target::default() };
+    tasks.spawn(watch_nodes(context, target, (), sink, cancel.clone()));
     Bench { calls, steps, health, reset, cancel, tasks }
 }
 
@@ -82,7 +85,12 @@ fn begin(call: Call) -> UnboundedSender<Value> {
 impl Bench {
     async fn step(&mut self) -> Observed<String> {
         let wait = Duration::from_mins(5);
-        let ((), step) = timeout(wait, self.steps.recv()).await.expect("a step").unwrap();
+        let step = loop {
+            let ((), News { told, .. }) = timeout(wait, self.steps.recv()).await.expect("a step").unwrap();
+            if let Told::Whole(step) = told {
+                break step;
+            }
+        };
         match step {
             Observed::Reset(nodes) => {
                 Observed::Reset(nodes.into_iter().map(|node| node.name).collect::<Vec<_>>())

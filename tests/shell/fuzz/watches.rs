@@ -9,7 +9,8 @@ use flipop::api::{FloatingIPPool, NodeDNSRecordSet};
 use flipop::clock::Clock;
 use flipop::kube::objects::{NodeSlim, PodSlim, protobuf};
 use flipop::kube::watch::page::{self, Form};
-use flipop::kube::watch::{WatchContext, WatchHealth, watch_nodes, watch_pods, watch_resources};
+use flipop::kube::watch::teller::{News, Told};
+use flipop::kube::watch::{Target, WatchContext, WatchHealth, watch_nodes, watch_pods, watch_resources};
 use flipop::random::Random;
 use flipop::signal;
 use flipop_core::model::facts::Observed;
@@ -65,20 +66,16 @@ fn context(client: Client) -> WatchContext {
 }
 
 /// Runs a watch for a while. True if it delivered a complete list or an event.
-async fn follow<T, W: Future<Output = ()>>(
+async fn follow<M, W: Future<Output = ()>>(
     health: WatchHealth,
-    watch: impl FnOnce(mpsc::Sender<((), Observed<T>)>, CancellationToken) -> W,
-    mut look: impl FnMut(&T),
+    watch: impl FnOnce(mpsc::Sender<((), M)>, CancellationToken) -> W,
+    mut look: impl FnMut(&M) -> bool,
 ) -> bool {
     let (sink, mut steps) = mpsc::channel(4);
     let mut delivered = false;
     let taking = async {
-        while let Some(((), step)) = steps.recv().await {
-            delivered = true;
-            match &step {
-                Observed::Reset(all) => all.iter().for_each(&mut look),
-                Observed::Apply(one) | Observed::Delete(one) => look(one),
-            }
+        while let Some(((), message)) = steps.recv().await {
+            delivered |= look(&message);
         }
     };
     let texts = async {
@@ -95,18 +92,28 @@ async fn follow<T, W: Future<Output = ()>>(
     delivered
 }
 
-fn readable<K>(seen: &Seen<K>) {
-    if let Err(undecodable) = seen {
+fn readable<K>(step: &Observed<Seen<K>>) -> bool {
+    let seen = match step {
+        Observed::Reset(all) => all.as_slice(),
+        Observed::Apply(one) | Observed::Delete(one) => std::slice::from_ref(one),
+    };
+    for undecodable in seen.iter().filter_map(|seen| seen.as_ref().err()) {
         assert!(undecodable.error.chars().count() <= MAX_TEXT_CHARS, "{}", undecodable.error);
     }
+    true
+}
+
+/// Whether a list or an event is told.
+const fn tells<T>(News { told, .. }: &News<T>) -> bool {
+    !matches!(told, Told::Nothing)
 }
 
 fn nodes(answer: impl Fn(bool) -> Bytes + Clone + Send + 'static) -> bool {
     run(async {
         let context = context(client(answer));
         let health = context.health.clone();
-        follow(health, |sink, cancel| watch_nodes(context, "role=web".to_owned(), (), sink, cancel), |_| {})
-            .await
+        let target = Target { selector: "role=web".to_owned(), ..Target::default() };
+        follow(health, |sink, cancel| watch_nodes(context, target, (), sink, cancel), tells).await
     })
 }
 
@@ -114,8 +121,8 @@ fn pods(answer: impl Fn(bool) -> Bytes + Clone + Send + 'static) -> bool {
     run(async {
         let context = context(client(answer));
         let health = context.health.clone();
-        follow(health, |sink, cancel| watch_pods(context, None, String::new(), (), sink, cancel), |_| {})
-            .await
+        let target = Target::default();
+        follow(health, |sink, cancel| watch_pods(context, target, (), sink, cancel), tells).await
     })
 }
 

@@ -1,7 +1,7 @@
 //! The label-selector grammar of Kubernetes, as `labels.Parse` of apimachinery reads it.
 //!
-//! Selectors are sent to the API server, which does the filtering; they are parsed here so that a mistake is
-//! reported on the object that has it and so that equal selectors share one watch.
+//! Selectors are sent to the API server, which does the filtering, unless many of them share one watch. They are parsed
+//! here so that a mistake is reported on the object that has it, and so that equal selectors share one watch.
 
 mod example;
 
@@ -282,6 +282,18 @@ impl Selector {
                 Operator::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
                 Operator::LessThan(bound) => number().is_some_and(|number| number < *bound),
             }
+        })
+    }
+
+    /// The keys of which an object must have one of these values.
+    pub fn required(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
+        self.requirements.iter().filter_map(|requirement| match &requirement.operator {
+            Operator::In(values) => Some((requirement.key.as_str(), values)),
+            Operator::Exists
+            | Operator::DoesNotExist
+            | Operator::NotIn(_)
+            | Operator::GreaterThan(_)
+            | Operator::LessThan(_) => None,
         })
     }
 

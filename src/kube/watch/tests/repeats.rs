@@ -22,7 +22,7 @@ async fn steps_of(events: &[Value]) -> Vec<Observed<(String, bool)>> {
     let (context, _reset) = context(client);
     let (sink, mut steps) = mpsc::channel(64);
     let mut tasks = JoinSet::new();
-    tasks.spawn(watch_pods(context, None, String::new(), (), sink, CancellationToken::new()));
+    tasks.spawn(watch_pods(context, Target::default(), (), sink, CancellationToken::new()));
     // The server does not go back to an older version.
     for version in [5, 20] {
         calls.next().await.answer(pods(version, &[pod("a", version, "True", 0)]));
@@ -36,7 +36,7 @@ async fn steps_of(events: &[Value]) -> Vec<Observed<(String, bool)>> {
     }
     let mut told = Vec::new();
     calls.next().await;
-    while let Ok(((), step)) = steps.try_recv() {
+    while let Ok(((), News { told: Told::Whole(step), .. })) = steps.try_recv() {
         let facts = |pod: PodFacts| (pod.name, pod.serving);
         told.push(match step {
             Observed::Reset(all) => Observed::Reset(all.into_iter().map(facts).collect()),
