@@ -59,9 +59,9 @@ pub struct Grace {
     pub recovery_seconds: Option<i64>,
 }
 
-/// Whether FLIPOP checks itself that the machines of nodes answer. A node whose machine answers no check for 12 s, and
-/// whose kubelet has missed a renewal of its Lease, no longer matches, about half a minute before Kubernetes calls it
-/// not Ready. Checks never make a node match, and never take the last matching one.
+/// Whether FLIPOP checks itself that the machines of nodes answer. A node whose machine answers no check for 4.5 to 12 s,
+/// and whose kubelet has missed a renewal of its Lease, no longer matches, about half a minute before Kubernetes calls
+/// it not Ready. Checks never make a node match, and never take the last matching one.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCheck {

@@ -3,8 +3,9 @@
 //! Owns when a check is made, and how many run at once. Does not decide which checks are wanted, or what an answer
 //! means.
 //!
-//! Invariants: the checks of one node are made one after another; at most [`MAX_UNDERWAY`] are under way; a check
-//! that is no longer wanted gives no answer; a check of a node that serves nothing delays none of one that serves.
+//! Invariants: the checks of one node are made one after another, unless one is overdue; at most [`MAX_UNDERWAY`] are
+//! under way; the answers of one check come in the order in which it was made; a check that is no longer wanted gives
+//! no answer; a check of a node that serves nothing delays none of one that serves.
 
 pub mod connect;
 pub mod feed;
@@ -19,7 +20,7 @@ use flipop_core::model::moment::Moment;
 use flipop_core::model::node_check::{CheckKey, CheckOutcome, CheckTarget, Checked};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -30,6 +31,18 @@ pub const MAX_UNDERWAY: usize = 500;
 
 /// The most answers that wait for the loop. Beyond this, checks wait too.
 pub const MAX_ANSWERS: usize = 1_024;
+
+/// A check of a node that serves is overdue after this long without an answer. The next one then begins, so a verdict
+/// does not wait for one lost packet after another. Few machines take so long to answer.
+const OVERDUE_MS: u64 = 250;
+
+/// The most checks of a node that begin so soon after each other while none is answered. They are enough for a node
+/// whose checks seldom fail, and a node behind a firewall returns to its period.
+const MAX_HURRIED: u32 = 16;
+
+/// The most checks that are repeated so soon, each of another node. Where more fall silent at once, the network fails,
+/// and it needs no more packets.
+const MAX_HURRYING: usize = 25;
 
 /// Checks begin at multiples of this. So the checks of many nodes share the wake-ups of the process.
 const GRID_MS: u64 = 50;
@@ -64,8 +77,20 @@ pub type Wanted = Arc<BTreeMap<CheckKey, CheckTarget>>;
 struct Turn {
     target: CheckTarget,
     due: Moment,
-    /// The check was never made.
+    /// Its second turn has not been set yet.
     first: bool,
+    /// The numbers of those under way, in the order in which they began.
+    underway: VecDeque<u64>,
+    /// How many began in a hurry since the last answer.
+    hurried: u32,
+}
+
+/// A check that was begun.
+#[derive(Debug)]
+struct Begun {
+    key: CheckKey,
+    number: u64,
+    at: Moment,
 }
 
 /// Makes the wanted checks.
@@ -79,9 +104,16 @@ pub struct Prober {
     turns: BTreeMap<CheckKey, Turn>,
     /// The checks that wait for their turn: those of nodes that serve, and the others.
     queues: [BTreeSet<(Moment, CheckKey)>; 2],
-    busy: BTreeSet<Uid>,
+    /// The check that holds up the others of its node.
+    busy: BTreeMap<Uid, u64>,
     /// Checks that wait because another check of their node is under way.
     behind: BTreeMap<Uid, BTreeSet<CheckKey>>,
+    /// How many checks were begun.
+    begun: u64,
+    /// When each check under way is overdue, in the order in which they began.
+    overdue: BTreeMap<u64, (Moment, CheckKey)>,
+    /// The checks that are repeated as soon as they are overdue.
+    hurrying: BTreeSet<CheckKey>,
 }
 
 /// The parts of a prober.
@@ -114,8 +146,11 @@ impl Prober {
             answers,
             turns: BTreeMap::new(),
             queues: Default::default(),
-            busy: BTreeSet::new(),
+            busy: BTreeMap::new(),
             behind: BTreeMap::new(),
+            begun: 0,
+            overdue: BTreeMap::new(),
+            hurrying: BTreeSet::new(),
         }
     }
 
@@ -125,9 +160,10 @@ impl Prober {
         let mut counted_at: Option<Moment> = None;
         loop {
             while underway.len() < MAX_UNDERWAY {
-                let Some((key, call)) = self.next_due() else { break };
-                let (started, probe) = (self.clock.now(), self.probe.probe(call));
-                underway.push(async move { (key, started, probe.await) });
+                self.pass_overdue();
+                let Some((begun, call)) = self.next_due() else { break };
+                let probe = self.probe.probe(call);
+                underway.push(async move { (begun, probe.await) });
             }
             let full = underway.len() >= MAX_UNDERWAY;
             let now = self.clock.now();
@@ -155,11 +191,13 @@ impl Prober {
                     }
                     self.follow();
                 }
-                Some((key, started, outcome)) = underway.next() => {
-                    if let Some(answer) = self.ended(key, started, outcome)
-                        && self.answers.send(answer).await.is_err()
-                    {
-                        return;
+                Some((begun, outcome)) = underway.next() => {
+                    for outcome in self.ended(&begun, outcome) {
+                        self.metrics.checks().ended(&outcome);
+                        let answer = Checked { key: begun.key.clone(), outcome };
+                        if self.answers.send(answer).await.is_err() {
+                            return;
+                        }
                     }
                 }
                 () = due => {}
@@ -173,17 +211,15 @@ impl Prober {
         let now = self.clock.now();
         let gone = self.turns.keys().filter(|key| !wanted.contains_key(*key)).cloned().collect::<Vec<_>>();
         for key in gone {
-            if let Some(turn) = self.turns.remove(&key) {
-                self.line(turn.target.holds).remove(&(turn.due, key.clone()));
-            }
-            if let Some(behind) = self.behind.get_mut(&key.node) {
-                behind.remove(&key);
-            }
+            self.unline(&key);
+            self.hurrying.remove(&key);
+            self.turns.remove(&key);
         }
-        self.behind.retain(|_, behind| !behind.is_empty());
         for (key, target) in wanted.iter() {
             let Some(turn) = self.turns.get_mut(key) else {
-                self.turns.insert(key.clone(), Turn { target: target.clone(), due: now, first: true });
+                let (own, underway) = (target.clone(), VecDeque::new());
+                let new = Turn { target: own, due: now, first: true, underway, hurried: 0 };
+                self.turns.insert(key.clone(), new);
                 self.line(target.holds).insert((now, key.clone()));
                 continue;
             };
@@ -204,51 +240,133 @@ impl Prober {
         if holds { holders } else { others }
     }
 
-    /// When the next check is due.
+    /// Takes a check that waits for its turn out of the queue.
+    fn unline(&mut self, key: &CheckKey) {
+        if let Some((due, holds)) = self.turns.get(key).map(|turn| (turn.due, turn.target.holds)) {
+            self.line(holds).remove(&(due, key.clone()));
+        }
+        if let Some(behind) = self.behind.get_mut(&key.node) {
+            behind.remove(key);
+            if behind.is_empty() {
+                self.behind.remove(&key.node);
+            }
+        }
+    }
+
+    /// When the next check is due, or one of those under way is overdue.
     fn next_at(&self) -> Option<Moment> {
-        self.queues.iter().filter_map(|queue| queue.first().map(|(due, _)| *due)).min()
+        let due = self.queues.iter().filter_map(|queue| queue.first().map(|(due, _)| *due));
+        due.chain(self.overdue.values().next().map(|(at, _)| *at)).min()
+    }
+
+    /// Whether the next turn of a check that was not answered comes at once.
+    fn hurries(&mut self, key: &CheckKey) -> bool {
+        let Some(turn) = self.turns.get_mut(key) else { return false };
+        let room = self.hurrying.len() < MAX_HURRYING || self.hurrying.contains(key);
+        if !turn.target.holds || turn.hurried >= MAX_HURRIED || !room {
+            return false;
+        }
+        turn.hurried += 1;
+        self.hurrying.insert(key.clone());
+        true
+    }
+
+    /// Lets the checks go on behind those that are overdue.
+    fn pass_overdue(&mut self) {
+        let now = self.clock.now();
+        while let Some(first) = self.overdue.first_entry().filter(|first| first.get().0 <= now) {
+            let (number, (_, key)) = first.remove_entry();
+            if self.hurries(&key) {
+                self.free(&key.node, number);
+                self.set_turn(&key, now);
+            }
+        }
+    }
+
+    /// A check holds up the others of its node no longer. They keep their place in the queue: the one that has waited
+    /// longest is next. Returns whether it held them up.
+    fn free(&mut self, node: &Uid, number: u64) -> bool {
+        if self.busy.get(node) != Some(&number) {
+            return false;
+        }
+        self.busy.remove(node);
+        self.overdue.remove(&number);
+        for waiting in self.behind.remove(node).into_iter().flatten() {
+            if let Some((due, holds)) = self.turns.get(&waiting).map(|turn| (turn.due, turn.target.holds)) {
+                self.line(holds).insert((due, waiting));
+            }
+        }
+        true
+    }
+
+    fn set_turn(&mut self, key: &CheckKey, due: Moment) {
+        self.unline(key);
+        let Some(turn) = self.turns.get_mut(key) else { return };
+        turn.due = due;
+        let holds = turn.target.holds;
+        self.line(holds).insert((due, key.clone()));
     }
 
     /// The next check that is due and may start. Nodes that serve come first.
-    fn next_due(&mut self) -> Option<(CheckKey, Call)> {
+    fn next_due(&mut self) -> Option<(Begun, Call)> {
         let now = self.clock.now();
         loop {
             let is_due =
                 |queue: &&mut BTreeSet<_>| queue.first().is_some_and(|(due, _): &(Moment, _)| *due <= now);
             let (_, key) = self.queues.iter_mut().find(is_due)?.pop_first()?;
-            let Some(turn) = self.turns.get(&key) else { continue };
-            if !self.busy.insert(key.node.clone()) {
+            let Some(turn) = self.turns.get_mut(&key) else { continue };
+            if self.busy.contains_key(&key.node) {
                 self.behind.entry(key.node.clone()).or_default().insert(key);
                 continue;
             }
+            let number = self.begun;
+            self.begun += 1;
+            turn.underway.push_back(number);
+            self.busy.insert(key.node.clone(), number);
+            self.overdue.insert(number, (now.plus_millis(OVERDUE_MS), key.clone()));
             let CheckTarget { name, address, .. } = turn.target.clone();
             let timeout = Duration::from_millis(key.check.timeout_ms);
             let call = Call { node: name, address, port: key.check.port, timeout };
-            return Some((key, call));
+            return Some((Begun { key, number, at: now }, call));
         }
     }
 
-    /// A check has ended. Schedules the waiting checks of its node, and its own next turn.
-    fn ended(&mut self, key: CheckKey, started: Moment, outcome: CheckOutcome) -> Option<Checked> {
-        self.metrics.checks().ended(&outcome);
-        self.busy.remove(&key.node);
-        let now = self.clock.now();
-        for waiting in self.behind.remove(&key.node).into_iter().flatten() {
-            // It keeps its place in the queue: the check that has waited longest is next.
-            if let Some((due, holds)) = self.turns.get(&waiting).map(|turn| (turn.due, turn.target.holds)) {
-                self.line(holds).insert((due, waiting));
+    /// A check has ended. Schedules the waiting checks of its node and its own next turn, and returns the outcomes that
+    /// are known now.
+    fn ended(&mut self, Begun { key, number, at }: &Begun, outcome: CheckOutcome) -> Vec<CheckOutcome> {
+        let mut is_next = self.free(&key.node, *number);
+        let Some(turn) = self.turns.get_mut(key) else { return Vec::new() };
+        let Some(place) = turn.underway.iter().position(|one| one == number) else { return Vec::new() };
+        let mut known = Vec::new();
+        if outcome == CheckOutcome::Passed {
+            // Those before it are lost, and those after it answer a question that nobody asks any more.
+            known.resize(place, CheckOutcome::Failed);
+            turn.hurried = 0;
+            for other in std::mem::take(&mut turn.underway) {
+                self.free(&key.node, other);
             }
+            is_next = true;
+        } else {
+            turn.underway.remove(place);
         }
-        let turn = self.turns.get_mut(&key)?;
-        // The first turn of a check is at once, and its second at a random time. This spreads the checks of many
-        // nodes.
-        let first = std::mem::take(&mut turn.first);
+        if is_next {
+            let again = outcome == CheckOutcome::Failed && self.hurries(key);
+            let wait_ms = if again { OVERDUE_MS } else { self.wait_ms(key) };
+            if !again {
+                self.hurrying.remove(key);
+            }
+            self.set_turn(key, on_the_grid(at.plus_millis(wait_ms)).max(self.clock.now()));
+        }
+        known.push(outcome);
+        known
+    }
+
+    /// The time from a check to the next one. The first turn of a check is at once, and its second at a random time.
+    /// This spreads the checks of many nodes.
+    fn wait_ms(&mut self, key: &CheckKey) -> u64 {
+        let Some(turn) = self.turns.get_mut(key) else { return 0 };
         let period_ms = turn.target.period_ms;
-        let wait_ms = if first { 1 + self.random.below(period_ms) } else { period_ms };
-        let (due, holds) = (on_the_grid(started.plus_millis(wait_ms)).max(now), turn.target.holds);
-        turn.due = due;
-        self.line(holds).insert((due, key.clone()));
-        Some(Checked { key, outcome })
+        if std::mem::take(&mut turn.first) { 1 + self.random.below(period_ms) } else { period_ms }
     }
 
     /// The number of checks that are more than a period late.

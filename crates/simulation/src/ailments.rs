@@ -2,8 +2,12 @@
 //!
 //! Invariant: the losses on a path depend only on the plan.
 
+use super::dice::{Fingerprint, roll};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+
+/// The default of kubelets for the duration of their Leases.
+const LEASE_S: u64 = 40;
 
 /// The part of a plan about machines and the paths to them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -12,6 +16,9 @@ pub struct Machines {
     /// Kubelets renew Leases.
     #[serde(default)]
     pub kubelets: bool,
+    /// The durations of Leases, in seconds. Chance gives each node one of them. Without any, they last 40 s.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lease_s: Vec<u64>,
     /// The troubles, with their times.
     #[serde(default)]
     pub ailments: Vec<Ailment>,
@@ -22,6 +29,13 @@ impl Machines {
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// The duration of a node's Lease in the run of `seed`, in seconds.
+    pub(super) fn lease_s(&self, seed: u64, node: &str) -> u64 {
+        let limit = u64::try_from(self.lease_s.len()).unwrap_or_default();
+        let drawn = usize::try_from(roll(seed, Fingerprint::of(node.as_bytes()), 34, limit));
+        drawn.ok().and_then(|drawn| self.lease_s.get(drawn)).copied().unwrap_or(LEASE_S)
     }
 
     /// The path to a node's machine at this moment, from a replica (`Some`) or from the node's kubelet (`None`).

@@ -14,11 +14,11 @@ use futures::future::{BoxFuture, pending};
 use serde_json::json;
 use std::time::Duration;
 
-/// The time between two renewals by a kubelet.
-const RENEWAL_MS: u64 = 10_000;
+/// A kubelet renews its Lease every such part of the Lease's duration.
+const RENEWALS: u64 = 4;
 
-/// The most that chance adds to that time.
-const RENEWAL_SPREAD_MS: u64 = 400;
+/// The most that chance adds to the time between two renewals is this part of it.
+const SPREAD: u64 = 25;
 
 /// How often a kubelet that cannot renew tries again.
 const RETRY_MS: u64 = 500;
@@ -131,11 +131,14 @@ pub(super) async fn kubelet(network: Network, api: ApiServer, node: String) {
         object.and_then(|object| object.pointer("/metadata/uid").cloned())
     };
     let uid = here(&api);
-    let spec = json!({ "holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": renewed(&network) });
+    let lease_s = network.plan().machines.lease_s(network.plan().seed, &node);
+    let renewal_ms = lease_s * 1_000 / RENEWALS;
+    let spec =
+        json!({ "holderIdentity": node, "leaseDurationSeconds": lease_s, "renewTime": renewed(&network) });
     let lease = json!({ "metadata": { "name": node }, "spec": spec });
-    // The Lease of a node that had the name before may be there.
+    // The Lease of a node that had the name before may be there, with the same duration.
     let _there = api.create_object(LEASE.0, LEASE.1, "kube-node-lease", lease, "kubelet");
-    let first_ms = roll(network.plan().seed, network.next_packet(), 32, RENEWAL_MS);
+    let first_ms = roll(network.plan().seed, network.next_packet(), 32, renewal_ms);
     tokio::time::sleep(Duration::from_millis(first_ms)).await;
     while uid.is_some() && here(&api) == uid {
         let way = network.way(&node, None);
@@ -146,8 +149,8 @@ pub(super) async fn kubelet(network: Network, api: ApiServer, node: String) {
         tokio::time::sleep(Duration::from_millis(network.resent_ms(way))).await;
         let patch = json!({ "spec": { "renewTime": renewed(&network) } });
         let _written = api.patch_object(LEASE, &key, "", patch, "kubelet");
-        let spread_ms = roll(network.plan().seed, network.next_packet(), 33, RENEWAL_SPREAD_MS);
-        let every_ms = way.every_ms.unwrap_or(RENEWAL_MS);
+        let spread_ms = roll(network.plan().seed, network.next_packet(), 33, renewal_ms / SPREAD);
+        let every_ms = way.every_ms.unwrap_or(renewal_ms);
         tokio::time::sleep(Duration::from_millis(every_ms + spread_ms)).await;
     }
     if here(&api).is_none() {

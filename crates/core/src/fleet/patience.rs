@@ -120,9 +120,9 @@ impl Fleet {
             (Some(Ok(())), Some((suspicion, check))) => {
                 let key = CheckKey { node: suspicion.node_uid().clone(), check };
                 let seen = self.nodes.get(&read.nodes).and_then(|store| store.get(&read.node)?.heartbeat_s);
-                let borne_out =
-                    self.checks.evidence.is_borne_out(&key, read.lease.as_ref(), read.heartbeat_s() == seen);
-                Some(if borne_out { Err((Mismatch::CheckFailed, None)) } else { Ok(()) })
+                let found = (read.lease.as_ref(), read.heartbeat_s() == seen);
+                let borne_out = self.checks.evidence.is_borne_out(&key, found, at.now);
+                borne_out.map(|dead| if dead { Err((Mismatch::CheckFailed, None)) } else { Ok(()) })
             }
             (verdict, _) => verdict,
         };

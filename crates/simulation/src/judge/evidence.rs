@@ -4,14 +4,27 @@
 
 use super::validity::field;
 use super::{Judge, Process};
+use crate::scene::epoch;
 use flipop_apiserver::Change;
-use std::collections::BTreeMap;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::{BTreeMap, VecDeque};
 
-/// A machine may count as dead only after this long without an answer, and without a renewal of its Lease.
-const SILENT_MS: u64 = 12_000;
+/// A machine may count as dead only after this long without an answer, and without a renewal of its Lease: a quarter of
+/// the Lease's duration and these 2 s, and never less than 4.5 s.
+const fn missed_ms(duration_s: u64) -> u64 {
+    let (ms, least_ms) = (duration_s * 250 + 2_000, 4_500);
+    if ms < least_ms { least_ms } else { ms }
+}
 
-/// A Lease that was written this recently may be unseen: the write, its way to the watch, and the move take time.
-const UNSEEN_MS: u64 = 3_000;
+/// The duration of a Lease that names none, in seconds.
+const LEASE_S: u64 = 40;
+
+/// A Lease that was written this recently may be unseen: its way to the read, and from there to the move, takes time.
+const UNSEEN_MS: u64 = 1_500;
+
+/// More renewals of a Lease cannot be unseen.
+const KEPT: usize = 4;
 
 /// The least number of failures in a row that a spec can ask for.
 const THRESHOLD: u64 = 3;
@@ -24,12 +37,26 @@ struct Checks {
     since_ms: u64,
 }
 
+#[derive(Debug, Clone, Default)]
+struct Lease {
+    missed_ms: u64,
+    /// The last renewals, the latest one first.
+    renewed_ms: VecDeque<u64>,
+}
+
+impl Lease {
+    /// The time since the latest renewal that was written at least `unseen_ms` ago.
+    fn age_ms(&self, unseen_ms: u64, now_ms: u64) -> u64 {
+        let mut ages = self.renewed_ms.iter().map(|at_ms| now_ms.saturating_sub(*at_ms));
+        ages.clone().find(|age_ms| *age_ms >= unseen_ms).or_else(|| ages.next_back()).unwrap_or_default()
+    }
+}
+
 /// The results of checks, and the renewals of Leases.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     checks: BTreeMap<(Process, String), Checks>,
-    /// When each Lease was last renewed.
-    leases: BTreeMap<String, u64>,
+    leases: BTreeMap<String, Lease>,
 }
 
 impl Evidence {
@@ -48,17 +75,25 @@ impl Evidence {
     pub(super) fn hears(&mut self, kind: &str, change: &Change, now_ms: u64) -> bool {
         let of_node = kind == "leases" && change.key.namespace == "kube-node-lease";
         if of_node {
-            self.renewed(&change.key.name, change.after.is_some(), now_ms);
+            let duration = |lease: &Value| field(lease, "/spec/leaseDurationSeconds")?.as_u64();
+            let duration_s = change.after.as_ref().map(|lease| duration(lease).unwrap_or(LEASE_S));
+            // The judge hears of a change some time after it.
+            let renewed_ms = change.after.as_ref().and_then(|lease| written_ms(lease)).unwrap_or(now_ms);
+            self.renewed(&change.key.name, duration_s, renewed_ms);
         }
         of_node
     }
 
-    fn renewed(&mut self, node: &str, there: bool, now_ms: u64) {
-        if there {
-            self.leases.insert(node.to_owned(), now_ms);
-        } else {
+    /// A node's Lease was renewed, or it is gone.
+    fn renewed(&mut self, node: &str, duration_s: Option<u64>, now_ms: u64) {
+        let Some(duration_s) = duration_s else {
             self.leases.remove(node);
-        }
+            return;
+        };
+        let lease = self.leases.entry(node.to_owned()).or_default();
+        lease.missed_ms = missed_ms(duration_s);
+        lease.renewed_ms.push_front(now_ms);
+        lease.renewed_ms.truncate(KEPT);
     }
 
     /// The evidence that is missing for the verdict that a node is dead. `grace_ms`: how long the node may fail
@@ -74,16 +109,16 @@ impl Evidence {
             return Some("it was never checked".to_owned());
         };
         let silent_ms = now_ms.saturating_sub(checks.last_pass_ms.unwrap_or(checks.since_ms));
-        let Some(renewed_ms) = self.leases.get(node) else { return Some("it has no Lease".to_owned()) };
-        let unrenewed_ms = now_ms.saturating_sub(*renewed_ms);
+        let Some(lease) = self.leases.get(node) else { return Some("it has no Lease".to_owned()) };
+        let unrenewed_ms = lease.age_ms(UNSEEN_MS, now_ms);
         let others = self.leases.iter().filter(|(name, _)| *name != node);
-        let fresh = |at_ms: u64| now_ms.saturating_sub(at_ms) < SILENT_MS + UNSEEN_MS + grace_ms;
-        let (count, fresh) = (others.clone().count(), others.filter(|(_, at_ms)| fresh(**at_ms)).count());
+        let fresh = |lease: &Lease| lease.age_ms(0, now_ms) < lease.missed_ms + UNSEEN_MS + grace_ms;
+        let (count, fresh) = (others.clone().count(), others.filter(|(_, lease)| fresh(lease)).count());
         if checks.failures < threshold {
             Some(format!("{} checks failed in a row", checks.failures))
-        } else if silent_ms < SILENT_MS + grace_ms {
+        } else if silent_ms < lease.missed_ms + grace_ms {
             Some(format!("no check was answered for {silent_ms} ms"))
-        } else if unrenewed_ms + UNSEEN_MS < SILENT_MS + grace_ms {
+        } else if unrenewed_ms < lease.missed_ms + grace_ms {
             Some(format!("its Lease was renewed {unrenewed_ms} ms ago"))
         } else if fresh * 2 < count || count == 0 {
             Some(format!("{fresh} of {count} other Leases go on"))
@@ -91,6 +126,12 @@ impl Evidence {
             None
         }
     }
+}
+
+/// When the kubelet wrote the Lease, on the clock of the simulation.
+fn written_ms(lease: &Value) -> Option<u64> {
+    let at: Timestamp = field(lease, "/spec/renewTime")?.as_str()?.parse().ok()?;
+    u64::try_from(at.duration_since(epoch()).as_millis()).ok()
 }
 
 impl Judge {
@@ -123,7 +164,7 @@ impl Judge {
             return;
         };
         let number = |pointer: &str, otherwise| {
-            field(&pool.spec, pointer).and_then(serde_json::Value::as_u64).unwrap_or(otherwise)
+            field(&pool.spec, pointer).and_then(Value::as_u64).unwrap_or(otherwise)
         };
         let asked =
             (number("/nodeCheck/failureThreshold", THRESHOLD), number("/grace/nodeSeconds", 0) * 1_000);
@@ -142,7 +183,7 @@ mod tests {
 
     const ONE: Process = Process { replica: 0, incarnation: 1 };
 
-    /// Three nodes with Leases. The first node answers, and its Lease is renewed, until the given moments.
+    /// Three nodes with Leases of 40 s. The first node answers, and its Lease is renewed, until the given moments.
     fn evidence(answers_until_ms: u64, renews_until_ms: u64, others_renew: bool, now_ms: u64) -> Evidence {
         let mut evidence = Evidence::default();
         for at_ms in (0..=now_ms).step_by(1_000) {
@@ -150,11 +191,11 @@ mod tests {
             evidence.probed(ONE, "a", at_ms <= answers_until_ms, at_ms);
             if at_ms % 10_000 == 0 {
                 if at_ms <= renews_until_ms {
-                    evidence.renewed("a", true, at_ms);
+                    evidence.renewed("a", Some(40), at_ms);
                 }
                 for other in ["b", "c"] {
                     if others_renew || at_ms == 0 {
-                        evidence.renewed(other, true, at_ms);
+                        evidence.renewed(other, Some(40), at_ms);
                     }
                 }
             }
@@ -163,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_needs_twelve_silent_seconds_a_missed_renewal_and_others_that_renew() {
+    fn a_verdict_needs_silent_seconds_a_missed_renewal_and_others_that_renew() {
         let asked = (3, 0);
         let lacks = |evidence: &Evidence, now_ms| evidence.lacks(ONE, "a", asked, now_ms);
         assert_eq!(lacks(&evidence(60_000, 60_000, true, 72_000), 72_000), None);
@@ -175,14 +216,29 @@ mod tests {
         ] {
             assert_eq!(lacks(&violation, 72_000).as_deref(), Some(says));
         }
+        let mut unseen = evidence(60_000, 60_000, true, 72_000);
+        unseen.renewed("a", Some(40), 70_501);
+        assert_eq!(lacks(&unseen, 72_000), None, "after the read");
+        unseen.renewed("a", Some(40), 71_000);
+        assert_eq!(lacks(&unseen, 72_001).as_deref(), Some("its Lease was renewed 1500 ms ago"));
         let other = Process { replica: 1, incarnation: 1 };
         let dead = evidence(60_000, 60_000, true, 72_000);
         assert_eq!(dead.lacks(other, "a", asked, 72_000).as_deref(), Some("it was never checked"));
         assert!(dead.lacks(ONE, "a", (13, 0), 72_000).is_some(), "a higher threshold");
         assert!(dead.lacks(ONE, "a", (3, 1_000), 72_000).is_some(), "a grace");
         let mut gone = dead;
-        gone.renewed("a", false, 72_000);
+        gone.renewed("a", None, 72_000);
         assert_eq!(gone.lacks(ONE, "a", asked, 72_000).as_deref(), Some("it has no Lease"));
+    }
+
+    #[test]
+    fn the_shorter_the_lease_the_less_silence_is_enough() {
+        for (duration_s, enough_ms) in [(1, 4_500), (10, 4_500), (20, 7_000), (40, 12_000)] {
+            let mut dead = evidence(60_000, 60_000, true, 72_000);
+            dead.renewed("a", Some(duration_s), 60_000);
+            let lacks = |ms: u64| dead.lacks(ONE, "a", (3, 0), 60_000 + ms);
+            assert!(lacks(enough_ms - 1).is_some() && lacks(enough_ms).is_none(), "{duration_s}");
+        }
     }
 
     #[test]

@@ -9,12 +9,26 @@ use crate::model::moment::Moment;
 use crate::model::node_check::LeaseFacts;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A kubelet renews its Lease every quarter of the Lease's duration. A renewal is missed after this share of the
-/// duration, in hundredths: 12 s of 40 s.
-const MISSED_PERCENT: u64 = 30;
+/// A kubelet renews its Lease every quarter of the Lease's duration.
+const RENEWALS: u64 = 4;
 
-/// No renewal counts as missed for this long after a list, since changes before the list went unseen.
-const QUIET_MS: u64 = 12_000;
+/// A renewal is missed when it is this late: kubelets add up to 4 %, lost packets are sent again after up to a second,
+/// and the loop takes renewals in five times a second.
+const LATE_MS: u64 = 2_000;
+
+/// No renewal is missed sooner. However often a kubelet renews, a machine that stands still for a moment lives.
+const LEAST_MS: u64 = 4_500;
+
+/// A kubelet that was told to renew less often leaves the shorter duration in its Lease (kubernetes#102744). So the
+/// median of this many gaps between renewals counts where it is clearly longer.
+const GAPS: usize = 8;
+
+/// A longer gap is no habit: Kubernetes calls such a node not Ready.
+const LONGEST_GAP_MS: u64 = 60_000;
+
+/// A median is clearly longer if it exceeds the expected gap by more than this part of it. The rest is chance, and
+/// [`LATE_MS`] covers it.
+const CLEARLY: u64 = 8;
 
 #[derive(Debug, Clone)]
 struct Lease {
@@ -23,16 +37,54 @@ struct Lease {
     changed: Moment,
     /// It was seen to change.
     alive: bool,
+    /// The time between two renewals, by the duration.
+    expected_ms: u64,
+    /// The last gaps between renewals that were seen, and 0 for each gap that was not.
+    gaps_ms: [u64; GAPS],
     missed_ms: u64,
 }
 
 impl Lease {
-    /// `known` is the former state, and `renewed` says whether the Lease has changed since.
-    fn seen(facts: &LeaseFacts, known: Option<&Self>, renewed: bool, now: Moment) -> Self {
-        let missed_ms = facts.duration_ms.saturating_mul(MISSED_PERCENT) / 100;
-        let changed = known.filter(|_| !renewed).map_or(now, |known| known.changed);
-        let alive = renewed || known.is_some_and(|known| known.alive);
-        Self { renewed_us: facts.renewed_us, changed, alive, missed_ms }
+    fn new(facts: &LeaseFacts, now: Moment) -> Self {
+        let mut new = Self {
+            renewed_us: None,
+            changed: now,
+            alive: false,
+            expected_ms: 0,
+            gaps_ms: [0; GAPS],
+            missed_ms: 0,
+        };
+        new.take(facts);
+        new
+    }
+
+    /// Takes in the facts, and says whether they show a renewal.
+    fn take(&mut self, facts: &LeaseFacts) -> bool {
+        self.expected_ms = facts.duration_ms / RENEWALS;
+        let median_ms = self.median_ms();
+        let is_longer = median_ms > self.expected_ms.saturating_add(self.expected_ms / CLEARLY);
+        let gap_ms = if is_longer { median_ms } else { self.expected_ms };
+        self.missed_ms = gap_ms.saturating_add(LATE_MS).max(LEAST_MS);
+        std::mem::replace(&mut self.renewed_us, facts.renewed_us) != facts.renewed_us
+    }
+
+    /// Notes a gap between two renewals that were both seen.
+    fn note(&mut self, gap_ms: u64) {
+        if gap_ms > LONGEST_GAP_MS {
+            return;
+        }
+        self.gaps_ms.rotate_right(1);
+        if let Some(latest) = self.gaps_ms.first_mut() {
+            *latest = gap_ms;
+        }
+    }
+
+    /// The median of the known gaps. 0 if no gap is known.
+    fn median_ms(&self) -> u64 {
+        let mut known = self.gaps_ms;
+        known.sort_unstable_by(|a, b| b.cmp(a));
+        let count = known.iter().filter(|gap_ms| **gap_ms > 0).count();
+        known.get(count / 2).copied().unwrap_or_default()
     }
 
     const fn missed_at(&self) -> Moment {
@@ -43,11 +95,11 @@ impl Lease {
 /// The Leases of all nodes.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    listed: bool,
+    /// When the latest list came. Changes before it went unseen.
+    listed: Option<Moment>,
     by_node: BTreeMap<String, Lease>,
     /// The nodes of the cluster, once they are known.
     nodes: Option<BTreeSet<String>>,
-    quiet_until: Moment,
 }
 
 impl Leases {
@@ -55,24 +107,31 @@ impl Leases {
     pub(super) fn observe(&mut self, observed: &Observed<LeaseFacts>, now: Moment) -> Vec<String> {
         match observed {
             Observed::Reset(list) => {
-                self.listed = true;
-                self.quiet_until = now.plus_millis(QUIET_MS);
+                self.listed = Some(now);
                 let mut before = std::mem::take(&mut self.by_node);
                 let mut renewed = Vec::new();
                 for facts in list {
-                    let known = before.remove(&facts.name);
-                    let is_renewed = known.as_ref().is_some_and(|known| known.renewed_us != facts.renewed_us);
-                    let lease = Lease::seen(facts, known.as_ref(), is_renewed, now);
+                    let mut lease = before.remove(&facts.name).unwrap_or_else(|| Lease::new(facts, now));
+                    if lease.take(facts) {
+                        (lease.changed, lease.alive) = (now, true);
+                        renewed.push(facts.name.clone());
+                    }
                     self.by_node.insert(facts.name.clone(), lease);
-                    renewed.extend(is_renewed.then(|| facts.name.clone()));
                 }
                 renewed
             }
             Observed::Apply(facts) => {
-                let known = self.by_node.get(&facts.name);
-                let is_renewed = known.is_none_or(|known| known.renewed_us != facts.renewed_us);
-                let lease = Lease::seen(facts, known, is_renewed, now);
-                self.by_node.insert(facts.name.clone(), lease);
+                let Some(lease) = self.by_node.get_mut(&facts.name) else {
+                    let new = Lease { alive: true, ..Lease::new(facts, now) };
+                    self.by_node.insert(facts.name.clone(), new);
+                    return vec![facts.name.clone()];
+                };
+                let is_renewed = lease.renewed_us != facts.renewed_us;
+                if is_renewed {
+                    lease.note(now.millis_since(lease.changed));
+                    (lease.changed, lease.alive) = (now, true);
+                }
+                lease.take(facts);
                 is_renewed.then(|| facts.name.clone()).into_iter().collect()
             }
             Observed::Delete(facts) => {
@@ -98,7 +157,7 @@ impl Leases {
 
     /// Whether the node has a Lease, as far as is known.
     pub(super) fn may_have(&self, node: &str) -> bool {
-        !self.listed || self.by_node.contains_key(node)
+        self.listed.is_none() || self.by_node.contains_key(node)
     }
 
     /// The renewal time in its Lease.
@@ -111,10 +170,10 @@ impl Leases {
         self.by_node.get(node).map(|lease| now.millis_since(lease.changed))
     }
 
-    /// When the node has missed a renewal, if none comes before.
-    pub(super) fn missed_at(&self, node: &str) -> Option<Moment> {
-        let lease = self.by_node.get(node).filter(|_| self.listed)?;
-        Some(lease.missed_at().max(self.quiet_until))
+    /// When the node has missed a renewal if none comes before, and the time that this takes.
+    pub(super) fn missed_at(&self, node: &str) -> Option<(Moment, u64)> {
+        let (lease, listed) = self.by_node.get(node).zip(self.listed)?;
+        Some((lease.missed_at().max(listed.plus_millis(lease.missed_ms)), lease.missed_ms))
     }
 
     /// The number of Leases that count, and of those among them that have missed no renewal.

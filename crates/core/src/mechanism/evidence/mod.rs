@@ -3,11 +3,14 @@
 //! Owns the counts of the checks and the facts from the watch of the Leases. Does not decide which nodes are
 //! checked, or what follows from a verdict.
 //!
-//! Invariants: a node is dead only after a full threshold of failures in a row, 12 s without any answer and a
-//! missed renewal of its Lease, while other Leases are renewed. Failures during which the Lease is renewed are not
-//! believed until a check passes. A node without a Lease is not judged.
+//! Invariants: a node is dead only after more failures in a row than packet loss explains, and after the time in which
+//! its kubelet misses a renewal has passed without any answer and without a renewal, while other Leases are renewed.
+//! Failures during which the Lease is renewed are not believed until a check passes. A node without a Lease is not
+//! judged.
 
 mod leases;
+#[cfg(test)]
+mod loss_tests;
 mod record;
 #[cfg(test)]
 mod tests;
@@ -159,9 +162,13 @@ impl Evidence {
         let mut stalled = BTreeSet::new();
         for key in &self.failing {
             let Some(record) = self.records.get_mut(key) else { continue };
-            let Some(enough_at) = record.enough_at(key.check) else { continue };
-            let Some(missed_at) = self.leases.missed_at(&record.name) else { continue };
-            let at = enough_at.max(missed_at);
+            if !record.has_enough(key.check) {
+                continue;
+            }
+            let Some((missed_at, missed_ms)) = self.leases.missed_at(&record.name) else { continue };
+            // Where packets are lost, TCP delays a renewal, and a few checks lost meanwhile prove nothing. So as long
+            // a silence has to go with it.
+            let at = missed_at.max(record.silent_since().plus_millis(missed_ms));
             if at > now {
                 later = later.into_iter().chain([at]).min();
                 continue;
@@ -235,17 +242,23 @@ impl Evidence {
     }
 
     /// Whether a consistent read found the Lease and the heartbeat unchanged since the verdict. If not, drops the
-    /// verdict.
-    pub fn is_borne_out(&mut self, key: &CheckKey, lease: Option<&LeaseFacts>, same_heartbeat: bool) -> bool {
-        let Some(record) = self.records.get_mut(key) else { return false };
-        let Some(dead) = &record.dead else { return false };
+    /// verdict. `None` while that proves nothing: the machine answers again, or other Leases stand still too. After an
+    /// outage of the whole network the API server may answer before any kubelet has renewed.
+    pub fn is_borne_out(
+        &mut self,
+        key: &CheckKey,
+        (lease, same_heartbeat): (Option<&LeaseFacts>, bool),
+        now: Moment,
+    ) -> Option<bool> {
+        let Some(record) = self.records.get_mut(key) else { return Some(false) };
+        let Some(dead) = &record.dead else { return Some(false) };
         let same = dead.lease_us == lease.and_then(|lease| lease.renewed_us);
         if same && lease.is_some() && same_heartbeat {
-            return true;
+            return (!record.answers() && bear_out(self.leases.fresh(now))).then_some(true);
         }
         record.contradicted();
         self.touched = true;
-        false
+        Some(false)
     }
 
     /// When the first of the present failures was noted. The verdict rests on these failures.

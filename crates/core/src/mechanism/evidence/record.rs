@@ -4,10 +4,6 @@ use crate::model::ids::Address;
 use crate::model::moment::Moment;
 use crate::model::node_check::NodeCheck;
 
-/// A missed renewal counts after this long without any answer. Where packets are lost, TCP may delay a renewal by
-/// some seconds, and a few lost checks at the same time prove nothing.
-const SILENT_MS: u64 = 12_000;
-
 /// The number of checks before the present failures from which packet loss is estimated.
 const REMEMBERED: u32 = 64;
 
@@ -23,7 +19,7 @@ const RECENT_MS: u64 = 25_000;
 
 /// Each row: the remembered checks that failed, at most, and the failures in a row that then prove more than packet
 /// loss. At the loss that a row stands for, chance alone produces such failures with a probability below 10^-8.
-const LOSS: [(u32, u32); 4] = [(8, 0), (12, 15), (20, 21), (28, 28)];
+const LOSS: [(u32, u32); 6] = [(1, 5), (4, 7), (8, 9), (12, 15), (20, 21), (28, 28)];
 
 /// The failures in a row that prove a death when more than half of all checks fail.
 const MOST: u32 = 45;
@@ -148,10 +144,14 @@ impl Record {
         check.threshold.max(by_loss)
     }
 
-    /// When its failures suffice, if no check passes before. `None` while there are too few.
-    pub(super) fn enough_at(&self, check: NodeCheck) -> Option<Moment> {
-        let enough = self.failures >= self.enough(check) && !self.disbelieved && self.dead.is_none();
-        enough.then(|| self.silent_since().plus_millis(SILENT_MS))
+    /// Whether its failures prove more than packet loss, and can be believed.
+    pub(super) fn has_enough(&self, check: NodeCheck) -> bool {
+        self.failures >= self.enough(check) && !self.disbelieved && self.dead.is_none()
+    }
+
+    /// Whether a check has passed since the latest failure.
+    pub(super) const fn answers(&self) -> bool {
+        self.passes > 0
     }
 
     pub(super) fn die(&mut self, lease_us: Option<i64>, now: Moment) {
