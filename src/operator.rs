@@ -244,8 +244,8 @@ pub async fn run_on(
     if config.keep_last_record {
         tracing::info!("--keep-last-record: NodeDNSRecordSets without whenEmpty keep their records");
     }
-    let limits = (config.zones.clone(), config.max_addresses);
-    let settings = settings(&providers, config.keep_last_record, limits, (node, namespace), &base.clock);
+    let (limits, own) = ((config.zones.clone(), config.max_addresses), (node, Some(namespace)));
+    let settings = settings(&providers, config.keep_last_record, limits, own, &base.clock);
     let reconciler = reconciler(providers, settings, (probe, has_admission), (&base, &election));
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
@@ -414,16 +414,14 @@ fn providers(config: &Config, base: &Base) -> Result<Providers, OperatorError> {
 fn settings(
     providers: &Providers,
     keep_last_record: bool,
-    limits: (Zones, Option<usize>),
-    (own_node, namespace): (Option<String>, String),
+    (zones, max_addresses): (Zones, Option<usize>),
+    (own_node, own_namespace): (Option<String>, Option<String>),
     clock: &Clock,
 ) -> Settings {
     let has_token =
         |of: &Descriptor| providers.accounts().any(|(account_id, _)| account_id.provider == of.name);
     let known = provider::descriptors().map(|descriptor| (descriptor, has_token(&descriptor)));
     let providers = KnownProviders::new(known, keep_last_record);
-    let (zones, max_addresses) = limits;
-    let own_namespace = Some(namespace);
     let epoch_ms = clock.epoch_ms();
     Settings { providers, epoch_ms, own_node, own_namespace, zones, max_addresses, thorough: false }
 }

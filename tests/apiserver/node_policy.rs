@@ -32,6 +32,7 @@ async fn a_leader_tells_once_that_no_policy_limits_it(world: &mut World) -> Outc
     world.node("alpha").await?;
     world.node("beta").await?;
     let nodes = as_operator(world).await?;
+    world.reserve(&[10]);
     world.pool("p", &plain_spec(&[10])).await?;
     let limited = world.operator().await?;
     world.pool_settles("p", &[(10, "alpha")]).await?;

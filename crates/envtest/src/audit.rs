@@ -58,7 +58,7 @@ rules:
         Ok(self.text()?.lines().count())
     }
 
-    /// The writes of one user since a position.
+    /// The writes of one user since a position, without dry runs.
     ///
     /// # Errors
     /// If the log cannot be read.
@@ -80,6 +80,9 @@ rules:
 fn parse(line: &str) -> Option<Write> {
     let entry: Value = serde_json::from_str(line).ok()?;
     let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    if text("/requestURI").contains("dryRun=All") {
+        return None;
+    }
     let subresource = text("/objectRef/subresource");
     let resource = text("/objectRef/resource");
     Some(Write {

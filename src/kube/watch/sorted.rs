@@ -7,16 +7,13 @@
 //! gone for that key, and one that enters is new, whatever happened to the object itself.
 
 use super::repeats::Print;
-use super::teller::{News, Teller, Told};
+use super::teller::{Keys, News, Teller, Told};
 use crate::kube::objects::labelled::Labels;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::selector::Selector;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Keys of a watch, by their place in its list, ascending.
-pub type Keys = Arc<[usize]>;
 
 /// The selectors of the keys of one watch.
 #[derive(Debug)]

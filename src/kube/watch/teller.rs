@@ -1,8 +1,11 @@
 //! What the listener of a watch is told.
 
 use super::repeats::{Print, Repeats};
-use super::sorted::Keys;
 use flipop_core::model::facts::Observed;
+use std::sync::Arc;
+
+/// Keys of a watch, by their place in its list, ascending.
+pub type Keys = Arc<[usize]>;
 
 /// A message of a watch of nodes or pods.
 #[derive(Debug)]

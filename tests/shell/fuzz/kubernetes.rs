@@ -26,6 +26,7 @@ fn node_again(facts: &NodeFacts) -> Value {
     let field = format!("f:{RESERVED_IP_ANNOTATION}");
     let fields =
         json!({"manager": FIELD_MANAGER, "fieldsV1": {"f:metadata": {"f:annotations": {field: {}}}}});
+    let created = facts.created_at_s.map(|at_s| jiff::Timestamp::from_second(at_s).unwrap().to_string());
     let ready = match facts.ready {
         Readiness::Ready => "True",
         Readiness::NotReady => "False",
@@ -33,7 +34,7 @@ fn node_again(facts: &NodeFacts) -> Value {
     };
     json!({
         "metadata": {
-            "name": facts.name, "uid": facts.uid.0,
+            "name": facts.name, "uid": facts.uid.0, "creationTimestamp": created,
             "deletionTimestamp": facts.deleting.then_some("2024-01-01T00:00:00Z"),
             "labels": {"topology.kubernetes.io/region": facts.region},
             "annotations": {RESERVED_IP_ANNOTATION: facts.annotation},

@@ -182,9 +182,10 @@ impl Leases {
         (counting().count(), counting().filter(|(_, lease)| lease.missed_at() > now).count())
     }
 
-    /// Whether the Lease of a node is among those that count.
-    pub(super) fn is_counted(&self, node: &str) -> bool {
-        self.by_node.get(node).is_some_and(|lease| self.counts(node, lease))
+    /// Whether the other Leases bear out that a node missed a renewal. `count` and `fresh` are those of all.
+    pub(super) fn others_bear_out(&self, node: &str, (count, fresh): (usize, usize)) -> bool {
+        let counted = self.by_node.get(node).is_some_and(|lease| self.counts(node, lease));
+        bear_out(count.saturating_sub(usize::from(counted)), fresh)
     }
 }
 

@@ -18,7 +18,7 @@ mod tests;
 use crate::model::facts::Observed;
 use crate::model::moment::Moment;
 use crate::model::node_check::{CheckKey, CheckOutcome, CheckTarget, Checked, LeaseFacts};
-use leases::{Leases, bear_out};
+use leases::Leases;
 use record::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -173,9 +173,8 @@ impl Evidence {
                 later = later.into_iter().chain([at]).min();
                 continue;
             }
-            let (count, fresh) = *counted.get_or_insert_with(|| self.leases.fresh(now));
-            let others = count.saturating_sub(usize::from(self.leases.is_counted(&record.name)));
-            if !bear_out(others, fresh) {
+            let counts = *counted.get_or_insert_with(|| self.leases.fresh(now));
+            if !self.leases.others_bear_out(&record.name, counts) {
                 stalled.extend(record.dead.is_none().then(|| key.clone()));
                 continue;
             }
@@ -254,7 +253,8 @@ impl Evidence {
         let Some(dead) = &record.dead else { return Some(false) };
         let same = dead.lease_us == lease.and_then(|lease| lease.renewed_us);
         if same && lease.is_some() && same_heartbeat {
-            return (!record.answers() && bear_out(self.leases.fresh(now))).then_some(true);
+            return (!record.answers() && self.leases.others_bear_out(&record.name, self.leases.fresh(now)))
+                .then_some(true);
         }
         record.contradicted();
         self.touched = true;

@@ -1,5 +1,6 @@
 //! The evidence that is enough for a verdict, and the evidence that is not.
 
+use super::leases::bear_out;
 use super::*;
 use crate::model::ids::{Address, Uid};
 use crate::model::node_check::NodeCheck;
