@@ -146,3 +146,17 @@ fn a_record_set_loses_a_dead_node_and_gains_none_that_was_not_seen_alive() {
     clinic.run(&mut world, 60);
     assert_eq!(world.published(www), [1, 2, 3, 4], "checks do not count while every node is dead");
 }
+
+#[test]
+fn a_node_that_failed_a_check_goes_behind_and_is_taken_where_it_is_the_only_one() {
+    let (mut world, mut clinic) = world(1, 3);
+    clinic.silent.insert(2);
+    clinic.run(&mut world, 15);
+    assert_eq!(standing(&world, 2), Some(Standing::Behind));
+    world.set_node(1, false);
+    clinic.run(&mut world, 5);
+    assert_eq!((world.holder(2), world.holder(3)), (None, Some(ip(1))));
+    world.set_node(3, false);
+    clinic.run(&mut world, 5);
+    assert_eq!(world.holder(2), Some(ip(1)));
+}

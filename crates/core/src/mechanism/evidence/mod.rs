@@ -253,8 +253,8 @@ impl Evidence {
         let Some(dead) = &record.dead else { return Some(false) };
         let same = dead.lease_us == lease.and_then(|lease| lease.renewed_us);
         if same && lease.is_some() && same_heartbeat {
-            return (!record.answers() && self.leases.others_bear_out(&record.name, self.leases.fresh(now)))
-                .then_some(true);
+            let others_go_on = self.leases.others_bear_out(&record.name, self.leases.fresh(now));
+            return (!record.answers() && others_go_on).then_some(true);
         }
         record.contradicted();
         self.touched = true;
