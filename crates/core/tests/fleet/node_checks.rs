@@ -19,7 +19,7 @@ pub(crate) struct Clinic {
     /// How long a Lease lasts. A kubelet renews it in a quarter of that.
     pub(crate) duration_ms: u64,
     /// Machines that answer no check.
-    silent: BTreeSet<u8>,
+    pub(crate) silent: BTreeSet<u8>,
     /// Kubelets that renew nothing.
     idle: BTreeSet<u8>,
     /// Checks fail on our own side.

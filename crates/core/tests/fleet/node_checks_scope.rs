@@ -1,9 +1,10 @@
 //! Which nodes are checked and how often, when checks are off, and how checks affect record sets.
 
 use crate::faults::nodes_key;
-use crate::node_checks::{Clinic, condition, lease, moved_after, name, world};
-use crate::world::{World, droplet};
+use crate::node_checks::{Clinic, condition, lease, moved_after, name, standing, world};
+use crate::world::{World, droplet, ip};
 use flipop_core::fleet::Input;
+use flipop_core::mechanism::evidence::Standing;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::ids::{Address, Uid};
 use flipop_core::model::node_check::RawNodeCheck;
