@@ -181,7 +181,8 @@ impl Watches {
         let (serving, aside) = (self.context.health.snapshot(), self.aside.snapshot());
         let refused = |watch: &WatchKey| {
             let name = name_of(watch);
-            [&serving, &aside].into_iter().any(|statuses| is_refused(statuses.get(&name)))
+            let hopeless = |status: &WatchStatus| status.is_hopeless();
+            [&serving, &aside].into_iter().any(|statuses| statuses.get(&name).is_some_and(hopeless))
         };
         let refused: Vec<WatchKey> = self
             .planner
@@ -212,12 +213,10 @@ impl Watches {
             self.of_nodes.retire(*id);
             self.of_pods.retire(*id);
         }
-        for id in self.of_nodes.take_ended().into_iter().chain(self.of_pods.take_ended()) {
-            if let Some(running) = self.running.remove(&id) {
-                running.cancel.cancel();
-            }
-        }
-        let begun: BTreeMap<SourceId, Group> = groups
+        self.end_needless();
+        let begun: BTreeMap<SourceId, Group> = self
+            .planner
+            .groups()
             .iter()
             .filter(|(id, _)| !self.running.contains_key(id))
             .map(|(id, of)| (*id, of.clone()))
@@ -371,7 +370,16 @@ impl Watches {
             Heard::Of(..) | Heard::Counted(..) => {}
         }
         if self.of_nodes.has_taken_over() | self.of_pods.has_taken_over() {
-            self.carry_out();
+            self.end_needless();
+        }
+    }
+
+    /// Ends the watches that serve nothing any more.
+    fn end_needless(&mut self) {
+        for id in self.of_nodes.take_ended().into_iter().chain(self.of_pods.take_ended()) {
+            if let Some(running) = self.running.remove(&id) {
+                running.cancel.cancel();
+            }
         }
     }
 

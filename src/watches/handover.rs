@@ -170,11 +170,12 @@ impl<T: Facts> Handover<T> {
                 self.taken_over = true;
             }
             Told::Change { facts, present, left } => {
-                for key in present.iter().filter_map(|place| keys.get(*place)) {
-                    self.change(id, key, Observed::Apply(facts.clone()), &mut passed);
-                }
+                // The keys that still select an object have the last word about it.
                 for key in left.iter().filter_map(|place| keys.get(*place)) {
                     self.change(id, key, Observed::Delete(facts.clone()), &mut passed);
+                }
+                for key in present.iter().filter_map(|place| keys.get(*place)) {
+                    self.change(id, key, Observed::Apply(facts.clone()), &mut passed);
                 }
             }
             Told::Nothing => {}
@@ -214,17 +215,21 @@ impl<T: Facts> Handover<T> {
     /// Gives a watch the keys whose newest version it has reached.
     fn take_over(&mut self, id: SourceId, passed: &mut Passed<T>) {
         let Some(source) = self.sources.get_mut(&id) else { return };
-        let Some(reached) = source.version else { return };
-        let served = &mut self.served;
+        let (reached, served) = (source.version, &mut self.served);
         let ready = |key: &WatchKey| {
             let served = served.get(key).copied().flatten();
-            served.and_then(|served| served.version).is_some_and(|version| version <= reached)
+            served.is_some_and(|served| match (served.version, reached) {
+                (Some(version), Some(reached)) => version <= reached,
+                // Where versions are no numbers, a complete list is as new as it gets.
+                (None, None) => true,
+                (Some(_), None) | (None, Some(_)) => false,
+            })
         };
         let ready: Vec<WatchKey> = source.waiting.keys().filter(|key| ready(key)).cloned().collect();
         self.taken_over |= !ready.is_empty();
         for key in ready {
             let shown = source.waiting.remove(&key).unwrap_or_default();
-            served.insert(key.clone(), Some(Served { by: id, version: Some(reached) }));
+            served.insert(key.clone(), Some(Served { by: id, version: reached }));
             passed.push((key, Observed::Reset(shown.into_values().collect())));
         }
         let taken: BTreeSet<&WatchKey> = passed.iter().map(|(key, _)| key).collect();

@@ -292,4 +292,11 @@ fn a_watch_takes_a_key_over_only_when_it_has_reached_what_the_former_one_passed_
     assert_eq!(passed, [(key(0), Observed::Reset(vec![thing(9)]))]);
     assert_eq!((handover.server(&key(0)), handover.is_settled(2)), (Some(2), true));
     assert_eq!(handover.take_ended(), [1]);
+    let mut wordy = Handover::new();
+    wordy.want(&BTreeSet::from([key(0)]));
+    wordy.begin(1, Arc::new([key(0)]));
+    wordy.begin(2, Arc::new([key(0)]));
+    wordy.observe(1, news(None, list(5)));
+    wordy.observe(2, news(None, list(7)));
+    assert_eq!(wordy.server(&key(0)), Some(2), "where versions are no numbers");
 }

@@ -83,7 +83,8 @@ impl Planner {
 
     /// Forgets all groups, but no number.
     pub(super) fn restart(&mut self) {
-        *self = Self { last: self.last, ..Self::default() };
+        let (counts, refused) = (std::mem::take(&mut self.counts), std::mem::take(&mut self.refused));
+        *self = Self { last: self.last, counts, refused, ..Self::default() };
     }
 
     /// The groups, by the numbers of their watches.

@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Failures in a row before a passing failure is worth a warning. Servers restart, and connections drop.
 const FAILURES_TO_WARN: u32 = 3;
 
+/// Failures in a row, at least 30 s, after which a watch that others can replace is given up.
+const FAILURES_TO_GIVE_UP: u32 = 6;
+
 /// For this many names, the newest version is kept after their watches end.
 const MAX_ENDED: usize = 1_000;
 
@@ -71,6 +74,24 @@ pub struct WatchStatus {
 }
 
 impl WatchStatus {
+    /// Whether the watch itself cannot be had, rather than the API server: refused before its first list, or long since.
+    #[must_use]
+    pub fn is_hopeless(&self) -> bool {
+        let lasting = self.failures >= FAILURES_TO_GIVE_UP;
+        match self.trouble {
+            Some(TroubleKind::Forbidden) => !self.synced || lasting,
+            Some(TroubleKind::Invalid | TroubleKind::NotFound | TroubleKind::Undecodable) => {
+                !self.synced && lasting
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// Its place among watches of one name: the last one is the worst.
+    const fn badness(&self) -> (bool, bool, u64) {
+        (self.trouble.is_some(), !self.synced, self.number)
+    }
+
     fn is_answered(&self) -> bool {
         let silent = [TroubleKind::Unreachable, TroubleKind::Interrupted];
         self.synced || self.trouble.is_some_and(|trouble| !silent.contains(&trouble))
@@ -87,7 +108,9 @@ fn sentence_of((name, status): (&WatchName, &WatchStatus)) -> String {
 
 #[derive(Debug, Default)]
 struct Registry {
-    watches: BTreeMap<WatchName, WatchStatus>,
+    /// By name and number. Watches of one name run beside each other where one is about to replace another, and where
+    /// one key needs just what several keys share.
+    watches: BTreeMap<(WatchName, u64), WatchStatus>,
     /// The newest version seen by each watch that has ended.
     ended: BTreeMap<WatchName, u64>,
     restarts: BTreeMap<(String, &'static str), u64>,
@@ -96,8 +119,12 @@ struct Registry {
 
 impl Registry {
     fn newest(&self, name: &WatchName) -> Option<u64> {
-        let running = self.watches.get(name).and_then(|status| status.newest);
+        let running = self.of_name(name).filter_map(|status| status.newest).max();
         running.max(self.ended.get(name).copied())
+    }
+
+    fn of_name(&self, name: &WatchName) -> impl Iterator<Item = &WatchStatus> {
+        self.watches.range((name.clone(), 0)..=(name.clone(), u64::MAX)).map(|(_, status)| status)
     }
 }
 
@@ -110,10 +137,17 @@ impl WatchHealth {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every running watch.
+    /// Every name with running watches. Of several watches of one name, the worst.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<WatchName, WatchStatus> {
-        self.registry().watches.clone()
+        let mut worst: BTreeMap<WatchName, WatchStatus> = BTreeMap::new();
+        for ((name, _), status) in &self.registry().watches {
+            let known = worst.entry(name.clone()).or_insert_with(|| status.clone());
+            if known.badness() < status.badness() {
+                known.clone_from(status);
+            }
+        }
+        worst
     }
 
     /// Restarts so far, by kind and reason. The counts only grow.
@@ -133,7 +167,8 @@ impl WatchHealth {
     #[must_use]
     pub fn reasons_not_ready(&self) -> Vec<String> {
         let registry = self.registry();
-        let behind = registry.watches.iter().filter(|(name, status)| {
+        let behind = registry.watches.iter().map(|((name, _), status)| (name, status));
+        let behind = behind.filter(|(name, status)| {
             let refused = matches!(status.trouble, Some(TroubleKind::Forbidden | TroubleKind::Unauthorised));
             !name.is_optional() && (!status.synced || refused)
         });
@@ -144,8 +179,8 @@ impl WatchHealth {
     #[must_use]
     pub fn unanswered(&self) -> Vec<String> {
         let registry = self.registry();
-        let unanswered =
-            registry.watches.iter().filter(|(name, status)| !name.is_optional() && !status.is_answered());
+        let unanswered = registry.watches.iter().map(|((name, _), status)| (name, status));
+        let unanswered = unanswered.filter(|(name, status)| !name.is_optional() && !status.is_answered());
         unanswered.map(sentence_of).collect()
     }
 
@@ -166,12 +201,13 @@ impl WatchHealth {
         let number = registry.registrations;
         let newest = registry.newest(name);
         registry.ended.remove(name);
-        registry.watches.insert(name.clone(), WatchStatus { number, newest, ..WatchStatus::default() });
+        let status = WatchStatus { number, newest, ..WatchStatus::default() };
+        registry.watches.insert((name.clone(), number), status);
         Registration { health: self.clone(), name: name.clone(), number }
     }
 }
 
-/// The entry of one watch. It is removed when the watch ends, unless a successor of the same name has taken it over.
+/// The entry of one watch. It is removed when the watch ends.
 pub(super) struct Registration {
     health: WatchHealth,
     name: WatchName,
@@ -181,10 +217,7 @@ pub(super) struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let mut registry = self.health.registry();
-        if registry.watches.get(&self.name).is_none_or(|status| status.number != self.number) {
-            return;
-        }
-        let newest = registry.watches.remove(&self.name).and_then(|status| status.newest);
+        let newest = registry.watches.remove(&self.key()).and_then(|status| status.newest);
         if let Some(newest) = newest {
             if registry.ended.len() >= MAX_ENDED {
                 registry.ended.pop_first();
@@ -195,11 +228,13 @@ impl Drop for Registration {
 }
 
 impl Registration {
-    /// Changes the entry if it is still ours.
+    fn key(&self) -> (WatchName, u64) {
+        (self.name.clone(), self.number)
+    }
+
+    /// Changes the entry.
     fn update<T>(&self, change: impl FnOnce(&mut WatchStatus) -> T) -> Option<T> {
-        let mut registry = self.health.registry();
-        let status = registry.watches.get_mut(&self.name);
-        status.filter(|status| status.number == self.number).map(change)
+        self.health.registry().watches.get_mut(&self.key()).map(change)
     }
 
     /// Sets the newest version seen.
@@ -319,6 +354,21 @@ mod tests {
         entry.synced();
         entry.failed("watch", &Trouble::new(TroubleKind::Unreachable, "refused"));
         assert_eq!((health.unanswered(), health.is_answered()), (Vec::new(), true));
+    }
+
+    #[test]
+    fn a_watch_that_ends_leaves_the_failure_of_another_of_its_name() {
+        let health = WatchHealth::default();
+        let name = WatchName::new("nodes", None, "");
+        let (shared, own) = (health.register(&name), health.register(&name));
+        shared.synced();
+        own.synced();
+        shared.failed("watch", &Trouble::new(TroubleKind::Forbidden, "403 no"));
+        own.well();
+        let refused = || health.snapshot().get(&name).is_some_and(|status| status.trouble.is_some());
+        assert!(refused() && health.reasons_not_ready().len() == 1);
+        drop(own);
+        assert!(refused() && health.reasons_not_ready().len() == 1);
     }
 
     #[test]

@@ -154,6 +154,8 @@ impl Fleet {
             let left = self.dns.set(&uid).is_some();
             let pool = self.pools.get(&uid).filter(|_| !left && !self.attention.stirred.contains(&uid));
             let account = |id| self.accounts.get(id);
+            // The watches of a pool that is being deleted end once it gives nothing back.
+            self.attention.watches_changed |= self.pools.get(&uid).is_some_and(|pool| pool.deleting);
             if pool.is_some_and(|pool| pool.is_at_rest(account(&pool.spec.account_id))) {
                 self.attention.restless.remove(&uid);
             } else {

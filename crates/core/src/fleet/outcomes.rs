@@ -145,14 +145,16 @@ impl Fleet {
         }
     }
 
-    /// Every status says why nodes cannot be changed.
-    fn note_denials(&mut self) {
+    /// Every status says why nodes cannot be changed. Returns whether that is another reason than before.
+    pub(super) fn note_denials(&mut self) -> bool {
         let denied = |denied: Option<&str>| denied.map(str::to_owned);
         let now = (denied(self.annotations.denied()), denied(self.labels.denied()));
-        if self.denied != now {
+        let changed = self.denied != now;
+        if changed {
             self.denied = now;
             self.attention.look_at_all();
         }
+        changed
     }
 
     fn with_account(

@@ -23,7 +23,7 @@ impl Fleet {
             self.attention.forget();
             self.claims.forget();
         }
-        let changed = self.dirty && self.attention.take_watches_changed();
+        let changed = self.dirty && (self.attention.take_watches_changed() || self.settings.thorough);
         let watches = changed.then(|| self.forget_unwatched());
         if self.leading {
             self.weigh_checks(now);
@@ -65,6 +65,9 @@ impl Fleet {
             if self.permit {
                 let labels = self.review_wishes(&owners);
                 self.annotations.forget_failures(self.wishes.desired());
+                if self.note_denials() {
+                    self.attention.due = self.pools.keys().cloned().collect();
+                }
                 // The statuses go first, because users look at them first and annotations can take hundreds of writes.
                 self.plan_writes(now, &mut out);
                 self.plan_record_set_writes(now, &mut out);
@@ -72,6 +75,7 @@ impl Fleet {
                 // Labels go first, because a move may wait for the answer to their removal.
                 self.labels.plan(&labels, seen, now, &mut out);
                 self.annotations.plan(self.wishes.desired(), (seen, self.wishes.all_read()), now, &mut out);
+                self.note_denials();
                 self.note_finished();
             }
         } else {

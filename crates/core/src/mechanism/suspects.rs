@@ -313,8 +313,13 @@ impl Suspects {
             }
             self.end(node, End::Expired, now);
         }
-        self.quiet.retain(|_, until| *until > now);
+        self.forget_quiet(now);
         out
+    }
+
+    /// Forgets the reports after which the next one no longer has to wait.
+    pub fn forget_quiet(&mut self, now: Moment) {
+        self.quiet.retain(|_, until| *until > now);
     }
 
     /// The nodes whose failure has to be proved now, and when to ask again. Each answer must name `now`.

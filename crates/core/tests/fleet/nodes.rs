@@ -154,9 +154,17 @@ fn an_annotation_that_cannot_be_written_is_tried_until_it_can() {
 
 #[test]
 fn annotations_are_called_denied_only_while_one_is_wanted_that_was_refused() {
-    let told = |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "AnnotationsDenied");
+    let told = |world: &World| {
+        let told = |pool| world.status(pool).conditions.iter().any(|c| c.kind == "AnnotationsDenied");
+        assert_eq!(told("pool"), told("refused"), "a pool that nothing else concerns says it too");
+        told("pool")
+    };
     let mut world = World::with(1, 1);
+    world.run(10);
     (0..100).for_each(|_| world.faults.annotations.push_back(WriteFailure::Forbidden("nodes".into())));
+    world.add_ip(2);
+    world.set_node(2, true);
+    world.add_pool("refused", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
     world.run(30);
     assert!(told(&world));
     // Another kind of failure in between changes nothing.
@@ -165,7 +173,7 @@ fn annotations_are_called_denied_only_while_one_is_wanted_that_was_refused() {
     (0..100).for_each(|_| world.faults.annotations.push_back(WriteFailure::Forbidden("nodes".into())));
     world.run(200);
     assert!(told(&world));
-    world.set_node(1, false);
+    world.set_node(2, false);
     world.run(5);
     assert!(!told(&world), "no node is to be annotated any more");
 }

@@ -22,6 +22,7 @@ impl Pool {
     /// last confirmed node counts.
     pub(crate) fn settle_suspects(&mut self, account: &Account, now: Moment) {
         if self.suspects.iter().next().is_none() {
+            self.suspects.forget_quiet(now);
             return;
         }
         let mut used = self.used();

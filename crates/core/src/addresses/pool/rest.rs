@@ -64,6 +64,8 @@ impl Pool {
             && self.roomy.is_empty()
             && self.unlabelling.is_empty()
             && !self.ips.values().any(failed)
+            && !self.writes.are_under_way()
+            && !self.reclaim.is_guarding()
     }
 
     /// Whether every used address is known to be on a candidate, without doubt.
@@ -75,7 +77,8 @@ impl Pool {
                 && account.op(*ip).is_none()
                 && account.belief(*ip).is_some_and(Belief::is_sure)
         };
-        report.claimed.is_empty()
+        account.ops().all(|(_, op)| op.pool != self.object.uid)
+            && report.claimed.is_empty()
             && report.placements.len() == used.len()
             && !used.is_empty()
             && used.iter().all(serves)

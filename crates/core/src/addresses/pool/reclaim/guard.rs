@@ -31,6 +31,13 @@ const OURS: [ConditionType; 4] = [
     ConditionType::ReclaimAtRisk,
 ];
 
+impl super::Reclaim {
+    /// Whether a write of the finalizer awaits its answer.
+    pub(in crate::addresses::pool) fn is_guarding(&self) -> bool {
+        self.guard.in_flight
+    }
+}
+
 impl Pool {
     /// Whether the spec asks for deletions, even if the rest of the spec is invalid.
     fn asks_for_deletions(&self) -> bool {
