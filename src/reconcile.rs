@@ -56,7 +56,7 @@ const MAX_TOLD: usize = 1_000;
 
 /// The loop.
 pub struct Reconciler {
-    /// What is decided on.
+    /// The state that decides.
     fleet: Fleet,
     executor: Executor,
     checks: Feed,
@@ -76,7 +76,7 @@ pub struct Reconciler {
     denials: BTreeSet<String>,
     metrics: Arc<Metrics>,
     server_time: ServerTime,
-    /// What the decisions know of it.
+    /// The part of it that the decisions know.
     server_epoch_ms: Option<u64>,
     clock: Clock,
     random: Random,
@@ -84,9 +84,9 @@ pub struct Reconciler {
     heartbeat: Heartbeat,
 }
 
-/// What the loop is made of.
+/// The parts of the loop.
 pub struct Parts {
-    /// What is fixed.
+    /// The parts that never change.
     pub settings: Settings,
     /// Carries out actions.
     pub executor: Executor,
@@ -102,7 +102,7 @@ pub struct Parts {
     pub leader: watch::Receiver<LeaderState>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// What is known of the API server's clock.
+    /// The time on the API server's clock, as far as known.
     pub server_time: ServerTime,
     /// Random numbers.
     pub random: Random,
@@ -282,7 +282,7 @@ impl Reconciler {
         }
     }
 
-    /// What is kept of our own objects beside the decisions.
+    /// Keeps facts about our own objects that the decisions do not need.
     fn observe_objects<K: Conditioned>(&mut self, step: &Observed<Seen<K>>) {
         match step {
             Observed::Reset(objects) => {

@@ -1,4 +1,4 @@
-//! What decoding and parsing one object costs, however large it is: counted by the allocator of this program.
+//! The cost of decoding and parsing one object, however large it is: counted by the allocator of this program.
 //!
 //! One test alone, since the counts are those of the whole process.
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
@@ -22,10 +22,10 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 /// The most at any time, beyond the body.
 const PEAK: usize = 4 << 20;
 
-/// What a frozen object may keep.
+/// The most that a frozen object may keep.
 const OF_FROZEN: usize = 64 << 10;
 
-/// What any object may keep.
+/// The most that any object may keep.
 const OF_ANY: usize = 2 << 20;
 
 /// Objects with random content.
@@ -190,7 +190,7 @@ fn at_every_bound() -> String {
 fn no_object_takes_more_than_its_share_of_memory_however_large_it_is() {
     let known = descriptors().map(|descriptor| (descriptor, descriptor.machines.is_some()));
     let providers = Providers::new(known, false);
-    // What is made once for all objects is no object's.
+    // A value made once for all objects is no object's.
     for kind in Kind::ALL {
         tried(kind, &body(&json!({ "provider": "x", "ips": ["x"] })), &providers);
     }

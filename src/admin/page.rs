@@ -18,7 +18,7 @@ const STYLE: &str = include_str!("page/page.css");
 /// Its script.
 const SCRIPT: &str = include_str!("page/page.js");
 
-/// What the page may do: load script and style from here, and fetch from here.
+/// The page's rights: it loads script and style from here, and fetches from here.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 

@@ -9,7 +9,7 @@ use clap::{Args, CommandFactory, Parser};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// What to do according to the arguments.
+/// The task that the arguments ask for.
 #[derive(Debug)]
 pub(super) enum Asked {
     /// Run the operator. The number counts the words that belong to no flag.

@@ -27,7 +27,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use words::Word;
 
-/// What the process was asked to do.
+/// The task of the process.
 #[derive(Debug)]
 pub enum Invocation {
     /// Run the operator.
@@ -93,7 +93,7 @@ pub struct Config {
     pub node: Option<String>,
 }
 
-/// What is wrong with the flags or the environment.
+/// A mistake in the flags or the environment.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The flags are wrong. Also help and version, which clap treats as errors: print it and exit with its code.
@@ -121,7 +121,7 @@ pub enum ConfigError {
     Invalid {
         /// The variable or flag.
         name: &'static str,
-        /// What is wrong with it, without secrets.
+        /// The mistake, without secrets.
         problem: String,
     },
     /// One variable, for a command.

@@ -33,7 +33,7 @@ pub use underway::Underway;
 /// Rights that are missing concern every object alike: the reconcile loop and the writer of Events log them, once.
 const LOGGED_ONCE: [EventReason; 2] = [EventReason::AnnotationsDenied, EventReason::WriteDenied];
 
-/// What came of an action.
+/// The result of an action.
 #[derive(Debug)]
 pub struct Done {
     /// For the decisions.
@@ -51,7 +51,7 @@ impl<O: Into<Outcome>> From<O> for Done {
     }
 }
 
-/// What actions need.
+/// The clients and settings that actions need.
 #[derive(Clone)]
 pub struct Executor {
     /// Clients of providers.

@@ -190,7 +190,7 @@ impl Scene {
         path
     }
 
-    /// What the server sees from the operator. Empty if the operator does not reach it.
+    /// The request that the server sees from the operator. Empty if the operator does not reach it.
     async fn operator(&self, kubeconfig: &Path) -> String {
         let settings =
             ClusterSettings { kubeconfig: Some(kubeconfig.to_owned()), ..ClusterSettings::default() };
@@ -203,7 +203,7 @@ impl Scene {
         shown
     }
 
-    /// What the server sees from kubectl.
+    /// The request that the server sees from kubectl.
     async fn kubectl(&self, kubeconfig: &Path) -> String {
         let mut command = tokio::process::Command::new("kubectl");
         command.args(["get", "--raw", "/version", "--kubeconfig"]).arg(kubeconfig);

@@ -139,7 +139,7 @@ struct Denied {
     refused: Option<Permitted>,
 }
 
-/// What a failure says about the right to make the request.
+/// The meaning of a failure for the right to make the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Granted,

@@ -93,7 +93,7 @@ pub enum ClusterError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The mistake.
         problem: String,
     },
     /// The files do not say how to reach a cluster.
@@ -101,7 +101,7 @@ pub enum ClusterError {
     Unusable {
         /// The files.
         files: String,
-        /// What is wrong.
+        /// The mistake.
         problem: String,
     },
     /// Nothing was configured, and this is not a pod with a service account.

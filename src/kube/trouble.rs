@@ -51,7 +51,7 @@ flipop_core::described! {
 pub struct Trouble {
     /// Its kind.
     pub kind: TroubleKind,
-    /// What happened, bounded.
+    /// The failure in words, bounded.
     pub message: String,
     /// How long the server asked us to wait.
     pub retry_after_ms: Option<u64>,

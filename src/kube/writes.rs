@@ -55,7 +55,7 @@ pub enum WriteError {
     Transient {
         /// The write may have had its effect, although the answer is lost.
         unknown: bool,
-        /// What happened, bounded.
+        /// The failure in words, bounded.
         message: String,
         /// How long the server asked us to wait.
         retry_after_ms: Option<u64>,

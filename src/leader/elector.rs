@@ -97,7 +97,7 @@ enum Try {
     Failed(Trouble),
 }
 
-/// What to do after the watch shows a change of the lease.
+/// The next step after the watch shows a change of the lease.
 enum Reaction {
     Nothing,
     Try,

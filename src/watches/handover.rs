@@ -36,7 +36,7 @@ impl Facts for PodFacts {
     }
 }
 
-/// What a key is told.
+/// The steps for a key.
 pub(super) type Passed<T> = Vec<(WatchKey, Observed<T>)>;
 
 struct Source<T> {
@@ -44,7 +44,7 @@ struct Source<T> {
     /// The keys that it may take over. One that was not wanted for a while is not among them.
     meant: BTreeSet<WatchKey>,
     version: Option<u64>,
-    /// What it shows of the keys that an older watch still serves.
+    /// The objects that it shows for keys that an older watch still serves.
     waiting: BTreeMap<WatchKey, BTreeMap<Identity, T>>,
 }
 

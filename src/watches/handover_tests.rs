@@ -106,7 +106,7 @@ struct World {
     last: SourceId,
     handover: Handover<Thing>,
     wanted: BTreeSet<WatchKey>,
-    /// What each key has been told, and up to which version.
+    /// The objects that each key has been told, and up to which version.
     told: BTreeMap<WatchKey, (BTreeMap<usize, Thing>, usize)>,
 }
 

@@ -35,7 +35,7 @@ const COMMA_BYTES: usize = 3;
 /// Keys that share a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group {
-    /// What the watch asks for: a key that selects at least what all of them select.
+    /// The key of the watch, which selects at least the objects of all of them.
     pub(super) watch: WatchKey,
     pub(super) keys: BTreeSet<WatchKey>,
 }
@@ -53,7 +53,7 @@ pub(super) struct Planner {
     last: SourceId,
     /// How many pods each namespace has (empty: all together). `None` if that cannot be learned.
     counts: BTreeMap<String, (Option<u64>, Moment)>,
-    /// What may not be read as a whole.
+    /// Watches of everything in a namespace, or of all nodes, that were refused.
     refused: BTreeMap<WatchKey, Moment>,
     /// Since when the groups of nodes and of pods save few watches.
     few_since: BTreeMap<Kind, Moment>,

@@ -23,7 +23,7 @@ fn plan(planner: &mut Planner, wanted: &BTreeSet<WatchKey>, ms: u64) -> BTreeSet
     planner.plan(wanted, |_| true, at(ms))
 }
 
-/// What the groups ask for, with the number of their keys, and how many keys are alone.
+/// The watches of the groups, each with the number of its keys, and how many keys are alone.
 fn planned(planner: &Planner, wanted: &BTreeSet<WatchKey>) -> (Vec<(WatchKey, usize)>, usize) {
     let groups = planner.groups().values().map(|group| (group.watch.clone(), group.keys.len()));
     (groups.collect(), planner.alone(wanted).len())

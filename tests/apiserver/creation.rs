@@ -1,4 +1,4 @@
-//! What the operator makes in the account: addresses, exactly as many as wanted and all recorded, and firewalls of pools.
+//! The operator makes addresses in the account, exactly as many as wanted and all recorded, and firewalls of pools.
 
 use crate::suite::{Case, cases};
 use crate::world::{Pool, REGION, SOON, TEAM, World, plain_spec, same};

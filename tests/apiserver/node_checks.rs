@@ -28,7 +28,7 @@ pub(crate) fn cases() -> Vec<Case> {
     ]
 }
 
-/// What the tests need.
+/// The rights and programs that the tests need.
 pub(crate) const NEEDS: &str = "needs root, network namespaces and ip (iproute2)";
 
 /// On a busy machine, in a cluster of three nodes, a death is noticed within this time.

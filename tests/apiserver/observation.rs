@@ -1,4 +1,4 @@
-//! What an administrator sees: Events, conditions and metrics, and never the token.
+//! An administrator sees Events, conditions and metrics, and never the token.
 
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, plain_spec};

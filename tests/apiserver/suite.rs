@@ -34,7 +34,7 @@ pub(crate) struct Case {
     pub(crate) run: Run,
 }
 
-/// What a test does.
+/// The body of a test.
 #[derive(Debug)]
 pub(crate) enum Run {
     /// A function.

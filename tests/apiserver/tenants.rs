@@ -184,7 +184,7 @@ fn open_pools() -> Vec<Row> {
     ]
 }
 
-/// What differs from the allowed spec in an object that is older than the policy.
+/// The difference from the allowed spec in an object that is older than the policy.
 fn old(kind: Kind) -> Value {
     let both = json!({ "match": { "nodeLabel": "x" }, "dnsRecordSet": { "zone": "example.org" } });
     match kind {

@@ -1,4 +1,4 @@
-//! What kustomize builds from the repository, and from overlays on it as in docs/operations/kustomize.md.
+//! The output of kustomize for the repository, and for overlays on it as in docs/operations/kustomize.md.
 
 use crate::objects::{Objects, assert_same, folder, object, parse, scrape_agents};
 use crate::tools::{plain, read, root, run};

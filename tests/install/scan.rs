@@ -26,7 +26,7 @@ const USER: Exception = (
 struct Scored {
     folder: &'static str,
     more: &'static [&'static str],
-    /// What the score must be about.
+    /// The subjects of the score.
     workload: &'static str,
     exceptions: &'static [Exception],
 }

@@ -65,7 +65,7 @@ pub struct Call {
     pub body: Bytes,
 }
 
-/// What to do before a request takes effect.
+/// The fault before a request takes effect.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Before {
     /// Continue.
@@ -80,7 +80,7 @@ pub enum Before {
     Disconnect,
 }
 
-/// What to do after a request took effect.
+/// The fault after a request took effect.
 #[derive(Debug, Clone, PartialEq)]
 pub enum After {
     /// Send the answer.
@@ -110,7 +110,7 @@ pub struct FrameFacts<'a> {
     pub name: &'a str,
 }
 
-/// What to do with a frame of a watch.
+/// The fault of a frame of a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFrame {
     /// Send it.

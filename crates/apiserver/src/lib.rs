@@ -113,7 +113,7 @@ impl Builder {
         self
     }
 
-    /// What happens to deleted pods (default: they are removed at once).
+    /// The fate of deleted pods (default: they are removed at once).
     #[must_use]
     pub fn pod_termination(mut self, pods: PodTermination) -> Self {
         self.behaviour.pods = pods;

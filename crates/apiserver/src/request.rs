@@ -18,7 +18,7 @@ pub(crate) enum Shape {
     Table(Include),
 }
 
-/// What each row of a table includes.
+/// The parts that each row of a table includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
     Nothing,

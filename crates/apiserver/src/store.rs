@@ -34,7 +34,7 @@ pub struct Change {
     pub manager: String,
 }
 
-/// What happens to a deleted pod that is bound to a node.
+/// The fate of a deleted pod that is bound to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PodTermination {
     /// It is marked and removed at once, as if its kubelet were very fast.

@@ -111,7 +111,7 @@ pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> 
     Ok(())
 }
 
-/// What a process takes during a window.
+/// The cost of a process during a window.
 struct Spent {
     percent: f64,
     memory: Memory,

@@ -26,7 +26,7 @@ const EVENTS: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes
 /// The longest watch that kube's client asks for. The next watch starts at the newest state again.
 const WATCH_SECONDS: u32 = 290;
 
-/// What it is told.
+/// Its arguments.
 #[derive(Debug, Args)]
 pub(crate) struct Receiver {
     /// The cluster.

@@ -85,7 +85,7 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     Ok(())
 }
 
-/// What the clients got.
+/// The answers to the clients.
 #[derive(Debug, Default)]
 struct Counts {
     answered: AtomicU32,

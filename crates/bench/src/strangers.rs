@@ -51,7 +51,7 @@ async fn end(world: World, mut operator: Operator) -> Outcome {
     Ok(())
 }
 
-/// What one large object costs.
+/// The cost of one large object.
 struct Cost {
     /// The most resident memory, in KiB.
     peak: u64,

@@ -330,49 +330,30 @@ fn failover(criterion: &mut Criterion) {
     }
 }
 
-/// The same in one of many pools.
-fn among_pools(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("plan: a node of one of many pools fails");
+/// Times `one` in worlds of many pools. It is given the number of the round.
+fn among_pools(criterion: &mut Criterion, name: &str, one: impl Fn(&mut World, u64) -> Duration) {
+    let mut group = criterion.benchmark_group(name);
     for pools in POOLS {
         let mut world = World::new(pools, 10);
         group.bench_with_input(BenchmarkId::from_parameter(pools), &pools, |bencher, _| {
-            bencher.iter_custom(|rounds| (0..rounds).map(|_| world.fail_over()).sum());
+            bencher.iter_custom(|rounds| (0..rounds).map(|round| one(&mut world, round)).sum());
         });
     }
 }
 
-/// A pod of one of many pools that decides nothing.
-fn unconcerned_among_pools(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("match: a pod of one of many pools that decides nothing");
-    for pools in POOLS {
-        let mut world = World::new(pools, 10);
-        group.bench_with_input(BenchmarkId::from_parameter(pools), &pools, |bencher, _| {
-            bencher.iter_custom(|rounds| {
-                let second = |round| PodFacts { name: "second".into(), ..pod(5, round % 2 == 0) };
-                (0..rounds)
-                    .map(|round| world.answer(Input::Pods(pods(0), Observed::Apply(second(round)))).0)
-                    .sum()
-            });
-        });
-    }
-}
-
-/// Something that concerns each of many pools.
-fn all_pools(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("plan: what concerns every pool");
-    for pools in POOLS {
-        let mut world = World::new(pools, 10);
-        group.bench_with_input(BenchmarkId::from_parameter(pools), &pools, |bencher, _| {
-            bencher.iter_custom(|rounds| {
-                (0..rounds)
-                    .map(|_| {
-                        world.answer(Input::Permit(false));
-                        world.answer(Input::Permit(true)).0
-                    })
-                    .sum()
-            });
-        });
-    }
+/// A node of one of many pools fails, a pod of one decides nothing, and something concerns each of them.
+fn pools(criterion: &mut Criterion) {
+    among_pools(criterion, "plan: a node of one of many pools fails", |world, _| world.fail_over());
+    among_pools(criterion, "match: a pod of one of many pools that decides nothing", |world, round| {
+        let second = PodFacts { name: "second".into(), ..pod(5, round % 2 == 0) };
+        let (took, effects) = world.answer(Input::Pods(pods(0), Observed::Apply(second)));
+        assert_eq!(effects, 0);
+        took
+    });
+    among_pools(criterion, "plan: what concerns every pool", |world, _| {
+        world.answer(Input::Permit(false));
+        world.answer(Input::Permit(true)).0
+    });
 }
 
 /// The data for metrics after a failover in one of many pools.
@@ -406,15 +387,5 @@ fn records(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(
-    growth,
-    unconcerned,
-    candidate,
-    failover,
-    among_pools,
-    unconcerned_among_pools,
-    all_pools,
-    snapshots,
-    records
-);
+criterion_group!(growth, unconcerned, candidate, failover, pools, snapshots, records);
 criterion_main!(growth);

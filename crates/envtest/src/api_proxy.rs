@@ -103,7 +103,7 @@ fn failure(status: u16, retry_after_s: Option<u32>) -> String {
     .to_string()
 }
 
-/// What happens to a request.
+/// The fate of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meet {
     /// It never arrives, and gets this answer.

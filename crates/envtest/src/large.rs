@@ -13,7 +13,7 @@ const TEXT_BYTES: usize = 1_400_000;
 /// A large object.
 #[derive(Debug, Clone)]
 pub struct Large {
-    /// What is large about it. Usable as a name.
+    /// The large part of it. Usable as a name.
     pub name: &'static str,
     /// Its kind.
     pub kind: Kind,

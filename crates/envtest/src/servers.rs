@@ -10,7 +10,7 @@ use crate::assets::Assets;
 use crate::cluster::Cluster;
 use std::sync::{Mutex, PoisonError};
 
-/// What is installed on a server.
+/// The manifests that are installed on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Installed {
     /// Nothing.

@@ -1,11 +1,11 @@
-//! What can happen besides the operator's own work: acts of users, machines and the cloud, and faults of its processes.
+//! Everything besides the operator's own work: acts of users, machines and the cloud, and faults of its processes.
 
 use flipop_cloud::Provider;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::net::Ipv4Addr;
 
-/// What can happen besides the operator's own work.
+/// An event besides the operator's own work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Act {

@@ -1,4 +1,4 @@
-//! What people do to firewalls in the account: to their own, and to those of pools.
+//! Acts of people on firewalls in the account: on their own, and on those of pools.
 
 use super::bed::Bed;
 use super::plan::Act;

@@ -82,7 +82,7 @@ fn shown(value: &Value) -> String {
     text.chars().take(VALUE_CHARS).chain("…".chars()).collect()
 }
 
-/// What a change of the cluster was about. For a lease only its holder counts, and for an Event its text.
+/// The subject of a change of the cluster. For a lease only its holder counts, and for an Event its text.
 pub(super) fn told(change: &Change) -> Vec<String> {
     let (before, after) = (change.before.as_deref(), change.after.as_deref());
     let text = |object: Option<&Value>, pointer: &str| {

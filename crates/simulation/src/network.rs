@@ -57,7 +57,7 @@ impl Sort {
     }
 }
 
-/// What happened during the plan, as far as sweeps need it.
+/// The course of the plan, as far as sweeps need it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Busy {
     /// Calls that triggers can name.
@@ -115,7 +115,7 @@ pub(super) struct Verdict {
 struct State {
     judge: Judge,
     calls: u64,
-    /// What happens during the plan. It ends with the plan.
+    /// The faults during the plan. They end with the plan.
     busy: Busy,
     over: bool,
     /// Calls that the story mentions only if they fail.
@@ -303,7 +303,7 @@ impl Network {
         }
     }
 
-    /// What happened so far. From now on nothing is counted.
+    /// The course so far. From now on nothing is counted.
     pub(super) fn busy(&self) -> Busy {
         let mut state = self.state();
         state.over = true;
@@ -315,13 +315,13 @@ impl Network {
         self.relink(replica, |link| link.past = past);
     }
 
-    /// What the plan has for this call or frame; nothing once all faults are over.
+    /// The fault that the plan has for this call or frame; none once all faults are over.
     fn trigger(&self, on: &On, over: bool) -> Option<&Then> {
         let mut triggers = self.0.plan.triggers.iter().filter(|_| !over);
         triggers.find(|trigger| trigger.on == *on).map(|trigger| &trigger.then)
     }
 
-    /// What the plan has for the next frame that shows a change.
+    /// The fault that the plan has for the next frame that shows a change.
     pub(super) fn frame(&self) -> Option<&Then> {
         let (number, over) = {
             let now_ms = self.now_ms();

@@ -1,4 +1,4 @@
-//! What happened in a simulated world: changes of the cluster and of the accounts, in the order of time.
+//! The changes in a simulated world, of the cluster and of the accounts, in the order of time.
 //!
 //! This module only reads. Invariant: within one millisecond, the cluster's changes come first, because they hold the
 //! reasons.
@@ -19,7 +19,7 @@ pub struct News {
     pub what: What,
 }
 
-/// What happened.
+/// The change.
 #[derive(Debug, Clone)]
 pub enum What {
     /// An object of the cluster changed.

@@ -1,4 +1,4 @@
-//! What happens in a simulation, as data. A plan can be written by hand, drawn from a seed, shrunk and committed.
+//! The events of a simulation, as data. A plan can be written by hand, drawn from a seed, shrunk and committed.
 //!
 //! Invariant: a plan determines a run completely. Latencies and dice come from its seed; the plan states everything
 //! else.
@@ -15,7 +15,7 @@ pub const REST_MS: u64 = 600_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// What it is about, for people.
+    /// Its subject, for people.
     pub name: String,
     /// Decides latencies, dice and identifiers.
     pub seed: u64,
@@ -110,7 +110,7 @@ pub struct Weather {
     pub fault: Fault,
 }
 
-/// What can happen to a call.
+/// The faults of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
@@ -203,7 +203,7 @@ pub enum On {
     Frame(u64),
 }
 
-/// What a trigger does.
+/// The effect of a trigger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Then {

@@ -119,7 +119,7 @@ async fn await_rest(bed: &mut Bed) {
     }
 }
 
-/// What can be seen now.
+/// The visible state now.
 fn look(bed: &Bed) -> Sight {
     let (ips, records) = (settled::views(&bed.cloud), dns::records(&bed.cloud));
     bed.network.judge(|judge| Sight::of(judge, ips, records))

@@ -62,7 +62,7 @@ pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .collect()
 }
 
-/// What can happen to a call's answer, by the purpose of the call.
+/// The faults of a call's answer, by the purpose of the call.
 fn losses(sort: Sort) -> Vec<Fault> {
     let lost = [Fault::ResetBefore, Fault::ResetAfter, Fault::HangBefore, Fault::HangAfter];
     let refuse = |status, retry_after_s| Fault::Refuse { status, retry_after_s };

@@ -40,7 +40,7 @@ pub(crate) struct Mutations {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Mutation {
-    /// What the results call it.
+    /// Its name in the results.
     id: String,
     /// The resulting fault, in a sentence.
     name: String,

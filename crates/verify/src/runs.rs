@@ -63,7 +63,7 @@ pub(crate) struct Runs {
 #[serde(deny_unknown_fields)]
 struct Run {
     name: String,
-    /// What it shows.
+    /// The claim that it shows.
     shows: String,
     /// Arguments of cargo; `{shard}` is the number of the shard, from 0.
     cargo: String,

@@ -83,7 +83,7 @@ impl Socket {
         Ok(Self { fd, number: 0, buffer: vec![0; BUFFER] })
     }
 
-    /// What is read from the messages of a dump. The others take no memory.
+    /// The values read from the messages of a dump. The others take no memory.
     pub(super) fn dump<T>(
         &mut self,
         message: &Message,

@@ -101,7 +101,7 @@ fn compare(wanted: &Value, found: &Value, path: &str, missing: &mut Vec<String>)
     }
 }
 
-/// What the leader has found out by a dry run, whatever the policies look like.
+/// The finding of the leader's dry run. It counts more than the text of the policies.
 pub(super) fn unlimited(told: Option<&Value>) -> Option<Finding> {
     let unlimited = told?.get(UNLIMITED)?.as_bool()?;
     unlimited.then(|| {

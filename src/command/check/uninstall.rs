@@ -99,7 +99,7 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
     Ok(left.into_iter().collect())
 }
 
-/// What an agent has set on its node, unless it was told to remove it.
+/// The settings that an agent leaves on its node, unless it was told to remove them.
 fn of_agent(pod: &Pod) -> Option<Left> {
     let sets = agents::flags(pod).is_none_or(|flags| flags.egress == Egress::Pods);
     sets.then(|| Left {

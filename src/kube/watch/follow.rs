@@ -72,7 +72,7 @@ pub(super) enum Absent {
 /// Reduces an object to its facts.
 pub(super) type Cut<K, T> = Box<dyn Fn(K) -> T + Send + Sync>;
 
-/// What to watch, and how to reduce each object.
+/// The objects to watch, and how to reduce each of them.
 pub(super) struct Source<K: Clone, T> {
     pub(super) api: Api<K>,
     pub(super) name: WatchName,

@@ -63,7 +63,7 @@ pub struct WatchContext {
 /// The channel for the messages of a watch, each with the caller's tag.
 pub type Sink<G, M> = mpsc::Sender<(G, M)>;
 
-/// What a watch of nodes or pods asks for, and for whom.
+/// The objects that a watch of nodes or pods asks for, and the keys that it serves.
 #[derive(Debug, Default)]
 pub struct Target {
     /// Namespace of pods. `None` means all.

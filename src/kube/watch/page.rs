@@ -289,7 +289,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is accepted means what it means to a reader of whole bodies.
+        /// An accepted page means the same as to a reader of whole bodies.
         #[test]
         fn a_list_that_is_read_object_by_object_is_the_list_that_is_read_whole(
             changes in vec((any::<Index>(), any::<u8>()), 0..4),

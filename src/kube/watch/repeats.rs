@@ -30,7 +30,7 @@ fn hash(of: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// What a watch has told.
+/// The facts that a watch has told.
 pub(super) struct Repeats<T> {
     print: fn(&T) -> Print,
     facts: BTreeMap<u64, u64>,

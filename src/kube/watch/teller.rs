@@ -1,4 +1,4 @@
-//! What the listener of a watch is told.
+//! The messages to the listener of a watch.
 
 use super::repeats::{Print, Repeats};
 use flipop_core::model::facts::Observed;
@@ -12,11 +12,11 @@ pub type Keys = Arc<[usize]>;
 pub struct News<T> {
     /// The version of the API server that the watch has reached with it. `None` if versions are no numbers.
     pub version: Option<u64>,
-    /// What happened.
+    /// The change.
     pub told: Told<T>,
 }
 
-/// What happened in a watch of nodes or pods.
+/// A change that a watch of nodes or pods shows.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Told<T> {
     /// A step of a watch that serves a single key.

@@ -60,7 +60,7 @@ fn target<'a>(page: &Page, to: &'a str) -> Option<(String, Option<&'a str>)> {
     Some((normal(&folder.join(file))?.display().to_string(), anchor))
 }
 
-/// What is wrong with a link inside the repository.
+/// The mistake in a link inside the repository.
 fn wrong(page: &Page, to: &str, anchors: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
     let Some((file, anchor)) = target(page, to) else {
         return Some("leads out of the repository".to_owned());
@@ -77,7 +77,7 @@ fn wrong(page: &Page, to: &str, anchors: &BTreeMap<String, BTreeSet<String>>) ->
     (!known).then(|| format!("{file} has no heading with the anchor {anchor}"))
 }
 
-/// What is wrong with an external link.
+/// The mistake in an external link.
 fn wrong_out(to: &str) -> Option<String> {
     let Some(rest) = to.strip_prefix("https://") else { return Some("is no https".to_owned()) };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();

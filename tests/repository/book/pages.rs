@@ -35,7 +35,7 @@ pub(crate) struct Block {
     pub(crate) fate: Fate,
 }
 
-/// What happens to a block.
+/// The way in which a block is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Bash runs it.

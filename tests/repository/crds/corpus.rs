@@ -95,7 +95,7 @@ fn each_object_decodes_alone_and_behind_a_guard() {
 
 #[test]
 fn an_object_is_written_back_with_the_spec_that_was_read() {
-    /// What a read object is written as, if it was read in whole.
+    /// The form in which an object is written, if it was read in whole.
     fn written<K: DeserializeOwned + Serialize>(object: &Value, is_whole: fn(&K) -> bool) -> Option<Value> {
         let read: K = serde_json::from_value(object.clone()).unwrap();
         is_whole(&read).then(|| serde_json::to_value(read).unwrap())

@@ -26,7 +26,7 @@ const REFUSING: [&str; 18] = [
     "x-kubernetes-list-type",
 ];
 
-/// What `theirs` admits and `ours` refuses, loses or rewrites, one line each.
+/// The values that `theirs` admits and `ours` refuses, loses or rewrites, one line each.
 pub(crate) fn narrower(theirs: &Value, ours: &Value, path: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     compare(theirs, ours, path, &mut complaints);
@@ -102,7 +102,7 @@ pub(crate) fn walk(schema: &Value, path: &str, visit: &mut impl FnMut(&str, &Val
     }
 }
 
-/// What the API server stores for a value: it drops unknown fields, and a null where none is allowed.
+/// The form in which the API server stores a value: it drops unknown fields, and a null where none is allowed.
 pub(crate) fn pruned(schema: &Value, value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -107,7 +107,7 @@ fn shown(bound: f64) -> String {
     text.parse().map_or(text, number)
 }
 
-/// What the API server refuses.
+/// The values that the API server refuses.
 fn refusals(field: &Value) -> Option<String> {
     let bound = |key: &str| field[key].as_f64().map(shown);
     let rule = [field, &field["items"]].iter().any(|schema| schema["x-kubernetes-validations"].is_array());

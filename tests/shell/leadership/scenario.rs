@@ -1,4 +1,4 @@
-//! What happens to a few replicas in some minutes, all drawn from one seed. Then everything heals.
+//! The troubles of a few replicas in some minutes, all drawn from one seed. Then everything heals.
 
 use super::judge::{Judge, LEASES, Sums, lease_key};
 use super::network::Fault;

@@ -15,7 +15,7 @@ use flipop_core::records::dns::Zone;
 const PAGE: &str = "<!DOCTYPE html><html><head><title>Access denied</title></head><body><h1>One more step</h1>\
                     <p>Please complete the security check to access this site.</p></body></html>";
 
-/// What sends it, as a content type, and a body with its words.
+/// Its sender, as a content type, and a body with its words.
 const REFUSALS: [(&str, &str, &str); 3] = [
     ("text/html; charset=UTF-8", PAGE, "Access denied One more step Please complete"),
     ("application/json", r#"{"error": "blocked"}"#, r#"{"error": "blocked"}"#),

@@ -1,7 +1,7 @@
 //! Which pools a plan looks at.
 //!
 //! Of many pools, most are at rest: their last plan began nothing, told nothing and asked for no later one, and nothing
-//! has happened since that concerns them. A plan leaves them out, so its cost does not grow with their number.
+//! has happened since that concerns them. A plan leaves them out, and only asks each whether a change concerns it.
 //!
 //! Invariant: a plan that looks at every pool decides the same (`Settings::thorough`).
 
@@ -23,7 +23,7 @@ pub(super) struct Users {
     pub(super) record_sets: Vec<Uid>,
 }
 
-/// What the specs of all objects ask for.
+/// The watches and checks that the specs of all objects ask for.
 #[derive(Debug, Default)]
 struct Asked {
     users: BTreeMap<WatchKey, Users>,
@@ -150,20 +150,19 @@ impl Fleet {
         let all = self.looks_at_all();
         let due = std::mem::take(&mut self.attention.due);
         for uid in due {
-            // Records that a former spec asked for are left with an Event.
-            let left = self.dns.set(&uid).is_some();
-            let pool = self.pools.get(&uid).filter(|_| !left && !self.attention.stirred.contains(&uid));
-            let account = |id| self.accounts.get(id);
+            let Some(pool) = self.pools.get(&uid) else { continue };
             // The watches of a pool that is being deleted end once it gives nothing back.
-            self.attention.watches_changed |= self.pools.get(&uid).is_some_and(|pool| pool.deleting);
-            if pool.is_some_and(|pool| pool.is_at_rest(account(&pool.spec.account_id))) {
+            self.attention.watches_changed |= pool.deleting;
+            // Records that a former spec asked for are left with an Event.
+            let busy = self.attention.stirred.contains(&uid) || self.dns.set(&uid).is_some();
+            if !busy && pool.is_at_rest(self.accounts.get(&pool.spec.account_id)) {
                 self.attention.restless.remove(&uid);
             } else {
                 self.attention.restless.insert(uid);
             }
         }
-        let pools = &self.pools;
         if all {
+            let pools = &self.pools;
             self.attention.restless.retain(|uid| pools.contains_key(uid));
         }
     }

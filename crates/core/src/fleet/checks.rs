@@ -170,8 +170,7 @@ impl Fleet {
     pub(super) fn plan_checks(&mut self, now: Moment) -> Option<Moment> {
         let (mut wanted, mut idle) = (BTreeMap::new(), BTreeMap::<&str, usize>::new());
         if self.checks_unavailable().is_none() {
-            let due = self.attention.due.iter().filter_map(|uid| self.pools.get(uid));
-            for pool in due.filter(|pool| pool.is_live() && pool.matched) {
+            for pool in self.due_pools().filter(|pool| pool.is_live() && pool.matched) {
                 let Some((check, criteria)) = pool.spec.check.zip(pool.spec.criteria.as_ref()) else {
                     continue;
                 };

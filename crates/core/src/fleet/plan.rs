@@ -98,8 +98,7 @@ impl Fleet {
 
     /// The pools of this plan, from the oldest to the youngest, without those that are being deleted.
     pub(super) fn by_age(&self) -> Vec<&Pool> {
-        let due = self.attention.due.iter().filter_map(|uid| self.pools.get(uid));
-        let mut pools: Vec<&Pool> = due.filter(|pool| !pool.deleting).collect();
+        let mut pools: Vec<&Pool> = self.due_pools().filter(|pool| !pool.deleting).collect();
         pools.sort_by_key(|pool| pool.seniority());
         pools
     }
@@ -208,8 +207,7 @@ impl Fleet {
 
     /// The pools that others have to wait for. Each of them is in this plan.
     fn in_the_way(&self) -> BTreeSet<Uid> {
-        let due = self.attention.due.iter();
-        due.filter(|uid| self.pools.get(*uid).is_some_and(Pool::holds_up_others)).cloned().collect()
+        self.due_pools().filter(|pool| pool.holds_up_others()).map(|pool| pool.object.uid.clone()).collect()
     }
 
     /// Tells the pools whose nodes the operations concern that a pool has just begun. The younger ones, whose turn is

@@ -83,8 +83,7 @@ impl Fleet {
 
     /// The record sets of both kinds, the oldest first.
     pub(super) fn views(&self) -> Vec<View> {
-        let due = self.attention.due.iter().filter_map(|uid| self.pools.get(uid));
-        let pools = due.filter(|pool| !pool.deleting).filter_map(|pool| {
+        let pools = self.due_pools().filter(|pool| !pool.deleting).filter_map(|pool| {
             let older =
                 self.pools.values().filter(|other| !other.deleting && other.seniority() < pool.seniority());
             pool_view(pool, self.accounts.get(&pool.spec.account_id), older)
@@ -98,8 +97,7 @@ impl Fleet {
     /// The pools of this plan that ask for no records, each with the records in its status. A pool with a mistake in its
     /// spec is not among them.
     fn bare(&self) -> Vec<(Owner, Told)> {
-        let due = self.attention.due.iter().filter_map(|uid| self.pools.get(uid));
-        let pools = due.filter(|pool| !pool.deleting && !pool.spec.is_frozen());
+        let pools = self.due_pools().filter(|pool| !pool.deleting && !pool.spec.is_frozen());
         let pools = pools.filter(|pool| pool.spec.record_set.is_none());
         pools
             .map(|pool| {

@@ -64,7 +64,7 @@ pub struct PoolSnapshot {
 pub struct Waiting {
     /// Those that wait for a free address, and perhaps others.
     names: Arc<[String]>,
-    /// What the others wait for.
+    /// The reasons for which the others wait.
     others: BTreeMap<Arc<str>, String>,
 }
 

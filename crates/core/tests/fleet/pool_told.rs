@@ -1,4 +1,4 @@
-//! What a pool's status says about its record set, and what the next process reads from it.
+//! The part of a pool's status about its record set, and what the next process reads from it.
 
 use flipop_core::addresses::pool::status::{PoolStatus, complete};
 use flipop_core::model::catalog::records::{TTLRaised, UnderWay};

@@ -104,7 +104,7 @@ async fn tell(
     }
 }
 
-/// What the page shows of the sandbox itself.
+/// The sandbox's own part of the page.
 fn scene(story: &Story, levers: &Levers) -> Scene {
     Scene { operators: story.stage.operators.endpoints(), providers_up: levers.providers_up() }
 }

@@ -49,7 +49,7 @@ pub enum OpKind {
     },
 }
 
-/// What FLIPOP does about an operation.
+/// FLIPOP's work on an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Activity {
     /// The request is under way.
