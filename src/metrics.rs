@@ -47,7 +47,6 @@ pub struct Metrics {
     assignment_seconds: Histogram,
     failover_seconds: HistogramVec,
     leader: IntGauge,
-    /// The label sets of provider calls that have series.
     objects: Mutex<Objects>,
     snapshot: ArcSwap<Snapshot>,
     health: WatchHealth,
@@ -61,6 +60,7 @@ pub struct Metrics {
 /// The objects that have series of their own.
 #[derive(Default)]
 struct Objects {
+    /// The label sets of provider calls that have series.
     with_calls: BTreeSet<(&'static str, Call, CallContext)>,
     /// Whether the snapshot led, and its edition, when the series of other objects were last dropped. `None` once there
     /// may be more of them.

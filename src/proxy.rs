@@ -77,14 +77,21 @@ impl Proxy {
                      https proxy, or one without a user name"
                 ));
             }
-            text = text.replacen("socks5h:", "socks5:", 1);
+            if let Some(rest) = text.strip_prefix("socks5h:") {
+                text = format!("socks5:{rest}");
+            }
         }
         text.parse().map_err(|_| format!("the URL of its proxy {self} is malformed"))
     }
 
     /// In the form that reqwest needs. Like kube, it then lets a SOCKS5 proxy resolve the names of hosts.
     pub(crate) fn for_reqwest(&self) -> Result<reqwest::Proxy, reqwest::Error> {
-        reqwest::Proxy::all(self.url.as_str().replacen("socks5:", "socks5h:", 1))
+        reqwest::Proxy::all(self.resolving())
+    }
+
+    fn resolving(&self) -> String {
+        let text = self.url.as_str();
+        text.strip_prefix("socks5:").map_or_else(|| text.to_owned(), |rest| format!("socks5h:{rest}"))
     }
 }
 
@@ -185,6 +192,8 @@ mod tests {
             ("socks5://proxy", "socks5://proxy:1080", Some("socks5://proxy:1080/")),
             ("socks5h://[::1]:1081", "socks5h://[::1]:1081", Some("socks5://[::1]:1081/")),
             ("socks5://u:s3cret@proxy", "socks5://proxy:1080", None),
+            ("http://socks5:3128", "http://socks5:3128", Some("http://socks5:3128/")),
+            ("socks5://socks5h:1081", "socks5://socks5h:1081", Some("socks5://socks5h:1081/")),
         ] {
             let proxy = parse(text).unwrap();
             assert_eq!(format!("{proxy:?}"), format!("{place} (HTTPS_PROXY)"), "{text}");
@@ -194,6 +203,11 @@ mod tests {
                 assert!(refused.contains("has a user name") && !refused.contains("s3cret"), "{refused}");
             }
             assert!(proxy.for_reqwest().is_ok(), "{text}");
+        }
+        for (text, resolving) in
+            [("socks5://socks5:1", "socks5h://socks5:1"), ("http://socks5:3128", "http://socks5:3128/")]
+        {
+            assert_eq!(parse(text).unwrap().resolving(), resolving);
         }
         for bad in
             ["ftp://u:s3cret@proxy", "socks4://s3cret", "http://s3cret:99999", "http://", "http://s3cret x"]

@@ -390,7 +390,7 @@ impl Watches {
         let mut troubles = BTreeMap::new();
         for (id, running) in &self.running {
             let status = statuses.get(&name_of(&running.asks));
-            let lasting = status.filter(|status| status.trouble.is_some_and(needs_someone));
+            let lasting = status.filter(|status| status.needs_someone());
             if let Some(WatchStatus { message, .. }) = lasting {
                 let concerned = self.of_nodes.concerned(*id).chain(self.of_pods.concerned(*id));
                 troubles.extend(concerned.map(|key| (key.clone(), message.clone())));
@@ -427,14 +427,6 @@ fn name_of(watch: &WatchKey) -> WatchName {
     let kind = if is_of_nodes(watch) { "nodes" } else { "pods" };
     let Target { namespace, selector, .. } = target_of(watch);
     WatchName { kind: kind.to_owned(), namespace, selector }
-}
-
-/// Whether a watch fails until someone fixes the cause.
-fn needs_someone(kind: TroubleKind) -> bool {
-    matches!(
-        kind,
-        TroubleKind::Forbidden | TroubleKind::Unauthorised | TroubleKind::Invalid | TroubleKind::NotFound
-    )
 }
 
 fn is_refused(status: Option<&WatchStatus>) -> bool {

@@ -11,6 +11,9 @@ use kube::api::ListParams;
 /// The Deployment of `k8s/`.
 pub(super) const NAME: &str = "flipop";
 
+/// The label of that Deployment and of its pods.
+pub(super) const LABEL: &str = "app=flipop";
+
 /// The operator's Deployment as it is installed.
 #[derive(Default)]
 pub(super) struct Installed {
@@ -21,16 +24,22 @@ pub(super) struct Installed {
 
 impl Installed {
     /// Finds it by its name, or by its label if a kustomize overlay gave it a prefix or a suffix.
-    pub(super) async fn find(reach: &Reach) -> Result<Self, Trouble> {
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub(super) async fn find(reach: &Reach) -> Result<Self, String> {
+        let why = |trouble: &Trouble, verb| {
+            leader::missing_right(trouble, verb, "deployments", Some(&reach.operator))
+        };
         let api: Api<Deployment> = Api::namespaced(reach.client.clone(), &reach.operator);
         let deployment = match api.get(NAME).await.map_err(Trouble::from) {
             Err(trouble) if trouble.kind == TroubleKind::NotFound => {
-                let labelled = api.list(&ListParams::default().labels("app=flipop")).await;
-                let mut labelled = labelled.into_iter().flat_map(|found| found.items);
+                let labelled = api.list(&ListParams::default().labels(LABEL)).await;
+                let labelled = labelled.map_err(|error| why(&Trouble::from(error), "list"))?;
                 let renamed = |of: &Deployment| of.metadata.name.iter().any(|name| name.contains(NAME));
-                labelled.find(renamed).ok_or(trouble)?
+                labelled.items.into_iter().find(renamed).ok_or_else(|| why(&trouble, "get"))?
             }
-            found => found?,
+            found => found.map_err(|trouble| why(&trouble, "get"))?,
         };
         let name = deployment.metadata.name.unwrap_or_default();
         Ok(Self { name, pod: deployment.spec.template.spec.unwrap_or_default() })
@@ -41,11 +50,6 @@ impl Installed {
         let (prefix, suffix) = self.name.rsplit_once(NAME).unwrap_or_default();
         format!("{prefix}{name}{suffix}")
     }
-}
-
-/// Why it cannot be read.
-pub(super) fn why(reach: &Reach, trouble: &Trouble) -> String {
-    leader::missing_right(trouble, "get", "deployments", Some(&reach.operator))
 }
 
 #[cfg(test)]

@@ -124,7 +124,7 @@ pub enum ConfigError {
         /// The mistake, without secrets.
         problem: String,
     },
-    /// One variable, for a command.
+    /// One variable that a command needs. Told like any other, but a command ends with an exit code of its own.
     #[error("{0}")]
     CommandVariable(Box<ConfigError>),
 }

@@ -225,16 +225,18 @@ impl<T: Facts> Handover<T> {
                 (Some(_), None) | (None, Some(_)) => false,
             })
         };
-        let ready: Vec<WatchKey> = source.waiting.keys().filter(|key| ready(key)).cloned().collect();
-        self.taken_over |= !ready.is_empty();
-        for key in ready {
-            let shown = source.waiting.remove(&key).unwrap_or_default();
-            served.insert(key.clone(), Some(Served { by: id, version: reached }));
-            passed.push((key, Observed::Reset(shown.into_values().collect())));
+        let ready: BTreeSet<WatchKey> = source.waiting.keys().filter(|key| ready(key)).cloned().collect();
+        if ready.is_empty() {
+            return;
         }
-        let taken: BTreeSet<&WatchKey> = passed.iter().map(|(key, _)| key).collect();
+        self.taken_over = true;
+        for key in &ready {
+            let shown = source.waiting.remove(key).unwrap_or_default();
+            served.insert(key.clone(), Some(Served { by: id, version: reached }));
+            passed.push((key.clone(), Observed::Reset(shown.into_values().collect())));
+        }
         for (_, older) in self.sources.range_mut(..id) {
-            older.waiting.retain(|key, _| !taken.contains(key));
+            older.waiting.retain(|key, _| !ready.contains(key));
         }
     }
 }

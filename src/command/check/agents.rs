@@ -3,6 +3,7 @@
 
 use super::Finding;
 use crate::agent::layout::PRIVATE;
+use crate::command::deployment;
 use crate::command::leader;
 use crate::command::reach::Reach;
 use crate::config::{AgentConfig, Egress, Invocation, ProviderVariables, WhenAbsent};
@@ -18,8 +19,7 @@ use std::net::IpAddr;
 /// The label of the agents' pods in the manifests and in the chart.
 const LABEL: &str = "app=flipop-agent";
 
-/// The label of the operator's pods, and that of the resolvers of a cluster.
-const OPERATOR_LABEL: &str = "app=flipop";
+/// The label of the resolvers of a cluster.
 const RESOLVER_LABEL: &str = "k8s-app=kube-dns";
 
 /// The port of an API whose URL names none.
@@ -38,7 +38,7 @@ pub(super) async fn check(reach: &Reach, variables: &ProviderVariables) -> Vec<F
         let operator = Api::namespaced(reach.client.clone(), &reach.operator);
         let all = Api::all(reach.client.clone());
         let (operators, resolvers) =
-            futures::join!(listed(operator, OPERATOR_LABEL), listed(all, RESOLVER_LABEL));
+            futures::join!(listed(operator, deployment::LABEL), listed(all, RESOLVER_LABEL));
         let cut_off: Vec<Finding> = match (operators, resolvers) {
             (Ok(operators), Ok(resolvers)) => {
                 let apis = apis(variables).await;

@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::command::copy::{self, Objects};
-use crate::command::deployment::{self, Installed};
+use crate::command::deployment::Installed;
 use crate::command::reach::Reach;
 use crate::config::Variable;
 use flipop_core::model::node_check::NodeCheck;
@@ -34,10 +34,10 @@ async fn knows_its_node(reach: &Reach) -> Finding {
     let name = Variable::NodeName.name();
     let pod = match Installed::find(reach).await {
         Ok(installed) => installed.pod,
-        Err(trouble) => {
+        Err(why) => {
             let what =
                 format!("it is unknown whether the Deployment sets {name}, which spec.nodeCheck needs");
-            return Finding::doubtful(what, deployment::why(reach, &trouble));
+            return Finding::doubtful(what, why);
         }
     };
     let variables = pod.containers.iter().flat_map(|container| container.env.iter().flatten());

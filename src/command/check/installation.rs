@@ -1,6 +1,7 @@
 //! The operator itself: its Lease, a second installation, replicas of different versions.
 
 use super::Finding;
+use crate::command::deployment;
 use crate::command::leader;
 use crate::command::reach::Reach;
 use crate::kube::trouble::{Trouble, TroubleKind};
@@ -70,7 +71,7 @@ async fn second(reach: &Reach) -> Vec<Finding> {
 async fn replicas(reach: &Reach) -> Finding {
     let namespace = &reach.operator;
     let api: Api<Pod> = Api::namespaced(reach.client.clone(), namespace);
-    let pods = match api.list(&ListParams::default().labels("app=flipop")).await {
+    let pods = match api.list(&ListParams::default().labels(deployment::LABEL)).await {
         Ok(pods) => pods.items,
         Err(error) => {
             let why = leader::missing_right(&Trouble::from(error), "list", "pods", Some(namespace));

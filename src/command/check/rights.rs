@@ -38,7 +38,7 @@ pub(super) struct Account {
 pub(super) async fn account(reach: &Reach) -> Account {
     let (installed, assumed) = match Installed::find(reach).await {
         Ok(installed) => (installed, None),
-        Err(trouble) => (Installed::default(), Some(deployment::why(reach, &trouble))),
+        Err(why) => (Installed::default(), Some(why)),
     };
     let name = installed.pod.service_account_name.clone().unwrap_or_else(|| deployment::NAME.to_owned());
     let namespace = &reach.operator;

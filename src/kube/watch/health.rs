@@ -87,6 +87,12 @@ impl WatchStatus {
         }
     }
 
+    /// Whether it fails until someone fixes the cause.
+    #[must_use]
+    pub fn needs_someone(&self) -> bool {
+        self.trouble.is_some_and(lasts)
+    }
+
     /// Its place among watches of one name: the last one is the worst.
     const fn badness(&self) -> (bool, bool, u64) {
         (self.trouble.is_some(), !self.synced, self.number)

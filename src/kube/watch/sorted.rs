@@ -41,19 +41,19 @@ impl Selection {
                 WatchKey::Nodes { selector } => ("", selector),
                 WatchKey::Pods { namespace, selector } => (namespace.as_str(), selector),
             };
-            let readable = Selector::parse(selector).ok();
-            let selector = readable.clone().unwrap_or_default();
-            match selector.required().min_by_key(|(_, values)| values.len()) {
-                _ if readable.is_none() => {}
-                Some((label, values)) => {
+            let parsed = Selector::parse(selector);
+            if let Ok(selector) = &parsed {
+                if let Some((label, values)) = selector.required().min_by_key(|(_, values)| values.len()) {
                     let of_label = selection.by_value.entry(label.to_owned()).or_default();
                     for value in values {
                         of_label.entry(value.clone()).or_default().push(place);
                     }
+                } else {
+                    selection.others.push(place);
                 }
-                None => selection.others.push(place),
             }
-            selection.selectors.push((namespace.to_owned(), selector));
+            // The default only keeps the place: neither index names it.
+            selection.selectors.push((namespace.to_owned(), parsed.unwrap_or_default()));
         }
         selection
     }

@@ -103,7 +103,8 @@ impl Answer {
             self.origin.proxy.as_ref().map_or("a proxy".to_owned(), |proxy| format!("the proxy {proxy}"));
         let message = if self.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
             format!(
-                "{between} asks for a user name and a password ({status}) before it lets calls to {provider} through"
+                "{between} asks for a user name and a password ({status}) before it lets calls to {provider} through; write \
+                 them into its URL, as http://user:password@host:port"
             )
         } else {
             format!("the call to {provider} was answered {status}, and {}", self.unlike_the_api())

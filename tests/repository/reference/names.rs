@@ -106,7 +106,7 @@ fn annotations(page: &mut Page) {
         rows.map(|(name, value, when)| [code(name), value.to_owned(), when.to_owned()]),
     );
     page.paragraph(&format!(
-        "Each new leader asks, by a dry run, to write `{POLICY_PROBE_ANNOTATION}` on a node, and expects that the [admission \
+        "Each new leader asks, by a dry run, to write `{POLICY_PROBE_ANNOTATION}` on the first node that it sees, and expects that the [admission \
          policy](../operations/security.md#the-admission-policy-on-nodes) refuses it. No node ever has it."
     ));
     page.paragraph(

@@ -288,9 +288,12 @@ fn thought_of<'a>(
         Condition::new(ChecksDoubted::LeasesGoOn, message)
     });
     if found.doubted.is_none() && !stalled.is_empty() {
+        let (answers, leases) =
+            if stalled.len() == 1 { ("answers", "its Lease is") } else { ("answer", "their Leases are") };
         let message = format!(
-            "no check is answered by {} of {judged} nodes whose Leases are not renewed ({}), but most other Leases in \
-             kube-node-lease are not renewed either, so nothing follows from that",
+            "{} of {judged} nodes {answers} no check, and {leases} not renewed ({}), but too few other Leases in \
+             kube-node-lease are renewed to conclude anything: look at the API server and at the other nodes, and delete \
+             the Leases of nodes that no longer exist",
             stalled.len(),
             enumerate(stalled.iter().cloned())
         );

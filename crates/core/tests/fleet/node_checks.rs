@@ -234,7 +234,8 @@ fn while_most_leases_stand_still_nothing_is_concluded_from_any() {
     assert_eq!(world.assigns, 1);
     let (reason, message) = condition(&world, "ChecksDoubted").unwrap();
     assert!(
-        reason == "LeasesStandStill" && message.starts_with("no check is answered by 1 of 5 nodes"),
+        reason == "LeasesStandStill"
+            && message.starts_with("1 of 5 nodes answers no check, and its Lease is not renewed"),
         "{message}"
     );
     // Renewals of two of the four others are enough.

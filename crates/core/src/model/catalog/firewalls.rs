@@ -31,8 +31,8 @@ sections! {
                 "Wait a minute. If several firewalls have the same name, delete those that you do not need.";
             DeniedByOther => False,
                 "A firewall that is not the pool's has a rule that denies traffic to a port of the pool, on a node that the \
-                 pool may use. A denial in one firewall of a droplet outweighs the permissions in all others. The pool's \
-                 own firewalls are as wanted.",
+                 pool may use. A denial in one firewall of a droplet outweighs the permissions in all others. FLIPOP \
+                 keeps the pool's own firewalls as wanted all the same, and may still be opening ports.",
                 "Remove that rule from the firewall that the message names, or the port from `spec.firewall`.";
             InProgress | Transient | Throttled | NotFound | NodeInUse | Invalid | Quota | Unauthorised | Permanent =>
                 False,

@@ -43,7 +43,7 @@ sections! {
                  checks](../concepts/node-checks.md). Until then such a node is replaced as if it were not checked.";
             LeasesStandStill => True,
                 "Checks fail and the Leases of their nodes are not renewed, but more than half of the other Leases are not \
-                 renewed either. The API server may be what stands still, so no node is judged dead.",
+                 renewed either, or there is no other Lease. The API server may be what stands still, so no node is judged dead.",
                 "Look at the API server and at the other nodes. A Lease of a node that no longer exists does not count, \
                  unless it was seen to change: delete it.";
             AddressRefused => True,
