@@ -34,19 +34,16 @@ impl std::fmt::Debug for Clock {
 
 impl Clock {
     /// The machine's clocks.
-    #[must_use]
     pub fn system() -> Self {
         Self::of(System)
     }
 
     /// Tokio's clock as the monotonic clock. The wall clock starts at `epoch` and runs with it.
-    #[must_use]
     pub fn simulated(epoch: jiff::Timestamp) -> Self {
         Self::drifting(epoch, TRUE_RATE)
     }
 
     /// Like [`Clock::simulated`], on a machine whose clock runs at `rate` thousandths of tokio's speed.
-    #[must_use]
     pub fn drifting(epoch: jiff::Timestamp, rate: u64) -> Self {
         Self::of(Simulated { start: tokio::time::Instant::now(), epoch, rate })
     }
@@ -56,20 +53,17 @@ impl Clock {
     }
 
     /// Monotonic time. It also runs while the machine sleeps.
-    #[must_use]
     pub fn now(&self) -> Moment {
         self.source.now()
     }
 
     /// Wall-clock time, for people and for the API server's records. No decision uses it.
-    #[must_use]
     pub fn timestamp(&self) -> jiff::Timestamp {
         self.source.timestamp()
     }
 
     /// The wall-clock time at zero of the monotonic clock, in milliseconds since the Unix epoch. For texts that name the
     /// time of a moment. It stays the same until the wall clock is set, so one moment has one text.
-    #[must_use]
     pub fn epoch_ms(&self) -> u64 {
         let wall = u64::try_from(self.timestamp().as_millisecond()).unwrap_or_default();
         let read = wall.saturating_sub(self.now().as_millis());
@@ -82,7 +76,6 @@ impl Clock {
     }
 
     /// The wall-clock time of a moment, by the present wall clock.
-    #[must_use]
     pub fn time_of(&self, moment: Moment) -> jiff::Timestamp {
         let ms = self.epoch_ms().saturating_add(moment.as_millis());
         jiff::Timestamp::from_millisecond(i64::try_from(ms).unwrap_or(i64::MAX))

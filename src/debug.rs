@@ -18,7 +18,6 @@ pub const UNLIMITED: &str = "changesOfNodesUnlimited";
 
 /// The facts. `left_out`: the nodes that pools leave out, and the nodes that record sets leave out. `unlimited`: see
 /// [`UNLIMITED`].
-#[must_use]
 pub fn describe(
     snapshot: &Snapshot,
     (by_pools, by_sets): &(NodesLeftOut, NodesLeftOut),

@@ -31,13 +31,11 @@ pub struct Heartbeat {
 
 impl Liveness {
     /// An empty register.
-    #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self { clock, loops: Arc::default() }
     }
 
     /// Adds a loop that must beat at least every `max_age_ms`, starting now.
-    #[must_use]
     pub fn register(&self, name: &'static str, max_age_ms: u64) -> Heartbeat {
         let beat_at = Arc::new(AtomicU64::new(self.clock.now().as_millis()));
         let entry = Entry { name, max_age_ms, beat_at: Arc::clone(&beat_at) };
@@ -46,7 +44,6 @@ impl Liveness {
     }
 
     /// A sentence for each stalled loop.
-    #[must_use]
     pub fn stalled(&self) -> Vec<String> {
         let now = self.clock.now();
         let loops = self.loops.lock().unwrap_or_else(PoisonError::into_inner);

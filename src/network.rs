@@ -16,14 +16,12 @@ pub struct Network {
 
 impl Network {
     /// The network of an address and a prefix length.
-    #[must_use]
     pub const fn new(address: IpAddr, length: u8) -> Self {
         Self { address, length }
     }
 
     /// Parses `10.244.1.0/24` or `2001:db8::/32`. An address alone is a network of one. `None` if it is no network, or
     /// has bits set beyond its length.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (address, length) = match text.split_once('/') {
             Some((address, length)) => (address, Some(length)),
@@ -37,13 +35,11 @@ impl Network {
     }
 
     /// Whether it is an IPv6 network.
-    #[must_use]
     pub fn is_ipv6(self) -> bool {
         self.address.is_ipv6()
     }
 
     /// Its address, in network byte order.
-    #[must_use]
     pub fn octets(self) -> Vec<u8> {
         match self.address {
             IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -52,26 +48,22 @@ impl Network {
     }
 
     /// How many leading bits are fixed.
-    #[must_use]
     pub fn length(self) -> u8 {
         self.length
     }
 
     /// The mask of an IPv4 network.
-    #[must_use]
     pub fn mask(self) -> u32 {
         u32::MAX.checked_shl(32 - u32::from(self.length.min(32))).unwrap_or(0)
     }
 
     /// Whether it holds this address.
-    #[must_use]
     pub fn contains(self, ip: IpAddr) -> bool {
         let same_family = self.address.is_ipv4() == ip.is_ipv4();
         same_family && (bits(self.address) ^ bits(ip)) & self.prefix() == 0
     }
 
     /// Whether it holds this smaller network.
-    #[must_use]
     pub fn holds(self, other: Self) -> bool {
         self.length < other.length && self.contains(other.address)
     }

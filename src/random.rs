@@ -15,20 +15,17 @@ pub struct Random(Arc<AtomicU64>);
 
 impl Random {
     /// A sequence that differs from process to process.
-    #[must_use]
     pub fn system() -> Self {
         let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
         Self::seeded(high ^ low)
     }
 
     /// The sequence of `seed`.
-    #[must_use]
     pub fn seeded(seed: u64) -> Self {
         Self(Arc::new(AtomicU64::new(seed)))
     }
 
     /// The next number.
-    #[must_use]
     pub fn next_u64(&self) -> u64 {
         let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -37,13 +34,11 @@ impl Random {
     }
 
     /// A number from 0 to `limit` - 1. If `limit` is 0, the result is 0.
-    #[must_use]
     pub fn below(&self, limit: u64) -> u64 {
         self.next_u64().checked_rem(limit).unwrap_or_default()
     }
 
     /// A fraction for the retry schedules of the core.
-    #[must_use]
     pub fn jitter(&self) -> Jitter {
         Jitter::from_random(u16::try_from(self.below(1_000)).unwrap_or_default())
     }

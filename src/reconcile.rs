@@ -112,7 +112,6 @@ pub struct Parts {
 
 impl Reconciler {
     /// A loop that has not begun.
-    #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts {
             settings,

@@ -55,7 +55,6 @@ pub struct Receiver<T> {
 
 impl<T: Clone> Sender<T> {
     /// A signal with a first value.
-    #[must_use]
     pub fn new(value: T) -> Self {
         let state = State { value, version: 0, closed: false };
         let shared = Shared { state: Mutex::new(state), changes: Notify::new() };
@@ -63,7 +62,6 @@ impl<T: Clone> Sender<T> {
     }
 
     /// A receiver that has seen the current value.
-    #[must_use]
     pub fn subscribe(&self) -> Receiver<T> {
         let shared = Arc::clone(&self.0.0);
         let seen = shared.lock().version;
@@ -96,7 +94,6 @@ impl<T: Clone> Sender<T> {
     }
 
     /// The current value.
-    #[must_use]
     pub fn latest(&self) -> T {
         self.0.0.lock().value.clone()
     }
@@ -111,13 +108,11 @@ impl<T> Drop for Last<T> {
 
 impl<T: Clone> Receiver<T> {
     /// The current value.
-    #[must_use]
     pub fn latest(&self) -> T {
         self.shared.lock().value.clone()
     }
 
     /// The current value. Marks it as seen.
-    #[must_use]
     pub fn see(&mut self) -> T {
         let state = self.shared.lock();
         self.seen = state.version;
@@ -130,7 +125,6 @@ impl<T: Clone> Receiver<T> {
     }
 
     /// Whether the current value is unseen.
-    #[must_use]
     pub fn has_changed(&self) -> bool {
         self.shared.lock().version != self.seen
     }

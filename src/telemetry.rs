@@ -136,7 +136,6 @@ impl Logs {
     }
 
     /// Number of lines lost because of a stalled reader.
-    #[must_use]
     pub fn dropped(&self) -> u64 {
         self.counters.dropped.load(Ordering::Relaxed)
     }

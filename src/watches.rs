@@ -108,7 +108,6 @@ pub struct Watches {
 
 impl Watches {
     /// Starts with no watch.
-    #[must_use]
     pub fn new(context: WatchContext, tracker: TaskTracker, cancel: CancellationToken) -> Self {
         Self {
             context,
@@ -136,7 +135,6 @@ impl Watches {
     }
 
     /// True before the first [`Watches::restart`].
-    #[must_use]
     pub fn are_idle(&self) -> bool {
         self.round == 0
     }
@@ -293,13 +291,11 @@ impl Watches {
     }
 
     /// Whether the Leases of nodes are watched.
-    #[must_use]
     pub const fn follow_the_leases(&self) -> bool {
         self.leases_running.is_some()
     }
 
     /// Whether the Leases of nodes may not be read.
-    #[must_use]
     pub fn leases_denied(&self) -> bool {
         is_refused(self.context.health.snapshot().get(&WatchName::of_leases()))
     }
@@ -384,7 +380,6 @@ impl Watches {
     }
 
     /// The failures of node and pod watches that last until someone fixes them.
-    #[must_use]
     pub fn troubles(&self) -> BTreeMap<WatchKey, String> {
         let statuses = self.context.health.snapshot();
         let mut troubles = BTreeMap::new();

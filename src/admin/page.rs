@@ -96,7 +96,6 @@ pub fn file(kind: &'static str, text: impl Into<Bytes>) -> MethodRouter {
 }
 
 /// The answer with the headers that restrict the browser.
-#[must_use]
 pub fn guarded(mut response: Response) -> Response {
     let headers: [(HeaderName, &'static str); 5] = [
         (header::CONTENT_SECURITY_POLICY, POLICY),

@@ -22,7 +22,6 @@ pub enum Annotation {
 
 impl Annotation {
     /// The address that it names.
-    #[must_use]
     pub fn address(self) -> Option<Ipv4Addr> {
         match self {
             Self::Names(ip) => Some(ip),
@@ -56,7 +55,6 @@ pub struct Decision {
 
 impl Decision {
     /// Knows only the address in the kernel.
-    #[must_use]
     pub fn new(standing: Option<Ipv4Addr>, now: Moment) -> Self {
         Self { standing, annotation: Annotation::Unseen, metadata: None, fresh: false, good_at: now }
     }

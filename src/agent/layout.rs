@@ -131,7 +131,6 @@ impl fmt::Display for Rule {
 
 impl Layout {
     /// The routes of our table. The way out comes last.
-    #[must_use]
     pub fn routes(&self) -> Vec<Route> {
         let throws = PRIVATE.iter().chain(&self.except).chain(self.except6.iter().flatten());
         let mut routes: Vec<Route> = throws.map(|to| Route { to: *to, way: Way::Throw }).collect();
@@ -144,7 +143,6 @@ impl Layout {
     }
 
     /// The routing rules. Those that keep traffic on its usual way come first.
-    #[must_use]
     pub fn rules(&self) -> Vec<Rule> {
         let specific = self.pods.iter().map(|from| Rule::Specific(*from));
         let egress = self.pods.iter().map(|from| Rule::Egress(*from, self.mark));
@@ -152,7 +150,6 @@ impl Layout {
     }
 
     /// The signature in the comments of the NAT table. Layouts with different tables have different signatures.
-    #[must_use]
     pub fn signature(&self) -> Signature {
         let pods: Vec<String> = self.pods.iter().map(ToString::to_string).collect();
         Signature {
@@ -198,19 +195,16 @@ impl fmt::Display for Signature {
 
 impl Signature {
     /// The anchor address and its gateway.
-    #[must_use]
     pub fn anchor(&self) -> Option<(Ipv4Addr, Ipv4Addr)> {
         self.exit.map(|[_, anchor, gateway]| (anchor, gateway))
     }
 
     /// The networks of pods, as far as the comment had room for them.
-    #[must_use]
     pub fn pods(&self) -> Vec<Network> {
         self.pods.split('+').filter_map(Network::parse).collect()
     }
 
     /// Parses a comment. `None`: it is not ours.
-    #[must_use]
     pub fn parse(comment: &str) -> Option<Self> {
         let mut words = comment.split(' ');
         let mut word = || words.next();
@@ -230,7 +224,6 @@ impl Signature {
     }
 
     /// Whether both are equal after a long comment has been cut.
-    #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         self.to_string() == other.to_string()
     }
@@ -278,13 +271,11 @@ pub struct Found {
 
 impl Found {
     /// Whether anything of ours is there.
-    #[must_use]
     pub fn any_ours(&self) -> bool {
         matches!(self.nat, Nat::Ours { .. }) || !self.routes.is_empty() || !self.rules.is_empty()
     }
 
     /// The address for which the settings were made, if all of them are there.
-    #[must_use]
     pub fn intact(&self) -> Option<Ipv4Addr> {
         let Nat::Ours { signature: Some(signature), whole: true } = &self.nat else { return None };
         let ruled = |text: &str| {
@@ -320,7 +311,6 @@ impl Found {
     }
 
     /// The interface of an address.
-    #[must_use]
     pub fn interface_of(&self, address: Ipv4Addr) -> Option<u32> {
         self.addresses.iter().find(|(found, _)| *found == address).map(|(_, interface)| *interface)
     }
@@ -369,7 +359,6 @@ impl fmt::Display for Step {
 
 /// The steps from the present state to the wanted one. `mark` and `anchor` say which connections end, besides those of
 /// the signature.
-#[must_use]
 pub fn steps(found: &Found, wanted: Option<&Layout>, mark: u32, anchor: Option<Ipv4Addr>) -> Vec<Step> {
     let same = |layout: &&Layout| match &found.nat {
         Nat::Ours { signature: Some(signature), .. } => signature.is(&layout.signature()),
@@ -405,7 +394,6 @@ fn removal(found: &Found, mark: u32, anchor: Option<Ipv4Addr>) -> Vec<Step> {
 
 /// The steps after which nothing leaves through an address, while no layout is possible: the ways out go, and
 /// everything else stays.
-#[must_use]
 pub fn withdrawal(found: &Found, mark: u32, anchor: Option<Ipv4Addr>) -> Vec<Step> {
     let mut steps: Vec<Step> = found.ways_out().map(Step::DropRoute).collect();
     if !steps.is_empty() {

@@ -48,7 +48,6 @@ pub struct Metadata {
 
 impl Metadata {
     /// A client without a connection.
-    #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         Self { address, connection: None }
     }

@@ -89,7 +89,6 @@ impl Report {
     }
 
     /// Why the agent is not ready. Empty: it is ready.
-    #[must_use]
     pub fn not_ready(&self) -> Vec<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }

@@ -44,7 +44,6 @@ pub struct State {
 
 impl State {
     /// A state without any facts.
-    #[must_use]
     pub fn new(config: AgentConfig, report: Arc<Report>) -> Self {
         let known = Known { pods: config.pods.clone(), ..Known::default() };
         Self {
@@ -85,7 +84,6 @@ impl State {
     }
 
     /// The address that the node's annotation names.
-    #[must_use]
     pub fn annotated(&self) -> Option<Ipv4Addr> {
         self.annotation.address()
     }

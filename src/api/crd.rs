@@ -54,7 +54,6 @@ pub fn all_yaml() -> Result<String, Error> {
 }
 
 /// Each CRD as a JSON object, sorted by name.
-#[must_use]
 pub fn all() -> Vec<Value> {
     vec![floating_ip_pool(), node_dns_record_set()]
 }

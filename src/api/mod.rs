@@ -44,7 +44,6 @@ pub const VERSION: &str = "v1alpha1";
 pub const UNOBSERVED: i64 = -1;
 
 /// The text of a field. `None` if it is absent, or empty: the Go operator's types wrote an absent text as an empty one.
-#[must_use]
 pub fn given(field: Option<&String>) -> Option<&str> {
     field.map(String::as_str).filter(|text| !text.is_empty())
 }

@@ -9,7 +9,6 @@ macro_rules! custom_resource {
     ($root:ident, $spec:ident, plural: $plural:literal) => {
         impl $root {
             /// An object with this name and spec, without namespace and status.
-            #[must_use]
             pub fn new(name: &str, spec: $spec) -> Self {
                 let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
                 Self { metadata, spec, status: None }

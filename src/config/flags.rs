@@ -92,13 +92,11 @@ fn of_command(error: clap::Error) -> Unclear {
 }
 
 /// The whole command line.
-#[must_use]
 pub fn command_line() -> clap::Command {
     CommandLine::command()
 }
 
 /// The whole command line under the name of kubectl's plugin.
-#[must_use]
 pub fn plugin_command_line() -> clap::Command {
     Plugin::command()
 }

@@ -228,14 +228,12 @@ impl Invocation {
 
 impl Config {
     /// The providers that may be used, by their names in specs.
-    #[must_use]
     pub fn provider_names(&self) -> Vec<&'static str> {
         let known = PROVIDERS.iter().map(|provider| provider.descriptor.name);
         known.filter(|name| self.providers.contains_key(name)).collect()
     }
 
     /// The identity of this process in the Lease: `<hostname>_<uuid>`. Each call returns a new one.
-    #[must_use]
     pub fn new_identity(&self) -> String {
         format!("{}_{}", self.hostname, uuid::Uuid::new_v4())
     }

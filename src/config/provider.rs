@@ -30,7 +30,6 @@ impl ProviderVariables {
     }
 
     /// Parses lines `NAME=VALUE`. Other lines, and variables that are not of a provider, are ignored.
-    #[must_use]
     pub fn from_lines(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| line.trim().split_once('='));
         let named = |name: &str| {

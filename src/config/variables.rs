@@ -102,7 +102,6 @@ pub struct DescribedVariable {
 }
 
 /// Every variable: those of the providers, then the others.
-#[must_use]
 pub fn described_variables() -> Vec<DescribedVariable> {
     let others = Variable::ALL.iter().map(|variable| DescribedVariable {
         names: std::iter::once(variable.name()).chain(variable.alias()).map(str::to_owned).collect(),

@@ -259,7 +259,6 @@ pub enum Shell {
 
 impl Word {
     /// The flags about cluster and output, of a command that talks to a cluster.
-    #[must_use]
     pub fn common(&self) -> Option<&Common> {
         match self {
             Self::Status(StatusArgs { common, .. })

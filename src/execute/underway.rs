@@ -47,7 +47,6 @@ impl Guard for Writing {
 
 impl Underway {
     /// No calls yet.
-    #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
@@ -68,7 +67,6 @@ impl Underway {
     }
 
     /// Makes guards that count notes as calls.
-    #[must_use]
     pub fn guards(self: &Arc<Self>) -> Guards {
         let underway = Arc::clone(self);
         Arc::new(move || Box::new(underway.begin()))
@@ -80,7 +78,6 @@ impl Underway {
     }
 
     /// Whether nothing that was sent can have an effect any more.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         let now = self.clock.now();
         let given_up = *self.given_up.lock().unwrap_or_else(PoisonError::into_inner);

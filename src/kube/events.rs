@@ -171,13 +171,11 @@ impl Events {
     }
 
     /// Whether some right to write Events is missing: one was refused, and none was written there since.
-    #[must_use]
     pub fn forbidden(&self) -> bool {
         self.shared.forbidden.load(Ordering::Relaxed)
     }
 
     /// Number of notes lost so far.
-    #[must_use]
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
     }
@@ -201,7 +199,6 @@ pub struct EventWriter {
 }
 
 /// A queue of notes and the task that empties it. `instance` names this replica.
-#[must_use]
 pub fn events(client: Client, clock: Clock, instance: &str, guards: Guards) -> (Events, EventWriter) {
     let (sender, queue) = mpsc::channel(QUEUE);
     let shared = Arc::new(Shared::default());

@@ -48,7 +48,6 @@ impl ClusterSettings {
     }
 
     /// Whether this is a pod with a service account.
-    #[must_use]
     pub fn has_service_account(&self) -> bool {
         self.service.is_some() && self.service_account_token().is_file()
     }
@@ -70,7 +69,6 @@ pub struct Cluster {
 
 impl Cluster {
     /// The API server's URL, which holds no credentials.
-    #[must_use]
     pub fn server(&self) -> String {
         self.config.cluster_url.to_string().trim_end_matches('/').to_owned()
     }

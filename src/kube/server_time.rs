@@ -32,14 +32,12 @@ pub struct ServerTime {
 
 impl ServerTime {
     /// Nothing is known yet.
-    #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self { clock, epoch_ms: Arc::new(AtomicU64::new(UNHEARD)) }
     }
 
     /// The API server's time at zero of this process's clock, in milliseconds since 1970. `None` before the first
     /// answer.
-    #[must_use]
     pub fn epoch_ms(&self) -> Option<u64> {
         Some(self.epoch_ms.load(Ordering::Relaxed)).filter(|epoch_ms| *epoch_ms != UNHEARD)
     }

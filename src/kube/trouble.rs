@@ -72,13 +72,11 @@ impl Trouble {
     }
 
     /// A call given up after `after_ms`.
-    #[must_use]
     pub fn timed_out(after_ms: u64) -> Self {
         Self::new(TroubleKind::Interrupted, format!("no answer within {after_ms} ms"))
     }
 
     /// Whether the server may have carried out the request although the call failed.
-    #[must_use]
     pub fn outcome_unknown(&self) -> bool {
         match self.kind {
             TroubleKind::ServerError | TroubleKind::Interrupted | TroubleKind::Undecodable => true,
@@ -95,7 +93,6 @@ impl Trouble {
     }
 
     /// Whether the API server answered, with any status.
-    #[must_use]
     pub fn answered(&self) -> bool {
         match self.kind {
             TroubleKind::PermitEnded | TroubleKind::Unreachable | TroubleKind::Interrupted => false,

@@ -67,7 +67,6 @@ pub enum WriteError {
 
 impl WriteError {
     /// Whether the write may have its effect although it failed.
-    #[must_use]
     pub fn is_unknown(&self) -> bool {
         match self {
             Self::PermitEnded { unknown } | Self::Transient { unknown, .. } => *unknown,

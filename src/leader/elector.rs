@@ -118,7 +118,6 @@ pub struct Elector {
 
 impl Elector {
     /// A new elector, not yet started, and its handle.
-    #[must_use]
     pub fn new(settings: ElectorSettings) -> (Self, LeaderHandle) {
         let state = watch::Sender::new(LeaderState::Starting);
         let returns = Returns::new();

@@ -60,7 +60,6 @@ pub enum LeaderState {
 
 impl LeaderState {
     /// Whether the lease is ours as far as is known, whatever the state of the permit.
-    #[must_use]
     pub fn holds(&self) -> bool {
         match self {
             Self::Leading { .. } | Self::Lapsed { .. } => true,
@@ -69,7 +68,6 @@ impl LeaderState {
     }
 
     /// The permit, while leading.
-    #[must_use]
     pub fn permit(&self) -> Option<&Permit> {
         match self {
             Self::Leading { permit, .. } => Some(permit),
@@ -117,13 +115,11 @@ pub struct LeaderHandle {
 
 impl LeaderHandle {
     /// The current and later states of leadership.
-    #[must_use]
     pub fn state(&self) -> watch::Receiver<LeaderState> {
         self.state.clone()
     }
 
     /// Counts how often the API server came back, judged by calls on the lease. Each return resets every backoff.
-    #[must_use]
     pub fn api_returns(&self) -> signal::Receiver<u64> {
         self.returns.clone()
     }

@@ -13,20 +13,17 @@ const LEASE_DURATION_SECONDS: i32 = 15;
 const RELEASED_DURATION_SECONDS: i32 = 1;
 
 /// The holder named by the lease. Empty means nobody.
-#[must_use]
 pub fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
 /// The number of changes of holder.
-#[must_use]
 pub fn transitions(lease: &Lease) -> i32 {
     lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default()
 }
 
 /// How long the record is valid after its last change. client-go treats a record without a duration as expired. We
 /// allow it [`LEASE_DURATION_MS`], which is safer.
-#[must_use]
 pub fn duration_ms(lease: &Lease) -> u64 {
     let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
     let seconds = seconds.filter(|seconds| *seconds > 0).and_then(|seconds| u64::try_from(seconds).ok());
@@ -34,7 +31,6 @@ pub fn duration_ms(lease: &Lease) -> u64 {
 }
 
 /// The resource version as a number, if it is one.
-#[must_use]
 pub fn version(lease: &Lease) -> Option<u64> {
     lease.metadata.resource_version.as_deref()?.parse().ok()
 }
@@ -51,7 +47,6 @@ fn ours(identity: &str, acquired: MicroTime, renewed: MicroTime, transitions: i3
 }
 
 /// A new lease to create where none exists.
-#[must_use]
 pub fn first(name: &str, namespace: &str, identity: &str, now: jiff::Timestamp) -> Lease {
     Lease {
         metadata: ObjectMeta {
@@ -64,7 +59,6 @@ pub fn first(name: &str, namespace: &str, identity: &str, now: jiff::Timestamp) 
 }
 
 /// The lease `old`, taken by us, with one more change of holder.
-#[must_use]
 pub fn taken(old: &Lease, identity: &str, now: jiff::Timestamp) -> Lease {
     let transitions = transitions(old).saturating_add(1);
     Lease {
@@ -74,7 +68,6 @@ pub fn taken(old: &Lease, identity: &str, now: jiff::Timestamp) -> Lease {
 }
 
 /// The lease `old`, which is ours, renewed.
-#[must_use]
 pub fn renewed(old: &Lease, identity: &str, now: jiff::Timestamp) -> Lease {
     let acquired = old.spec.as_ref().and_then(|spec| spec.acquire_time.clone());
     let acquired = acquired.unwrap_or(MicroTime(now));
@@ -85,7 +78,6 @@ pub fn renewed(old: &Lease, identity: &str, now: jiff::Timestamp) -> Lease {
 }
 
 /// The lease `old`, which is ours, released.
-#[must_use]
 pub fn released(old: &Lease, now: jiff::Timestamp) -> Lease {
     let spec = LeaseSpec {
         lease_duration_seconds: Some(RELEASED_DURATION_SECONDS),

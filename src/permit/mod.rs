@@ -43,7 +43,6 @@ pub struct PermitSource {
 
 impl PermitSource {
     /// A source that has granted nothing yet.
-    #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self { grant: Arc::new(signal::Sender::new(Grant::default())), clock }
     }
@@ -79,14 +78,12 @@ impl PermitSource {
     }
 
     /// When the current grant ends, if it has not ended.
-    #[must_use]
     pub fn ends_at(&self) -> Option<Moment> {
         let now = self.clock.now();
         self.grant.latest().ends_at.filter(|end| *end > now)
     }
 
     /// A permit of the current epoch.
-    #[must_use]
     pub fn permit(&self) -> Permit {
         let grant = self.grant.subscribe();
         let epoch = grant.latest().epoch;
@@ -115,20 +112,17 @@ impl Permit {
     }
 
     /// Whether a series of calls may continue with its next call.
-    #[must_use]
     pub fn may_go_on(&self) -> bool {
         !self.grant.latest().closing
     }
 
     /// The end as granted so far. `None` if this permit is void.
-    #[must_use]
     pub fn ends_at(&self) -> Option<Moment> {
         let grant = self.grant.latest();
         grant.ends_at.filter(|_| grant.epoch == self.epoch)
     }
 
     /// Counts the gaps between permits. A holder that sees a new epoch must read before it writes.
-    #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
     }

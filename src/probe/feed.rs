@@ -19,7 +19,6 @@ pub struct Feed {
 }
 
 /// Both ends. The prober's end consists of the wanted checks and the channel for answers.
-#[must_use]
 pub fn feed() -> (Feed, watch::Receiver<Wanted>, mpsc::Sender<Checked>) {
     let (wanted, seen) = watch::channel(Wanted::default());
     let (sender, answers) = mpsc::channel(MAX_ANSWERS);

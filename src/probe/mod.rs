@@ -134,7 +134,6 @@ pub struct Parts {
 
 impl Prober {
     /// A prober that has not begun.
-    #[must_use]
     pub fn new(parts: Parts) -> Self {
         let Parts { probe, clock, random, metrics, wanted, answers } = parts;
         Self {

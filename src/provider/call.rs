@@ -22,7 +22,6 @@ pub struct CallContext {
 
 impl CallContext {
     /// The context of calls that serve every object of an account.
-    #[must_use]
     pub fn account_wide() -> Self {
         Self::default()
     }

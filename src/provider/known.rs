@@ -22,7 +22,6 @@ pub fn descriptors() -> impl Iterator<Item = Descriptor> {
 }
 
 /// The machine that a node's `spec.providerID` names, if it belongs to one of the providers.
-#[must_use]
 pub fn machine(provider_id: &str) -> Option<MachineId> {
     PROVIDERS.iter().find_map(|provider| provider.descriptor.machines?.named(provider_id))
 }

@@ -31,32 +31,27 @@ pub struct Cause {
 
 impl ApiError {
     /// An error without details.
-    #[must_use]
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: Value::Null }
     }
 
     /// Nothing is served at this path. The answer is plain text without a Status, which is how clients tell a missing
     /// resource from a missing object.
-    #[must_use]
     pub fn no_route() -> Self {
         Self::new(404, "", "404 page not found")
     }
 
     /// Whether the answer is plain text.
-    #[must_use]
     pub fn is_plain(&self) -> bool {
         self.code == 404 && self.reason.is_empty()
     }
 
     /// Options that contradict each other.
-    #[must_use]
     pub fn invalid_options(kind: &str, cause: &Cause) -> Self {
         Self::invalid("meta.k8s.io", kind, "", std::slice::from_ref(cause))
     }
 
     /// The object does not exist.
-    #[must_use]
     pub fn not_found(group: &str, plural: &str, name: &str) -> Self {
         let mut error =
             Self::new(404, "NotFound", format!("{} \"{name}\" not found", qualified(group, plural)));
@@ -65,7 +60,6 @@ impl ApiError {
     }
 
     /// The name is taken.
-    #[must_use]
     pub fn already_exists(group: &str, plural: &str, name: &str) -> Self {
         let mut error = Self::new(
             409,
@@ -77,7 +71,6 @@ impl ApiError {
     }
 
     /// Someone else wrote first, or the object is not the expected one.
-    #[must_use]
     pub fn conflict(group: &str, plural: &str, name: &str, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(group, plural));
@@ -87,7 +80,6 @@ impl ApiError {
     }
 
     /// The standard text for a lost update.
-    #[must_use]
     pub fn modified(group: &str, plural: &str, name: &str) -> Self {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
@@ -95,7 +87,6 @@ impl ApiError {
     }
 
     /// The object breaks its schema.
-    #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let texts: Vec<String> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
         let all = match texts.as_slice() {
@@ -113,19 +104,16 @@ impl ApiError {
     }
 
     /// The request is malformed.
-    #[must_use]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
     /// The requested resource version is no longer known.
-    #[must_use]
     pub fn expired(asked: u64, oldest: u64) -> Self {
         Self::new(410, "Expired", format!("too old resource version: {asked} ({oldest})"))
     }
 
     /// The page token refers to a state that is no longer known.
-    #[must_use]
     pub fn continue_expired() -> Self {
         let text = "The provided continue parameter is too old to display a consistent list result. You must \
                     start a new list without the continue parameter.";
@@ -133,7 +121,6 @@ impl ApiError {
     }
 
     /// The requested resource version is in the future.
-    #[must_use]
     pub fn too_large_version(asked: u64, current: u64) -> Self {
         let mut error = Self::new(
             504,
@@ -148,7 +135,6 @@ impl ApiError {
     }
 
     /// Not allowed.
-    #[must_use]
     pub fn forbidden(group: &str, plural: &str, name: &str, why: &str) -> Self {
         let mut error = Self::new(
             403,
@@ -160,13 +146,11 @@ impl ApiError {
     }
 
     /// The verb does not exist here.
-    #[must_use]
     pub fn method_not_allowed() -> Self {
         Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     }
 
     /// The body is in an unsupported format.
-    #[must_use]
     pub fn unsupported_media_type(accepted: &str) -> Self {
         Self::new(
             415,
@@ -178,13 +162,11 @@ impl ApiError {
     }
 
     /// None of the requested answer formats is supported.
-    #[must_use]
     pub fn not_acceptable() -> Self {
         Self::new(406, "NotAcceptable", "only the following media types are accepted: application/json")
     }
 
     /// Too many requests. The client should retry after some seconds.
-    #[must_use]
     pub fn too_many_requests(retry_after_seconds: u32) -> Self {
         let mut error = Self::new(
             429,
@@ -196,25 +178,21 @@ impl ApiError {
     }
 
     /// The server is temporarily unavailable.
-    #[must_use]
     pub fn unavailable() -> Self {
         Self::new(503, "ServiceUnavailable", "the server is currently unable to handle the request")
     }
 
     /// An internal failure.
-    #[must_use]
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "InternalError", format!("Internal error occurred: {}", message.into()))
     }
 
     /// The number of seconds in the answer's `Retry-After` header.
-    #[must_use]
     pub fn retry_after(&self) -> Option<u64> {
         self.details.get("retryAfterSeconds").and_then(Value::as_u64)
     }
 
     /// The body of the answer.
-    #[must_use]
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -235,7 +213,6 @@ impl ApiError {
 
 impl Cause {
     /// A value that is not allowed.
-    #[must_use]
     pub fn invalid(field: impl Into<String>, value: &Value, why: &str) -> Self {
         let shown = match value {
             Value::Object(_) => "\"object\"".to_owned(),
@@ -250,13 +227,11 @@ impl Cause {
     }
 
     /// An option that must be absent.
-    #[must_use]
     pub fn forbidden(field: &str, why: &str) -> Self {
         Self { reason: "FieldValueForbidden", field: field.to_owned(), message: format!("Forbidden: {why}") }
     }
 
     /// A missing value.
-    #[must_use]
     pub fn required(field: impl Into<String>) -> Self {
         Self { reason: "FieldValueRequired", field: field.into(), message: "Required value".to_owned() }
     }

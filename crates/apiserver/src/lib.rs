@@ -107,35 +107,30 @@ impl std::fmt::Debug for Builder {
 
 impl Builder {
     /// How many changes the log keeps. A request for older ones is answered with 410.
-    #[must_use]
     pub fn history(mut self, changes: usize) -> Self {
         self.behaviour.history = changes.max(1);
         self
     }
 
     /// The fate of deleted pods (default: they are removed at once).
-    #[must_use]
     pub fn pod_termination(mut self, pods: PodTermination) -> Self {
         self.behaviour.pods = pods;
         self
     }
 
     /// Whether cordoned and unready nodes get the taints of the node lifecycle controller (default: yes).
-    #[must_use]
     pub fn node_taints(mut self, wanted: bool) -> Self {
         self.behaviour.node_taints = wanted;
         self
     }
 
     /// The warnings for an accepted custom resource, as from admission policies (default: none).
-    #[must_use]
     pub fn advice(mut self, advice: fn(&Value) -> Vec<String>) -> Self {
         self.behaviour.advice = advice;
         self
     }
 
     /// Creates the cluster, with the namespaces `default`, `kube-system` and `kube-node-lease`.
-    #[must_use]
     pub fn build(self) -> ApiServer {
         let server = ApiServer {
             cluster: Arc::new(Cluster {
@@ -166,7 +161,6 @@ impl ApiServer {
     }
 
     /// A cluster on tokio's clock, which tests pause. Its time starts at `epoch`.
-    #[must_use]
     pub fn simulated(seed: u64, epoch: Timestamp) -> Self {
         let start = tokio::time::Instant::now();
         let clock = move || {
@@ -177,7 +171,6 @@ impl ApiServer {
     }
 
     /// Another front of the same cluster: without faults, current, and with its own watches and call count.
-    #[must_use]
     pub fn front(&self) -> Self {
         Self {
             cluster: Arc::clone(&self.cluster),
@@ -189,7 +182,6 @@ impl ApiServer {
     }
 
     /// This front with faults. Open watches keep the interceptor with which they started.
-    #[must_use]
     pub fn with_interceptor(mut self, interceptor: Arc<dyn Interceptor>) -> Self {
         self.interceptor = interceptor;
         self
@@ -215,13 +207,11 @@ impl ApiServer {
     }
 
     /// The newest revision of the cluster.
-    #[must_use]
     pub fn revision(&self) -> u64 {
         self.read(Store::revision)
     }
 
     /// The cluster's time.
-    #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.cluster.clock)()
     }

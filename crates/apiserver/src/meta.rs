@@ -13,7 +13,6 @@ pub struct Key {
 
 impl Key {
     /// From namespace (empty for cluster-wide objects) and name.
-    #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }

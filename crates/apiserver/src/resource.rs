@@ -19,7 +19,6 @@ pub struct Storage {
 
 impl Storage {
     /// From group (empty for the core group) and plural.
-    #[must_use]
     pub fn new(group: &str, plural: &str) -> Self {
         Self { group: group.to_owned(), plural: plural.to_owned() }
     }

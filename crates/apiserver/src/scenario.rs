@@ -107,7 +107,6 @@ pub enum Readiness {
 
 impl Readiness {
     /// From a flag.
-    #[must_use]
     pub fn of(ready: bool) -> Self {
         if ready { Self::Ready } else { Self::NotReady }
     }
@@ -156,7 +155,6 @@ fn refused(kind: &str, name: &str) -> impl FnOnce(ApiError) -> ScenarioError {
 
 impl ApiServer {
     /// All changes from now on, for a narrator.
-    #[must_use]
     pub fn subscribe(&self) -> Changes {
         Changes { server: self.clone(), cursor: self.revision(), revisions: self.revisions() }
     }
@@ -247,7 +245,6 @@ impl ApiServer {
     }
 
     /// One object in its current state.
-    #[must_use]
     pub fn object(&self, api_version: &str, kind: &str, key: &Key) -> Option<Value> {
         let resource = self.resource(api_version, kind).ok()?;
         self.read(|store| store.get(&resource.storage, key).cloned())
@@ -255,7 +252,6 @@ impl ApiServer {
     }
 
     /// All objects of a kind in their current state, ordered by namespace and name.
-    #[must_use]
     pub fn objects(&self, api_version: &str, kind: &str) -> Vec<Value> {
         let Ok(resource) = self.resource(api_version, kind) else { return Vec::new() };
         self.read(|store| {
@@ -314,7 +310,6 @@ impl ApiServer {
 
     /// Stores an object without any schema check, like one accepted by an older API server or definition. Returns false
     /// if no served resource fits it.
-    #[must_use]
     pub fn insert_unchecked(&self, object: Value) -> bool {
         let (api_version, kind) = type_of(&object);
         let Ok(resource) = self.resource(api_version, kind) else { return false };

@@ -46,7 +46,6 @@ impl tower::Service<Request<kube::client::Body>> for ApiServer {
 
 impl ApiServer {
     /// An in-process client of this front, with `namespace` as its default.
-    #[must_use]
     pub fn client(&self, namespace: &str) -> kube::Client {
         kube::Client::new(self.clone(), namespace)
     }
@@ -118,7 +117,6 @@ fn date(now: Timestamp) -> Option<HeaderValue> {
 }
 
 /// A kubeconfig for a front that is served at `url`.
-#[must_use]
 pub fn kubeconfig_yaml(url: &str, namespace: &str) -> String {
     let config = json!({
         "apiVersion": "v1",

@@ -28,7 +28,6 @@ pub struct RecordView {
 
 impl RecordView {
     /// A record to be added: fully qualified name, type, content, TTL.
-    #[must_use]
     pub fn new(fqdn: &str, rtype: &str, data: &str, ttl: u64) -> Self {
         Self {
             fqdn: fqdn.to_owned(),
@@ -50,7 +49,6 @@ impl Cloud {
     }
 
     /// Adds a zone to Cloudflare and returns its ID.
-    #[must_use]
     pub fn add_zone(&self, name: &str, plan: Plan) -> String {
         self.with(|world| world.add_zone(None, name, plan))
     }
@@ -105,7 +103,6 @@ impl Cloud {
     }
 
     /// All records of a zone, in the order of creation. Empty if there is no such zone.
-    #[must_use]
     pub fn records(&self, provider: Provider, zone: &str) -> Vec<RecordView> {
         self.with(|world| match provider {
             Provider::DigitalOcean => {
@@ -134,7 +131,6 @@ impl Cloud {
     }
 
     /// The sorted contents of the A records of one name.
-    #[must_use]
     pub fn a_records(&self, provider: Provider, zone: &str, fqdn: &str) -> Vec<String> {
         let records = self.records(provider, zone).into_iter();
         let of_name = records.filter(|record| record.rtype == "A" && record.fqdn == fqdn);

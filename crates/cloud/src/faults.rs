@@ -107,14 +107,12 @@ pub enum Fault {
 
 impl Fault {
     /// A redirect to `location`.
-    #[must_use]
     pub fn redirect(status: u16, location: &str) -> Self {
         let headers = vec![("location".to_owned(), location.to_owned())];
         Self::Answer { status, headers, body: Vec::new() }
     }
 
     /// A bare status with a message in the provider's format.
-    #[must_use]
     pub fn status(status: u16) -> Self {
         Self::Refuse(Refusal::Status(status, "injected".to_owned()))
     }
@@ -156,43 +154,36 @@ pub struct Target {
 
 impl Target {
     /// Every call.
-    #[must_use]
     pub fn any() -> Self {
         Self::default()
     }
 
     /// The calls of one operation.
-    #[must_use]
     pub fn op(op: Op) -> Self {
         Self { op: Some(op), ..Self::default() }
     }
 
     /// The calls to one provider.
-    #[must_use]
     pub fn provider(provider: Provider) -> Self {
         Self { provider: Some(provider), ..Self::default() }
     }
 
     /// This target, limited to one provider.
-    #[must_use]
     pub fn of(self, provider: Provider) -> Self {
         Self { provider: Some(provider), ..self }
     }
 
     /// This target, limited to calls with this text in path, query or body.
-    #[must_use]
     pub fn containing(self, text: &str) -> Self {
         Self { contains: Some(text.to_owned()), ..self }
     }
 
     /// This target, limited to calls that can change something.
-    #[must_use]
     pub fn mutating(self) -> Self {
         Self { mutating: true, ..self }
     }
 
     /// This target, limited to calls with this token.
-    #[must_use]
     pub fn token(self, name: &str) -> Self {
         Self { token: Some(name.to_owned()), ..self }
     }
@@ -232,25 +223,21 @@ pub struct Injection {
 
 impl Injection {
     /// The next matching call only.
-    #[must_use]
     pub fn once(target: Target, fault: Fault) -> Self {
         Self { target, skip: 0, times: Some(1), fault }
     }
 
     /// The n-th matching call from now on, counted from 1.
-    #[must_use]
     pub fn nth(target: Target, n: u64, fault: Fault) -> Self {
         Self { target, skip: n.saturating_sub(1), times: Some(1), fault }
     }
 
     /// The next `times` matching calls.
-    #[must_use]
     pub fn times(target: Target, times: u64, fault: Fault) -> Self {
         Self { target, skip: 0, times: Some(times), fault }
     }
 
     /// Every matching call until the injection is withdrawn.
-    #[must_use]
     pub fn always(target: Target, fault: Fault) -> Self {
         Self { target, skip: 0, times: None, fault }
     }

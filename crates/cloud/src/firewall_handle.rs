@@ -141,7 +141,6 @@ impl Cloud {
     }
 
     /// All firewalls, in the order in which they were made.
-    #[must_use]
     pub fn firewalls(&self) -> Vec<FirewallView> {
         self.with(|world| {
             let mut all: Vec<&Firewall> = world.firewalls.now().values().collect();
@@ -161,7 +160,6 @@ impl Cloud {
     }
 
     /// The ids of the firewalls that govern a droplet, by its id or by a tag.
-    #[must_use]
     pub fn governing(&self, id: u64) -> BTreeSet<String> {
         self.with(|world| {
             let tags = world.droplets.get(&id).map(|droplet| droplet.tags.clone()).unwrap_or_default();
@@ -173,7 +171,6 @@ impl Cloud {
     /// The traffic that may reach a droplet from outside, as `protocol/ports/source`. `None`: everything, since no
     /// firewall governs it. A pending change counts as done if it closes something, and as not done if it opens
     /// something.
-    #[must_use]
     pub fn lets_in(&self, id: u64) -> Option<BTreeSet<String>> {
         self.with(|world| {
             let tags = world.droplets.get(&id).map(|droplet| droplet.tags.clone()).unwrap_or_default();

@@ -89,7 +89,6 @@ impl std::fmt::Debug for Cloud {
 
 impl Cloud {
     /// A pair of empty accounts.
-    #[must_use]
     pub fn new(options: Options) -> Self {
         let epoch_ms = options.epoch_ms.unwrap_or_else(wall_clock_ms);
         Self {
@@ -105,13 +104,11 @@ impl Cloud {
     }
 
     /// Milliseconds since the beginning.
-    #[must_use]
     pub fn now_ms(&self) -> u64 {
         u64::try_from(self.inner.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Microseconds since the beginning, the unit of [`Call::at_us`].
-    #[must_use]
     pub fn now_us(&self) -> u64 {
         u64::try_from(self.inner.started.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -235,7 +232,6 @@ impl Cloud {
     }
 
     /// Whether some token of a provider has a scope.
-    #[must_use]
     pub fn allows(&self, provider: Provider, scope: &str) -> bool {
         let may = |token: &Token| token.provider == provider && !token.revoked && token.allows(scope);
         self.with(|world| world.tokens.values().any(may))
@@ -280,37 +276,31 @@ impl Cloud {
     }
 
     /// Whether the injection is still in force.
-    #[must_use]
     pub fn injected(&self, id: InjectionId) -> bool {
         self.with(|world| world.faults.holds(id))
     }
 
     /// The calls from number `from` on.
-    #[must_use]
     pub fn calls(&self, from: u64) -> Vec<Call> {
         self.with(|world| world.calls.since(from))
     }
 
     /// The number that the next call will have.
-    #[must_use]
     pub fn next_call(&self) -> u64 {
         self.with(|world| world.calls.next())
     }
 
     /// The number of calls of an operation.
-    #[must_use]
     pub fn count(&self, provider: Provider, op: Op) -> u64 {
         self.with(|world| world.count(provider, op))
     }
 
     /// The number of calls that changed something.
-    #[must_use]
     pub fn mutations(&self) -> u64 {
         self.with(|world| world.calls.effects())
     }
 
     /// Follows the changes from now on.
-    #[must_use]
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.inner.changes.subscribe()
     }
@@ -335,7 +325,6 @@ impl Cloud {
 /// Droplets and addresses, changed from outside the API.
 impl Cloud {
     /// Adds a droplet and returns its id.
-    #[must_use]
     pub fn add_droplet(&self, name: &str, region: &str) -> u64 {
         self.with(|world| {
             let id = world.fresh_id().saturating_add(300_000_000);
@@ -453,13 +442,11 @@ impl Cloud {
     }
 
     /// One address.
-    #[must_use]
     pub fn ip(&self, ip: Ipv4Addr) -> Option<IpView> {
         self.ips().into_iter().find(|view| view.ip == ip)
     }
 
     /// All addresses, in the order in which they were reserved.
-    #[must_use]
     pub fn ips(&self) -> Vec<IpView> {
         self.with(|world| {
             let mut ips: Vec<_> = world.ips.now().values().collect();

@@ -6,7 +6,6 @@ use super::wire::{Op, Provider, Request, Route};
 
 impl Request {
     /// The operation that it asks for.
-    #[must_use]
     pub fn op(&self) -> Op {
         self.route().op
     }

@@ -73,31 +73,26 @@ impl CloudServer {
     }
 
     /// The handle to the simulated world.
-    #[must_use]
     pub fn cloud(&self) -> &Cloud {
         &self.cloud
     }
 
     /// Base URL of `DigitalOcean`. Append `v2/…`.
-    #[must_use]
     pub fn digitalocean_url(&self) -> String {
         format!("http://{}/", self.digitalocean)
     }
 
     /// Base URL of Cloudflare. Append `/zones…`.
-    #[must_use]
     pub fn cloudflare_url(&self) -> String {
         format!("http://{}/client/v4", self.cloudflare)
     }
 
     /// Base URL of the trap.
-    #[must_use]
     pub fn trap_url(&self) -> String {
         format!("http://{}/", self.trap)
     }
 
     /// The requests that reached the trap.
-    #[must_use]
     pub fn trapped(&self) -> Vec<Trapped> {
         self.trapped.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -71,7 +71,6 @@ pub enum Op {
 
 impl Op {
     /// Whether a call of this kind can change the provider's state.
-    #[must_use]
     pub fn mutates(self) -> bool {
         match self {
             Self::CreateReservedIp
@@ -150,7 +149,6 @@ impl fmt::Debug for Request {
 
 impl Request {
     /// Takes an HTTP request apart. `base` is the scheme and host for absolute links.
-    #[must_use]
     pub fn from_http(provider: Provider, base: &str, parts: &http::request::Parts, body: Bytes) -> Self {
         let header =
             |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -220,27 +218,23 @@ pub struct Reply {
 
 impl Reply {
     /// A reply with a JSON body.
-    #[must_use]
     pub fn json(status: u16, body: &Value) -> Self {
         let headers = vec![("content-type".to_owned(), "application/json; charset=utf-8".to_owned())];
         Self { status, headers, body: Bytes::from(body.to_string()) }
     }
 
     /// A reply without a body.
-    #[must_use]
     pub fn empty(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Bytes::new() }
     }
 
     /// The same reply with one more header.
-    #[must_use]
     pub fn with_header(mut self, name: &str, value: impl fmt::Display) -> Self {
         self.headers.push((name.to_owned(), value.to_string()));
         self
     }
 
     /// The body as JSON. Null if it is not JSON.
-    #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }

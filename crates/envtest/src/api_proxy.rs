@@ -47,25 +47,21 @@ pub struct Answer {
 
 impl Answer {
     /// A failure in the API server's format.
-    #[must_use]
     pub fn failure(status: u16) -> Self {
         Self { status, retry_after_s: None, body: failure(status, None) }
     }
 
     /// The same with a retry time, in the header and in the body.
-    #[must_use]
     pub fn retry_after(status: u16, seconds: u32) -> Self {
         Self { status, retry_after_s: Some(seconds), body: failure(status, Some(seconds)) }
     }
 
     /// The same with this body, unchanged.
-    #[must_use]
     pub fn with_body(self, body: &str) -> Self {
         Self { body: body.to_owned(), ..self }
     }
 
     /// 200 with this body.
-    #[must_use]
     pub fn ok(body: &str) -> Self {
         Self { status: 200, retry_after_s: None, body: body.to_owned() }
     }
@@ -132,13 +128,11 @@ pub struct Rule {
 impl Rule {
     /// For requests with this verb and this text in path or query. Verbs: `get` (also for lists), `watch`, `create`,
     /// `update`, `patch`, `delete`; empty for any.
-    #[must_use]
     pub fn new(verb: &'static str, part: &str, meet: Meet) -> Self {
         Self { verb: Some(verb).filter(|verb| !verb.is_empty()), part: part.to_owned(), times: None, meet }
     }
 
     /// Limits the rule to this many requests.
-    #[must_use]
     pub fn times(self, times: u64) -> Self {
         Self { times: Some(times), ..self }
     }
@@ -206,7 +200,6 @@ impl ApiProxy {
     }
 
     /// The address on which it listens.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -228,7 +221,6 @@ impl ApiProxy {
     }
 
     /// Adds a rule. The first rule that applies to a request wins.
-    #[must_use]
     pub fn meet(&self, rule: Rule) -> RuleId {
         let mut rules = locked(&self.shared.rules);
         rules.push((rule, 0));
@@ -236,7 +228,6 @@ impl ApiProxy {
     }
 
     /// How many requests a rule has applied to.
-    #[must_use]
     pub fn met(&self, id: RuleId) -> u64 {
         locked(&self.shared.rules).get(id.0).map_or(0, |(_, met)| *met)
     }
@@ -254,7 +245,6 @@ impl ApiProxy {
     }
 
     /// The requests so far.
-    #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         locked(&self.shared.seen).clone()
     }

@@ -118,25 +118,21 @@ impl ApiServer {
     }
 
     /// Its URL.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.secure)
     }
 
     /// The address on which it listens.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.ports.secure).into()
     }
 
     /// The URL of its store, for writing thousands of objects at once. etcd's gateway takes JSON over HTTP.
-    #[must_use]
     pub fn store_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports.etcd)
     }
 
     /// A folder that lives as long as the server.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -202,7 +198,6 @@ impl ApiServer {
     }
 
     /// The log of writes and their users.
-    #[must_use]
     pub fn audit(&self) -> Audit {
         Audit::new(self.folder.path().join("audit.log"))
     }
@@ -272,7 +267,6 @@ impl ApiServer {
     }
 
     /// The last lines of output from API server and store.
-    #[must_use]
     pub fn log_tail(&self) -> String {
         format!("kube-apiserver:\n{}\netcd:\n{}", self.apiserver.log_tail(), self.etcd.log_tail())
     }

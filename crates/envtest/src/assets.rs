@@ -57,7 +57,6 @@ pub fn find() -> Outcome<Found> {
 }
 
 /// Whether Go can be run.
-#[must_use]
 pub fn go_is_installed() -> bool {
     runs("go", "version")
 }
@@ -72,7 +71,6 @@ pub fn build_go_program(module: &Path, program: &Path) -> Outcome {
 }
 
 /// True on a build server, where no test may be skipped.
-#[must_use]
 pub fn nothing_may_be_skipped() -> bool {
     environment("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }

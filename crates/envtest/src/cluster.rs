@@ -43,7 +43,6 @@ impl Kind {
     pub const ALL: [Self; 2] = [Self::Pool, Self::RecordSet];
 
     /// The resource's name in URLs.
-    #[must_use]
     pub fn plural(self) -> &'static str {
         match self {
             Self::Pool => "floatingippools",
@@ -80,7 +79,6 @@ impl Debug for Cluster {
 
 impl Cluster {
     /// With the identity of this client.
-    #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
     }

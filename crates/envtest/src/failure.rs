@@ -14,7 +14,6 @@ pub struct Failure(String);
 
 impl Failure {
     /// A failure in the caller's words.
-    #[must_use]
     #[track_caller]
     pub fn new(message: impl fmt::Display) -> Self {
         Self::at(Location::caller(), message)

@@ -31,7 +31,6 @@ pub struct Ran {
 
 impl Ran {
     /// The server's warnings.
-    #[must_use]
     pub fn warnings(&self) -> Vec<&str> {
         self.stderr.lines().filter_map(|line| line.strip_prefix("Warning: ")).collect()
     }
@@ -43,19 +42,16 @@ impl Kubectl {
     }
 
     /// The same program with another identity.
-    #[must_use]
     pub fn with_kubeconfig(&self, kubeconfig: &Path) -> Self {
         Self { kubeconfig: kubeconfig.to_owned(), ..self.clone() }
     }
 
     /// The program: a path, or a name on `PATH`.
-    #[must_use]
     pub fn program(&self) -> &Path {
         &self.program
     }
 
     /// The kubeconfig file.
-    #[must_use]
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }

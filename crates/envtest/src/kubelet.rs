@@ -57,7 +57,6 @@ impl Kubelet {
     }
 
     /// The status of a node by which the API server finds it.
-    #[must_use]
     pub fn node_status(&self) -> Value {
         json!({
             "addresses": [{ "type": "InternalIP", "address": Ipv4Addr::LOCALHOST.to_string() }],

@@ -22,7 +22,6 @@ pub struct Large {
 }
 
 /// One object of each sort. A `share` of 1 makes them as large as possible, and one of 10 a tenth of that.
-#[must_use]
 pub fn all(share: usize) -> Vec<Large> {
     let list = |size: usize, entry: fn(usize) -> Value| (0..size / share).map(entry).collect::<Value>();
     let text = || json!("x".repeat(TEXT_BYTES / share));

@@ -20,7 +20,6 @@ pub struct NewNode {
 
 impl NewNode {
     /// A Ready node without labels, taints or provider ID.
-    #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -34,42 +33,36 @@ impl NewNode {
     }
 
     /// Puts it on this droplet.
-    #[must_use]
     pub fn droplet(mut self, id: u64) -> Self {
         self.provider_id = Some(format!("digitalocean://{id}"));
         self
     }
 
     /// Adds this label.
-    #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), json!(value));
         self
     }
 
     /// Adds this annotation, as written by the node's creator.
-    #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         self.annotations.insert(key.to_owned(), json!(value));
         self
     }
 
     /// Adds this taint.
-    #[must_use]
     pub fn taint(mut self, key: &str, effect: &str) -> Self {
         self.taints.push(json!({ "key": key, "effect": effect }));
         self
     }
 
     /// Adds this address, of type `ExternalIP` or `InternalIP`.
-    #[must_use]
     pub fn address(mut self, kind: &str, address: &str) -> Self {
         self.addresses.push(json!({ "type": kind, "address": address }));
         self
     }
 
     /// Makes it not Ready.
-    #[must_use]
     pub fn not_ready(mut self) -> Self {
         self.ready = false;
         self
@@ -97,7 +90,6 @@ pub struct NewPod {
 
 impl NewPod {
     /// A Ready pod without labels.
-    #[must_use]
     pub fn new(namespace: &str, name: &str, node: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -109,14 +101,12 @@ impl NewPod {
     }
 
     /// Adds this label.
-    #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), json!(value));
         self
     }
 
     /// Makes it not Ready.
-    #[must_use]
     pub fn not_ready(mut self) -> Self {
         self.ready = false;
         self
@@ -150,7 +140,6 @@ impl std::fmt::Debug for Nodes {
 
 impl Nodes {
     /// With the identity of this client.
-    #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
     }

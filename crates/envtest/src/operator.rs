@@ -39,7 +39,6 @@ pub struct Launch {
 
 impl Launch {
     /// This binary, without flags or environment.
-    #[must_use]
     pub fn bare(binary: &Path) -> Self {
         Self { binary: binary.to_owned(), arguments: Vec::new(), environment: Vec::new(), metrics_port: None }
     }
@@ -59,7 +58,6 @@ impl Launch {
     }
 
     /// Adds a Cloudflare with its token.
-    #[must_use]
     pub fn cloudflare(self, url: &str) -> Self {
         self.env("CLOUDFLARE_TOKEN", CLOUDFLARE_TOKEN).env("CLOUDFLARE_API_URL", url)
     }
@@ -75,14 +73,12 @@ impl Launch {
     }
 
     /// Adds an argument.
-    #[must_use]
     pub fn flag(mut self, argument: &str) -> Self {
         self.arguments.push(argument.to_owned());
         self
     }
 
     /// Sets a variable.
-    #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.retain(|(other, _)| other != name);
         self.environment.push((name.to_owned(), value.to_owned()));
@@ -229,19 +225,16 @@ impl Operator {
     }
 
     /// Its complete log.
-    #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
     }
 
     /// The last lines of its log.
-    #[must_use]
     pub fn log_tail(&self) -> String {
         self.process.log_tail()
     }
 
     /// Its process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
     }

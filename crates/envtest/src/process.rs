@@ -49,7 +49,6 @@ impl Process {
     }
 
     /// Its process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -101,13 +100,11 @@ impl Process {
     }
 
     /// Its complete output.
-    #[must_use]
     pub fn log(&self) -> String {
         std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
     /// The last lines of its output.
-    #[must_use]
     pub fn log_tail(&self) -> String {
         tail(&self.log(), TAIL_LINES)
     }
@@ -171,7 +168,6 @@ impl FullPipe {
 }
 
 /// The last `lines` lines of a text.
-#[must_use]
 pub fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")

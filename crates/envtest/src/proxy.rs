@@ -103,7 +103,6 @@ impl FaultProxy {
     }
 
     /// The address on which it listens.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -119,7 +118,6 @@ impl FaultProxy {
     }
 
     /// How many connections were made so far.
-    #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }

@@ -22,7 +22,6 @@ pub struct Series {
 
 impl Scrape {
     /// Parses the text format. Malformed lines are ignored.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut scrape = Self::default();
         for line in text.lines() {
@@ -38,13 +37,11 @@ impl Scrape {
     }
 
     /// `gauge`, `counter` or `histogram`.
-    #[must_use]
     pub fn kind(&self, name: &str) -> Option<&str> {
         self.types.get(name).map(String::as_str)
     }
 
     /// The series of a metric with all these labels.
-    #[must_use]
     pub fn series(&self, name: &str, labels: &[(&str, &str)]) -> Vec<&Series> {
         let has = |series: &Series, (key, value): &(&str, &str)| {
             series.labels.get(*key).is_some_and(|v| v == value)
@@ -56,7 +53,6 @@ impl Scrape {
     }
 
     /// The sum over the series of a metric with all these labels; `None` if there are none.
-    #[must_use]
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let found = self.series(name, labels);
         if found.is_empty() { None } else { Some(found.iter().map(|series| series.value).sum()) }

@@ -28,7 +28,6 @@ pub struct Servers {
 
 impl Servers {
     /// `manifests` is the folder that [`Installed::Manifests`] applies. At most as many servers run as tests.
-    #[must_use]
     pub fn new(manifests: &str) -> Self {
         Self { manifests: manifests.to_owned(), idle: Mutex::new(Vec::new()) }
     }

@@ -45,7 +45,6 @@ const RULES: [Rule; 14] = [
 ];
 
 /// The policies' warnings about an object of FLIPOP's kinds. None for other objects and unreadable ones.
-#[must_use]
 pub fn advice(object: &Value) -> Vec<String> {
     match object.get("kind").and_then(Value::as_str) {
         Some("FloatingIPPool") => of_pool(object),
@@ -56,7 +55,6 @@ pub fn advice(object: &Value) -> Vec<String> {
 }
 
 /// The providers of an operator with both tokens.
-#[must_use]
 pub fn providers() -> Providers {
     Providers::new(descriptors().map(|descriptor| (descriptor, true)), false)
 }

@@ -26,7 +26,6 @@ pub struct Machines {
 
 impl Machines {
     /// Whether the plan says nothing about machines.
-    #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -46,7 +46,6 @@ struct Drawn {
 }
 
 /// The plan of a seed.
-#[must_use]
 pub fn plan(seed: u64) -> Plan {
     let mut draw = Draw::new(seed, 77);
     let replicas = draw.of(&[1, 1, 2, 2, 3]).unwrap_or(1);

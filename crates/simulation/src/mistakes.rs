@@ -108,7 +108,6 @@ fn mistakes(kind: &str, spec: &Value) -> Vec<Value> {
 }
 
 /// A mistake at every call and event of an undisturbed run, with each object and each mistake in turn.
-#[must_use]
 pub(super) fn at_every(plan: &Plan, moments: &[u64]) -> Vec<Plan> {
     let mut plans = Vec::new();
     for (number, moment) in moments.iter().enumerate() {

@@ -38,7 +38,6 @@ pub struct Feed {
 
 impl Feed {
     /// The changes of these two. `epoch` is the beginning of the world by the API server's clock.
-    #[must_use]
     pub fn new(api: &ApiServer, cloud: &Cloud, epoch: Timestamp) -> Self {
         Self { cluster: api.subscribe(), account: cloud.changes(), epoch }
     }

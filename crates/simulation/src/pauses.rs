@@ -9,7 +9,6 @@ use super::plan::{Act, Plan, Step};
 const PAUSED_MS: u64 = 4_000;
 
 /// A pause at every call and event of an undisturbed run, with each object in turn.
-#[must_use]
 pub(super) fn at_every(plan: &Plan, moments: &[u64]) -> Vec<Plan> {
     let mut plans = Vec::new();
     for (number, moment) in moments.iter().enumerate() {

@@ -6,7 +6,6 @@ use super::plan::Plan;
 const MAX_RUNS: usize = 400;
 
 /// The smallest plan found for which `fails` holds. The plan itself if none is smaller.
-#[must_use]
 pub fn shrink(plan: &Plan, mut fails: impl FnMut(&Plan) -> bool) -> Plan {
     let mut best = plan.clone();
     let mut runs = 0;

@@ -38,7 +38,6 @@ fn disturbed(plan: &Plan, on: On, then: Then) -> Plan {
 
 /// A crash at every call of an undisturbed run, including renewals of the lease and Events: before it is sent, after
 /// its effect, and after its answer.
-#[must_use]
 pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     let deaths = [
         Then::CrashBefore { restart_ms: RESTART_MS },
@@ -92,7 +91,6 @@ fn losses(sort: Sort) -> Vec<Fault> {
 }
 
 /// A lost answer or a refusal at every call of an undisturbed run.
-#[must_use]
 pub fn lost_answers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     (1..)
         .zip(&undisturbed.sorts)
@@ -109,7 +107,6 @@ pub fn lost_answers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
 
 /// A watch that hides, delays, doubles, ends, breaks off, expires or falls silent, at every event of an undisturbed
 /// run.
-#[must_use]
 pub fn blindness(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     let blinds = [
         Then::Hide { for_ms: 5_000 },
@@ -137,7 +134,6 @@ pub fn blindness(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
 }
 
 /// The same plan with everything listed once more after its last step, by the same process or by a new one.
-#[must_use]
 pub fn rereads(plan: &Plan) -> [Plan; 2] {
     let at_ms = plan.end_ms + REREAD_MS;
     [
@@ -157,7 +153,6 @@ pub fn rereads(plan: &Plan) -> [Plan; 2] {
 /// A list of past state at every list of an undisturbed run, once or for a while, a little older or a lot. A new
 /// process cannot know that a list is old. So it meets past state only once, and the following watch shows what came
 /// after.
-#[must_use]
 pub fn stale_lists(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     let once = [(500, 0), (20_000, 0), (100_000, 0)];
     let lasting = [(5_000, 10_000), (50_000, 30_000)];
@@ -178,7 +173,6 @@ pub fn stale_lists(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
 }
 
 /// The provider's lists lag behind for a while, from every third call or event of an undisturbed run on.
-#[must_use]
 pub fn lags(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     const LAG_MS: u64 = 20_000;
     const LASTS_MS: u64 = 30_000;
@@ -191,7 +185,6 @@ pub fn lags(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
 
 /// Somebody moves, unassigns or releases the first assigned address, at every call and event of an undisturbed run:
 /// just before the call arrives, while it is under way, and after its answer.
-#[must_use]
 pub fn by_hand(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     const AFTER_MS: [u64; 3] = [1, 15, 60];
     let Some(ip) = undisturbed.tally.assigns.keys().next().copied() else { return Vec::new() };
@@ -212,7 +205,6 @@ pub fn by_hand(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
 }
 
 /// The first replica is told to stop, or hangs until another leads, at every call and event of an undisturbed run.
-#[must_use]
 pub fn handovers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     const HANGS_MS: u64 = 20_000;
     let acts =
@@ -232,13 +224,11 @@ pub fn handovers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
 }
 
 /// An invalid spec for some seconds, at every call and event of an undisturbed run.
-#[must_use]
 pub fn mistakes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     mistakes::at_every(plan, &undisturbed.moments)
 }
 
 /// A pause of an object for some seconds, at every call and event of an undisturbed run.
-#[must_use]
 pub fn pauses(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     pauses::at_every(plan, &undisturbed.moments)
 }
@@ -253,7 +243,6 @@ fn with_step(plan: &Plan, step: Step) -> Plan {
 }
 
 /// How a disturbed run differs from the undisturbed one although it must not.
-#[must_use]
 pub fn differences(undisturbed: &Outcome, outcome: &Outcome, spare: Spare) -> Vec<String> {
     let mut all: Vec<String> =
         outcome.violations.iter().map(|found| format!("{}: {}", found.rule, found.text)).collect();

@@ -80,7 +80,6 @@ fn plan(name: &str, scene: Vec<Step>, then: Vec<Step>) -> Plan {
 }
 
 /// The plans in which an address is moved by hand, with one replica and with two.
-#[must_use]
 pub fn by_hand() -> Vec<Plan> {
     let alone = plan("move an address by hand", scene(3, 2), vec![pool(2), at(8_000, ask(1, 3))]);
     let mut watched = alone.clone();
@@ -90,13 +89,11 @@ pub fn by_hand() -> Vec<Plan> {
 }
 
 /// The plans in which objects are paused and resumed.
-#[must_use]
 pub fn pauses() -> Vec<Plan> {
     vec![paused(), paused_while_buying()]
 }
 
 /// The plans in which addresses are given back.
-#[must_use]
 pub fn given_back() -> Vec<Plan> {
     let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": "edge", "ttl": 30 });
     let buys = |name: &str, desired: u64| {
@@ -130,7 +127,6 @@ pub fn given_back() -> Vec<Plan> {
 }
 
 /// Two pools that give back what they bought exchange their addresses, and nothing is deleted.
-#[must_use]
 pub fn traded() -> Plan {
     let buys = |name: &str, record: &str| {
         let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": record, "ttl": 30 });
@@ -153,7 +149,6 @@ fn shared() -> Plan {
 }
 
 /// The plans in which users ask for nothing unusual.
-#[must_use]
 pub fn all() -> Vec<Plan> {
     vec![
         plan("create a pool of given addresses", scene(3, 3), vec![pool(3)]),
@@ -319,7 +314,6 @@ fn paused_while_buying() -> Plan {
 }
 
 /// A grace that starts, runs, and ends in each possible way, for a pool and for a record set.
-#[must_use]
 pub fn grace() -> Vec<Plan> {
     let bearing = |pod_s: u64, node_s: u64, pods: bool| {
         let mut spec = pool_spec(&[ip(1)], None);
@@ -389,7 +383,6 @@ fn with(spec: Value, more: &Value) -> Value {
 /// Labels follow an address, which moves off a healthy node, off a failing one, and back. Then the pool gives the
 /// labels up. In the other plan the labels of the older tool also mark nodes without an address, and the pool is
 /// deleted.
-#[must_use]
 pub fn labels() -> Vec<Plan> {
     let labelled = |legacy| {
         let labels = json!({ "nodeLabels": { "enabled": true, "legacy": legacy } });
@@ -420,7 +413,6 @@ pub fn labels() -> Vec<Plan> {
 
 /// Firewalls of a pool: the pool opens its ports, its address moves, a node joins, and the pool asks for other ports.
 /// In the other plan the user's firewall is deleted and made again, and then the pool asks for no ports.
-#[must_use]
 pub fn firewalls() -> Vec<Plan> {
     let opens = |port: &str| {
         let ports =
@@ -457,7 +449,6 @@ pub fn firewalls() -> Vec<Plan> {
 }
 
 /// Many hours, each with a failure and a recovery, as seen by a process that is never restarted.
-#[must_use]
 pub fn hours(hours: u64) -> Plan {
     const HOUR_MS: u64 = 3_600_000;
     let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": "edge" });

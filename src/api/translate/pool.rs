@@ -30,7 +30,6 @@ const OPEN: &str = "Open";
 const UNCERTAIN: &str = "Uncertain";
 
 /// A pool as the watch showed it.
-#[must_use]
 pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
     let (meta, spec, status) = match seen {
         Ok(pool) => (
@@ -60,7 +59,6 @@ pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
 }
 
 /// A pool as a list showed it, whose spec also names these addresses, wherever in `spec.ips` they are.
-#[must_use]
 pub fn naming(seen: &Seen<FloatingIPPool>, named: &BTreeSet<Address>) -> PoolObject {
     let mut pool = pool_object(seen);
     if let Ok(spec) = &mut pool.spec {
@@ -114,7 +112,6 @@ fn written_firewall(entry: &Entry) -> FirewallEntry {
 }
 
 /// The status of an object as plain data, without times.
-#[must_use]
 pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
     let entry = |entry: &IpStatus| IpEntry {
         state: entry.state.clone(),
@@ -232,7 +229,6 @@ fn memory(status: &FloatingIPPoolStatus) -> Option<Memory> {
 }
 
 /// The status to be written. `before` holds the object's current conditions, whose times are kept.
-#[must_use]
 pub fn written_status(
     status: &PoolStatus,
     generation: i64,

@@ -11,7 +11,6 @@ use flipop_core::records::spec::RawRecordSetSpec;
 use flipop_core::records::status::{RecordSetStatus, SuspectNode};
 
 /// A record set as shown by the watch.
-#[must_use]
 pub fn record_set_object(seen: &Seen<NodeDNSRecordSet>) -> RecordSetObject {
     let (meta, spec, status) = match seen {
         Ok(set) => (
@@ -40,7 +39,6 @@ fn raw_spec(spec: &NodeDNSRecordSetSpec) -> RawRecordSetSpec {
 }
 
 /// The status of an object as plain data, without times.
-#[must_use]
 pub fn plain_status(status: &NodeDNSRecordSetStatus) -> RecordSetStatus {
     RecordSetStatus {
         state: status.state.clone(),
@@ -60,7 +58,6 @@ fn suspect(node: &api::SuspectNode) -> Option<(String, SuspectNode)> {
 }
 
 /// The status as written. `before` holds the current conditions, whose times are kept.
-#[must_use]
 pub fn written_status(
     status: &RecordSetStatus,
     generation: i64,

@@ -23,7 +23,6 @@ pub struct LeaseSlim {
 
 impl LeaseSlim {
     /// The facts about this Lease that decisions need.
-    #[must_use]
     pub fn into_facts(self) -> LeaseFacts {
         self.facts
     }

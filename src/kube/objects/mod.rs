@@ -36,7 +36,6 @@ pub struct NodeSlim {
 
 impl NodeSlim {
     /// The facts about this node that decisions need.
-    #[must_use]
     pub fn into_facts(self) -> NodeFacts {
         self.facts
     }
@@ -52,7 +51,6 @@ pub struct PodSlim {
 
 impl PodSlim {
     /// The facts about this pod that decisions need.
-    #[must_use]
     pub fn into_facts(self) -> PodFacts {
         self.facts
     }

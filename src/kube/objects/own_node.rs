@@ -38,7 +38,6 @@ pub struct OwnNodeFacts {
 
 impl OwnNode {
     /// Reduces it to its facts.
-    #[must_use]
     pub fn into_facts(self) -> OwnNodeFacts {
         let annotations = self.metadata.annotations.unwrap_or_default();
         let first = self.spec.pod_cidr.filter(|cidr| !cidr.is_empty());

@@ -34,7 +34,6 @@ impl WatchName {
     }
 
     /// The Leases of nodes.
-    #[must_use]
     pub fn of_leases() -> Self {
         Self::new("leases", Some(lease::NAMESPACE.to_owned()), "")
     }
@@ -75,7 +74,6 @@ pub struct WatchStatus {
 
 impl WatchStatus {
     /// Whether the watch itself cannot be had, rather than the API server: refused before its first list, or long since.
-    #[must_use]
     pub fn is_hopeless(&self) -> bool {
         let lasting = self.failures >= FAILURES_TO_GIVE_UP;
         match self.trouble {
@@ -88,7 +86,6 @@ impl WatchStatus {
     }
 
     /// Whether it fails until someone fixes the cause.
-    #[must_use]
     pub fn needs_someone(&self) -> bool {
         self.trouble.is_some_and(lasts)
     }
@@ -144,7 +141,6 @@ impl WatchHealth {
     }
 
     /// Every name with running watches. Of several watches of one name, the worst.
-    #[must_use]
     pub fn snapshot(&self) -> BTreeMap<WatchName, WatchStatus> {
         let mut worst: BTreeMap<WatchName, WatchStatus> = BTreeMap::new();
         for ((name, _), status) in &self.registry().watches {
@@ -157,7 +153,6 @@ impl WatchHealth {
     }
 
     /// Restarts so far, by kind and reason. The counts only grow.
-    #[must_use]
     pub fn restarts(&self) -> BTreeMap<(String, &'static str), u64> {
         self.registry().restarts.clone()
     }
@@ -170,7 +165,6 @@ impl WatchHealth {
     }
 
     /// For readiness: one sentence for each watch that has no complete list yet, or is refused.
-    #[must_use]
     pub fn reasons_not_ready(&self) -> Vec<String> {
         let registry = self.registry();
         let behind = registry.watches.iter().map(|((name, _), status)| (name, status));
@@ -182,7 +176,6 @@ impl WatchHealth {
     }
 
     /// One sentence for each watch whose first list has had no answer of any kind from the API server.
-    #[must_use]
     pub fn unanswered(&self) -> Vec<String> {
         let registry = self.registry();
         let unanswered = registry.watches.iter().map(|((name, _), status)| (name, status));
@@ -191,7 +184,6 @@ impl WatchHealth {
     }
 
     /// Whether the API server has answered any of the watches.
-    #[must_use]
     pub fn is_answered(&self) -> bool {
         self.registry().watches.values().any(WatchStatus::is_answered)
     }

@@ -28,7 +28,6 @@ pub struct Selection {
 
 impl Selection {
     /// The selectors of these keys. A key that cannot be read selects nothing.
-    #[must_use]
     pub fn new(keys: &[WatchKey]) -> Self {
         let mut selection = Self {
             selectors: Vec::new(),
@@ -59,7 +58,6 @@ impl Selection {
     }
 
     /// The keys that select an object.
-    #[must_use]
     pub fn of(&self, namespace: &str, labels: &Labels) -> Keys {
         let by_value = labels.iter().filter_map(|(label, value)| self.by_value.get(label)?.get(value));
         let selects = |place: &usize| {

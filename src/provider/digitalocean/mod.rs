@@ -49,7 +49,6 @@ pub static DROPLETS: MachineKind = MachineKind {
 };
 
 /// The droplet with this id.
-#[must_use]
 pub fn droplet(id: u64) -> MachineId {
     DROPLETS.machine(id.to_string())
 }

@@ -59,13 +59,11 @@ impl Answer {
     }
 
     /// The HTTP status.
-    #[must_use]
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
     /// The body. Empty if it was not read to its end.
-    #[must_use]
     pub fn body(&self) -> &[u8] {
         self.body.as_deref().unwrap_or_default()
     }
@@ -90,7 +88,6 @@ impl Answer {
 
     /// The fault of a refusal that is not in the API's format. Something in between sent it. It says nothing about the
     /// token, and the outcome of a change stays unknown.
-    #[must_use]
     pub fn refused_in_between(&self) -> Option<Fault> {
         // For these, the status alone decides.
         let waits = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY];
@@ -141,7 +138,6 @@ impl Answer {
     }
 
     /// The fault of a successful answer with unusable content.
-    #[must_use]
     pub fn malformed(&self, why: &str) -> Fault {
         let status = self.status.as_u16();
         self.fault(
@@ -151,7 +147,6 @@ impl Answer {
     }
 
     /// The fault of a refusal. `id` and `message` come from the provider.
-    #[must_use]
     pub fn refused(&self, kind: FaultKind, id: &str, message: &str) -> Fault {
         let Origin { provider, .. } = self.origin;
         let status = self.status.as_u16();
@@ -165,7 +160,6 @@ impl Answer {
     }
 
     /// Like [`Self::refused`], with advice in front. If both are long, the provider's text is cut.
-    #[must_use]
     pub fn refused_with(&self, kind: FaultKind, advice: &str, id: &str, message: &str) -> Fault {
         let words = self.refused(kind, id, message);
         if advice.is_empty() { words } else { self.fault(kind, &format!("{advice}: {}", words.message)) }
@@ -210,7 +204,6 @@ fn behind<'a>(text: &'a str, name: &str) -> &'a str {
 }
 
 /// The kind of fault for a status alone. Providers refine it.
-#[must_use]
 pub fn kind_of(status: StatusCode) -> FaultKind {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => FaultKind::Unauthorised,

@@ -111,31 +111,26 @@ pub struct Request<'a> {
 
 impl<'a> Request<'a> {
     /// A `GET`.
-    #[must_use]
     pub fn get(path: &'a [&'a str], query: &'a [(&'a str, &'a str)]) -> Self {
         Self { method: Method::GET, path, query, body: None }
     }
 
     /// A `POST` with a JSON body.
-    #[must_use]
     pub fn post(path: &'a [&'a str], body: &serde_json::Value) -> Self {
         Self { method: Method::POST, path, query: &[], body: Some(Bytes::from(body.to_string())) }
     }
 
     /// A `PUT` with a JSON body.
-    #[must_use]
     pub fn put(path: &'a [&'a str], body: &serde_json::Value) -> Self {
         Self { method: Method::PUT, ..Self::post(path, body) }
     }
 
     /// A `DELETE`.
-    #[must_use]
     pub fn delete(path: &'a [&'a str]) -> Self {
         Self { method: Method::DELETE, path, query: &[], body: None }
     }
 
     /// A `DELETE` with a JSON body, which says what to delete there.
-    #[must_use]
     pub fn delete_with(path: &'a [&'a str], body: &serde_json::Value) -> Self {
         Self { method: Method::DELETE, ..Self::post(path, body) }
     }
@@ -188,13 +183,11 @@ impl Api {
     }
 
     /// The provider's name.
-    #[must_use]
     pub fn provider(&self) -> &'static str {
         self.provider
     }
 
     /// See [`crate::provider::Account::token_generation`].
-    #[must_use]
     pub fn token_generation(&self) -> watch::Receiver<u64> {
         self.token.generation()
     }
@@ -206,7 +199,6 @@ impl Api {
     }
 
     /// See [`crate::provider::Account::rate`].
-    #[must_use]
     pub fn rate(&self) -> watch::Receiver<RateReport> {
         self.rate.subscribe()
     }
@@ -270,13 +262,11 @@ impl Api {
     }
 
     /// Whether a series of requests may continue: the process is not ending, and the token is not blocked.
-    #[must_use]
     pub fn may_go_on(&self, permit: &Permit) -> bool {
         permit.may_go_on() && self.blocked_ms().is_none()
     }
 
     /// For how long the token must not be used, if it is blocked.
-    #[must_use]
     pub fn blocked_ms(&self) -> Option<u64> {
         self.rate.blocked_ms()
     }

@@ -52,7 +52,6 @@ pub struct Means<'a> {
 
 impl FirewallAccount {
     /// An account about which nothing is known.
-    #[must_use]
     pub fn new(id: AccountId, limits: FirewallLimits, machines: &'static MachineKind) -> Self {
         Self { id, limits, machines, looks: Looks::default(), sets: BTreeMap::new(), gate: Gate::default() }
     }
@@ -72,13 +71,11 @@ impl FirewallAccount {
     }
 
     /// The entries that a pool's status is to remember. `None` while the pool has not been noted.
-    #[must_use]
     pub fn entries(&self, uid: &Uid) -> Option<&[Entry]> {
         self.sets.get(uid).map(|set| set.entries.as_slice())
     }
 
     /// The conditions about a pool's firewalls. `None` while there is nothing to report.
-    #[must_use]
     pub fn conditions(&self, wish: &Wish, unusable: bool) -> Option<Vec<Condition>> {
         let set = self.sets.get(&wish.pool.uid)?;
         report::conditions(set, &self.looks, wish, (self.machines.noun, unusable))
@@ -108,7 +105,6 @@ impl FirewallAccount {
     }
 
     /// Machines to which no assignment of this pool should begin yet, each with the end of the wait.
-    #[must_use]
     pub fn gates(&self, wish: &Wish, now: Moment) -> BTreeMap<MachineId, Moment> {
         let Some(set) = self.sets.get(&wish.pool.uid).filter(|set| !report::is_in_trouble(set, &self.looks))
         else {

@@ -123,7 +123,6 @@ pub enum Outcome {
 
 impl Action {
     /// Whether the call changes something.
-    #[must_use]
     pub fn is_write(&self) -> bool {
         match self {
             Self::Create { .. } | Self::Change { .. } => true,

@@ -34,7 +34,6 @@ pub struct Covers<'a> {
 
 impl<'c> Covers<'c> {
     /// The firewalls that govern this machine.
-    #[must_use]
     pub fn of(&self, machine: &MachineId) -> Cover {
         let tags = self.machines.get(machine);
         let mut governing = self.governing(machine).peekable();
@@ -52,7 +51,6 @@ impl<'c> Covers<'c> {
     }
 
     /// A firewall of others that denies this machine a part of what these rules permit.
-    #[must_use]
     pub fn denial(&self, machine: &MachineId, rules: &BTreeSet<Rule>) -> Option<&'c Firewall> {
         let denies = |firewall: &Firewall| {
             firewall.rules.iter().any(|of| of.denies && rules.iter().any(|rule| rule.meets(of)))

@@ -5,27 +5,23 @@ use super::facts::{Firewall, Rule};
 use std::collections::BTreeSet;
 
 /// The wanted rules that the firewall lacks.
-#[must_use]
 pub fn lacking(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
     let there: BTreeSet<Rule> = there.iter().map(Rule::canonical).collect();
     wished.iter().filter(|rule| !there.contains(&rule.canonical())).cloned().collect()
 }
 
 /// The rules that are not wanted, as the provider writes them.
-#[must_use]
 pub fn foreign(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
     let wished: BTreeSet<Rule> = wished.iter().map(Rule::canonical).collect();
     there.iter().filter(|rule| !wished.contains(&rule.canonical())).cloned().collect()
 }
 
 /// The rules that deny something, as the provider writes them. No pool asks for any.
-#[must_use]
 pub fn denials(there: &BTreeSet<Rule>) -> Vec<Rule> {
     there.iter().filter(|rule| rule.denies).cloned().collect()
 }
 
 /// Whether a list shows the effect of a change.
-#[must_use]
 pub fn shows(change: &Change, found: &Firewall) -> bool {
     match change {
         Change::AddRules(rules) => lacking(&rules.iter().cloned().collect(), &found.rules).is_empty(),

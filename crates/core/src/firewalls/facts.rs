@@ -45,7 +45,6 @@ pub struct Rule {
 
 impl Rule {
     /// The rule in canonical form, in which rules that differ only in spelling are equal.
-    #[must_use]
     pub fn canonical(&self) -> Self {
         let mut rule = self.clone();
         rule.targets.addresses = self.targets.addresses.iter().map(|text| network(text)).collect();
@@ -55,7 +54,6 @@ impl Rule {
 
 impl Rule {
     /// Whether some traffic is that of both rules, as far as their addresses tell.
-    #[must_use]
     pub fn meets(&self, other: &Self) -> bool {
         let (networks, others) = (&self.targets.addresses, &other.targets.addresses);
         self.direction == other.direction

@@ -74,37 +74,31 @@ impl Looks {
     }
 
     /// The last whole look that left nothing out.
-    #[must_use]
     pub fn whole(&self) -> Option<&Whole> {
         self.whole.as_ref()
     }
 
     /// Scopes that the token lacks. Looks leave something out because of them.
-    #[must_use]
     pub fn missing(&self) -> &BTreeSet<&'static str> {
         &self.missing
     }
 
     /// Why the last look failed.
-    #[must_use]
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
     }
 
     /// Whether a look has succeeded or failed, or has shown that the token lacks a scope.
-    #[must_use]
     pub fn is_answered(&self) -> bool {
         self.whole.is_some() || self.trouble.is_some() || !self.missing.is_empty()
     }
 
     /// The latest moment of the first look for pools that only need a guard.
-    #[must_use]
     pub fn guard_from(&self) -> Moment {
         if self.is_answered() { Moment::default() } else { self.not_before.plus_millis(GUARD_AFTER_MS) }
     }
 
     /// The earliest moment of a look for a need that arose at `since`.
-    #[must_use]
     pub fn round_for(&self, since: Moment) -> Moment {
         let last = self.last.map(|last| last.plus_millis(ROUND_MS)).unwrap_or_default();
         since.max(last)
@@ -112,7 +106,6 @@ impl Looks {
 
     /// When the next look is due, and whether it is a whole one. `whole_by`: when a whole look is wanted at the
     /// latest. `None` while a look is under way.
-    #[must_use]
     pub fn due(&self, whole_by: Option<Moment>) -> Option<(Moment, bool)> {
         if self.in_flight {
             return None;

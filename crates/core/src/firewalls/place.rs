@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Places machines into firewalls that have room. `room` has, in order, the number of machines that each one takes.
 /// Also returns the machines that are left.
-#[must_use]
 pub fn fill<'a>(
     mut machines: BTreeSet<MachineId>,
     room: impl Iterator<Item = (&'a String, usize)>,
@@ -23,7 +22,6 @@ pub fn fill<'a>(
 }
 
 /// The lowest free numbers for the new firewalls that so many machines need, with at most `each` machines in one.
-#[must_use]
 pub fn new_numbers(taken: &BTreeSet<u64>, machines: usize, each: usize) -> Vec<u64> {
     (1..).filter(|number| !taken.contains(number)).take(machines.div_ceil(each.max(1))).collect()
 }

@@ -9,7 +9,6 @@ use crate::model::words::{enumerate, name_all};
 use std::collections::BTreeSet;
 
 /// Whether something keeps the firewalls of a pool from being as wanted. If so, no assignment waits for them.
-#[must_use]
 pub fn is_in_trouble(set: &Set, looks: &Looks) -> bool {
     looks.trouble().is_some()
         || !looks.missing().is_empty()
@@ -20,7 +19,6 @@ pub fn is_in_trouble(set: &Set, looks: &Looks) -> bool {
 
 /// The conditions, or `None` while there is nothing to report. `noun` is the word for a machine. `unusable` says that
 /// no entry of the spec is usable.
-#[must_use]
 pub fn conditions(
     set: &Set,
     looks: &Looks,

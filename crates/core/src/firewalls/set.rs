@@ -71,19 +71,16 @@ pub struct Set {
 
 impl Set {
     /// The firewalls that a status remembers. An entry without an id may have been made.
-    #[must_use]
     pub fn recalled(entries: Vec<Entry>) -> Self {
         Self { entries, ..Self::default() }
     }
 
     /// Why the last change failed.
-    #[must_use]
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
     }
 
     /// Why the state of its firewalls is unknown, in a few words.
-    #[must_use]
     pub fn doubt(&self) -> Option<String> {
         let named = |what: &str, name: &String| format!("{name} {what}");
         let lost = self.lost.keys().map(|name| named("is not on the list of firewalls", name));
@@ -184,7 +181,6 @@ impl Set {
     }
 
     /// When a second look can confirm the first.
-    #[must_use]
     pub fn agrees_at(&self) -> Option<Moment> {
         let uncovered = self.uncovered.iter().filter(|(machine, _)| !self.isolated.contains(*machine));
         let since = uncovered.map(|(_, since)| since).chain(self.doubted.values());
@@ -192,7 +188,6 @@ impl Set {
     }
 
     /// When to list the firewalls, to find out whether one was made.
-    #[must_use]
     pub fn resolves_at(&self, now: Moment) -> Option<Moment> {
         let open = self.entries.iter().filter(|entry| entry.id.is_empty());
         let open =
@@ -201,7 +196,6 @@ impl Set {
     }
 
     /// Whether a part of a change has not arrived yet, by the last look.
-    #[must_use]
     pub fn is_unfinished(&self) -> bool {
         let pending = self.shown.values().any(|shown| {
             shown

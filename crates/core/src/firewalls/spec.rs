@@ -39,7 +39,6 @@ pub enum FirewallSpec {
 
 impl FirewallSpec {
     /// Parses the spec. `limits` are those of the pool's provider, if it has firewalls.
-    #[must_use]
     pub fn parse(
         raw: Option<&RawFirewall>,
         provider: &str,

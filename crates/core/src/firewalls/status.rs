@@ -20,14 +20,12 @@ pub struct Entry {
 }
 
 /// The name of a pool's firewall with this number.
-#[must_use]
 pub fn name_of(uid: &Uid, number: u64) -> String {
     let start: String = uid.0.chars().take(UID_CHARS).collect();
     format!("{PREFIX}{start}-{number}")
 }
 
 /// The number in the name of a firewall of ours.
-#[must_use]
 pub fn number_of(name: &str) -> Option<u64> {
     let (uid, number) = name.strip_prefix(PREFIX)?.rsplit_once('-')?;
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());

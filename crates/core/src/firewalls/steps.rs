@@ -133,7 +133,6 @@ impl Set {
     }
 
     /// Machines to which no assignment should begin yet, each with the end of the wait.
-    #[must_use]
     pub fn gates(&self, looks: &Looks, now: Moment) -> BTreeMap<MachineId, Moment> {
         // Firewalls from before this leadership are probably right, so no failover waits for the first look. One that was
         // only announced has opened nothing.
@@ -147,7 +146,6 @@ impl Set {
     }
 
     /// Decides which calls are due.
-    #[must_use]
     pub fn plan(&mut self, wish: &Wish, scene: &Scene<'_>) -> Steps {
         let mut due = Steps::default();
         let waits = self.retry.due() > scene.now;

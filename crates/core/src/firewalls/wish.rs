@@ -31,7 +31,6 @@ pub struct Wish {
 
 impl Wish {
     /// Whether this machine is to be in a firewall.
-    #[must_use]
     pub fn wants(&self, machine: &MachineId) -> bool {
         self.rules.is_some() && self.machines.contains_key(machine)
     }

@@ -115,7 +115,6 @@ pub enum Action {
 
 impl Action {
     /// Whether it changes something outside of this process. It then needs the permit.
-    #[must_use]
     pub fn is_write(&self) -> bool {
         match self {
             Self::Addresses(call) => match call {

@@ -61,13 +61,11 @@ impl Checks {
 
 impl Fleet {
     /// The checks to make. They are unchanged while the number is unchanged.
-    #[must_use]
     pub const fn checks(&self) -> (u64, &BTreeMap<CheckKey, CheckTarget>) {
         (self.checks.version, &self.checks.wanted)
     }
 
     /// Whether the Leases of nodes have to be watched.
-    #[must_use]
     pub fn wants_leases(&self) -> bool {
         self.leading && self.settings.own_node.is_some() && self.asks_for_checks()
     }
@@ -224,7 +222,6 @@ impl Fleet {
     }
 
     /// Every checked node, for the metrics.
-    #[must_use]
     pub fn checked_nodes(&self, now: Moment) -> Vec<CheckedNode> {
         self.checks.evidence.nodes(now).collect()
     }

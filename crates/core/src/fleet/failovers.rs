@@ -26,7 +26,6 @@ impl FailoverPhase {
     pub const ALL: [Self; 4] = [Self::Noticed, Self::Requested, Self::Confirmed, Self::Published];
 
     /// The phase as a metric label.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Noticed => "noticed",

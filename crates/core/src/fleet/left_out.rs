@@ -27,7 +27,6 @@ pub type NodesLeftOut = BTreeMap<ObjectName, Vec<LeftOut>>;
 
 impl Fleet {
     /// The nodes that pools leave out, and those that record sets leave out.
-    #[must_use]
     pub fn left_out(&self) -> (NodesLeftOut, NodesLeftOut) {
         let of = |criteria: Option<&Criteria>, check: &dyn Fn(&NodeFacts) -> Result<(), Mismatch>| {
             criteria.map(|criteria| self.left_out_by(criteria, check)).unwrap_or_default()

@@ -187,7 +187,6 @@ pub struct Fleet {
 
 impl Fleet {
     /// A state that knows nothing yet.
-    #[must_use]
     pub fn new(settings: Settings) -> Self {
         let account = |of: &Descriptor| {
             let id = AccountId::from(of.name);
@@ -240,7 +239,6 @@ impl Fleet {
     }
 
     /// The watches that some object asks for.
-    #[must_use]
     pub fn watches(&self) -> BTreeSet<WatchKey> {
         let pools = self.pools.values().filter(|pool| !pool.deleting || pool.is_going());
         let pools = pools.filter_map(|pool| pool.spec.criteria.as_ref());
@@ -315,7 +313,6 @@ impl Fleet {
     }
 
     /// True while an address was bought that the server's copy of the status does not remember yet.
-    #[must_use]
     pub fn has_unrecorded_creation(&self) -> bool {
         // A pool that is being deleted gets no more status writes, unless it gives something back.
         let written = |pool: &&Pool| !pool.deleting || pool.is_going();

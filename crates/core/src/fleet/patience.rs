@@ -130,7 +130,6 @@ impl Fleet {
     }
 
     /// Suspicions of nodes that served, by how they ended.
-    #[must_use]
     pub const fn grace_counts(&self) -> GraceCounts {
         self.grace
     }

@@ -91,7 +91,6 @@ impl Fleet {
     }
 
     /// Whether a fact since the last plan may change a decision. The arrival of a wake time may change one too.
-    #[must_use]
     pub const fn is_changed(&self) -> bool {
         self.leading && self.dirty
     }

@@ -75,7 +75,6 @@ impl Waiting {
     }
 
     /// For each node the reason for its wait, by name.
-    #[must_use]
     pub fn reasons(&self) -> BTreeMap<&str, &str> {
         let others = self.others.iter().map(|(name, why)| (&**name, why.as_str()));
         self.names.iter().map(|name| (name.as_str(), NO_FREE_IP)).chain(others).collect()
@@ -160,7 +159,6 @@ fn suspects(pool: &Pool) -> Vec<SuspectSnapshot> {
 
 impl Fleet {
     /// A copy of the data for metrics.
-    #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         if !self.leading {
             return Snapshot::default();

@@ -133,7 +133,6 @@ pub struct Budget {
 
 impl Budget {
     /// A budget that has sent nothing yet.
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -176,7 +175,6 @@ impl Budget {
     }
 
     /// The reason why a call of this purpose may not be sent now, if there is one.
-    #[must_use]
     pub fn held(&self, purpose: Purpose, now: Moment) -> Option<Held> {
         let later = |until: Option<Moment>| until.filter(|until| *until > now);
         let paused = later(self.report.blocked_until).map(Held::Paused);
@@ -271,7 +269,6 @@ impl Budget {
     }
 
     /// Requests left in the quota, as far as known.
-    #[must_use]
     pub fn remaining(&self) -> Option<u64> {
         self.report.quota.map(|quota| quota.remaining.saturating_sub(self.since_quota))
     }

@@ -20,13 +20,11 @@ pub struct CheckedNodes {
 
 impl CheckedNodes {
     /// Whether this node is dead.
-    #[must_use]
     pub fn fails(&self, node: &NodeFacts) -> bool {
         self.dead.get(&node.name) == Some(&node.uid)
     }
 
     /// The nodes that are dead in only one of the two.
-    #[must_use]
     pub fn differ(&self, other: &Self) -> BTreeSet<String> {
         let only = |one: &Self, two: &Self| -> Vec<String> {
             let gone = one.dead.iter().filter(|(name, uid)| two.dead.get(*name) != Some(uid));

@@ -26,7 +26,6 @@ pub struct Notice {
 
 impl Notice {
     /// A notice about this object.
-    #[must_use]
     pub fn on(
         owner: &Owner,
         warning: bool,
@@ -107,19 +106,16 @@ impl<A> Effects<A> {
     }
 
     /// A number that grows with each action, Event and wake time.
-    #[must_use]
     pub fn additions(&self) -> u64 {
         self.additions
     }
 
     /// When to decide again at the latest.
-    #[must_use]
     pub fn wake(&self) -> Option<Moment> {
         self.wake
     }
 
     /// All actions and Events, in order.
-    #[must_use]
     pub fn into_vec(self) -> Vec<Effect<A>> {
         self.all
     }

@@ -12,7 +12,6 @@ pub struct Epoch {
 
 impl Epoch {
     /// The first epoch of an account.
-    #[must_use]
     pub const fn first(account_id: AccountId) -> Self {
         Self { account_id, number: 0 }
     }
@@ -23,7 +22,6 @@ impl Epoch {
     }
 
     /// Whether it came before another epoch of the same account.
-    #[must_use]
     pub const fn precedes(&self, other: &Self) -> bool {
         self.number < other.number
     }

@@ -39,13 +39,11 @@ impl<I: PartialEq> Failure<I> {
     }
 
     /// Whether this is about the same request.
-    #[must_use]
     pub fn concerns(&self, input: &I, spec_version: u64) -> bool {
         self.input == *input && self.spec_version == spec_version
     }
 
     /// When the same request may be sent again. `None` if it may be sent now.
-    #[must_use]
     pub fn waits(&self, input: &I, spec_version: u64, now: Moment) -> Option<Moment> {
         (self.concerns(input, spec_version) && self.retry.due() > now).then_some(self.retry.due())
     }

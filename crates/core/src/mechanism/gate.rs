@@ -26,19 +26,16 @@ struct Refusal {
 
 impl Gate {
     /// Whether the token was refused nothing, or a request was accepted since.
-    #[must_use]
     pub const fn is_open(&self) -> bool {
         self.0.is_none()
     }
 
     /// When the next request may be sent, if that is not yet.
-    #[must_use]
     pub fn waits(&self, now: Moment) -> Option<Moment> {
         self.0.as_ref().map(|refusal| refusal.due).filter(|due| *due > now)
     }
 
     /// The provider's words at the last refusal.
-    #[must_use]
     pub fn message(&self) -> &str {
         self.0.as_ref().map_or("", |refusal| refusal.message.as_str())
     }

@@ -22,7 +22,6 @@ pub enum Schedule {
 
 impl Schedule {
     /// The schedule on which a kind of failure is retried.
-    #[must_use]
     pub fn of(kind: FaultKind) -> Self {
         match kind {
             FaultKind::InProgress | FaultKind::Transient | FaultKind::Throttled => Self::Fast,
@@ -36,7 +35,6 @@ impl Schedule {
     }
 
     /// Milliseconds to wait after failure number `failures` (1 for the first), up to a tenth longer by `jitter`.
-    #[must_use]
     pub fn delay_ms(self, failures: u32, jitter: Jitter) -> u64 {
         let base = match self {
             Self::Fast => match failures {
@@ -69,19 +67,16 @@ pub struct Pace {
 
 impl Pace {
     /// Follows this schedule.
-    #[must_use]
     pub const fn by(schedule: Schedule) -> Self {
         Self { schedule, asked_ms: 0, longest_ms: u64::MAX }
     }
 
     /// Follows the schedule of the fault's kind, but waits at least as long as the provider asked.
-    #[must_use]
     pub fn of(fault: &Fault) -> Self {
         Self { asked_ms: fault.retry_after_ms.unwrap_or(0), ..Self::by(Schedule::of(fault.kind)) }
     }
 
     /// For a write to Kubernetes: follows its schedule, but waits at least as long as the API server asked.
-    #[must_use]
     pub fn of_write(failure: &WriteFailure) -> Self {
         match failure {
             WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) => Self::by(Schedule::Slow),
@@ -96,7 +91,6 @@ impl Pace {
     }
 
     /// The same, but no step of the schedule takes longer than `longest_ms`.
-    #[must_use]
     pub const fn within(self, longest_ms: u64) -> Self {
         Self { longest_ms, ..self }
     }
@@ -116,25 +110,21 @@ pub struct Retry {
 
 impl Retry {
     /// A retry that is due at this moment, without any failed try.
-    #[must_use]
     pub const fn at(due: Moment) -> Self {
         Self { tries: 0, due }
     }
 
     /// When it is due.
-    #[must_use]
     pub const fn due(&self) -> Moment {
         self.due
     }
 
     /// Failed tries in a row.
-    #[must_use]
     pub const fn tries(&self) -> u32 {
         self.tries
     }
 
     /// Whether the last try failed.
-    #[must_use]
     pub const fn is_failing(&self) -> bool {
         self.tries > 0
     }

@@ -75,7 +75,6 @@ pub struct Ended {
 
 impl Ended {
     /// The text for users about a failure that was reported and has passed.
-    #[must_use]
     pub fn avoided(&self, outcome: &str) -> Option<String> {
         let seconds = self.suspicion.lasted_ms(self.at).div_ceil(1_000);
         let avoided = self.end == End::Recovered && self.suspicion.is_told();
@@ -111,7 +110,6 @@ pub struct Suspects {
 
 impl Suspects {
     /// The node's suspicion, if it keeps its match in spite of a failure.
-    #[must_use]
     pub fn of(&self, node: &str) -> Option<&Suspicion> {
         self.suspicions.get(node)
     }
@@ -127,7 +125,6 @@ impl Suspects {
     }
 
     /// Whether no node fails, or is remembered for a failure.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.suspicions.is_empty() && self.ended.is_empty() && !self.touched && !self.remembers_nodes()
     }
@@ -239,7 +236,6 @@ impl Suspects {
     }
 
     /// Whether the node matches, and has to keep matching for a while before it counts.
-    #[must_use]
     pub fn is_recovering(&self, node: &str) -> bool {
         self.lost.values().any(|recovery| recovery.node == node && recovery.since.is_some())
     }
@@ -277,7 +273,6 @@ impl Suspects {
     }
 
     /// Whether something is remembered about nodes that may be gone.
-    #[must_use]
     pub fn remembers_nodes(&self) -> bool {
         !(self.lost.is_empty() && self.quiet.is_empty() && self.given_up.is_empty())
     }

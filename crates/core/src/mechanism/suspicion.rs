@@ -39,7 +39,6 @@ impl Clocks {
 
     /// The moment so many seconds after an instant on the API server's clock, or after now if that is not known or still
     /// to come. A moment that has passed may be given as now.
-    #[must_use]
     pub fn moment_after(self, instant_s: Option<i64>, seconds: i64) -> Moment {
         let age_s = instant_s.map_or(0, |instant_s| self.seconds().saturating_sub(instant_s).max(0));
         let left_s = u64::try_from(seconds.saturating_sub(age_s)).unwrap_or(0);
@@ -182,31 +181,26 @@ impl Suspicion {
     }
 
     /// Whether status and Events report it.
-    #[must_use]
     pub const fn is_told(&self) -> bool {
         self.told
     }
 
     /// Whether this is the node that fails, on the same machine.
-    #[must_use]
     pub fn is_of(&self, node: &NodeFacts) -> bool {
         self.uid == node.uid && self.provider_id == node.provider_id
     }
 
     /// `metadata.uid` of the node.
-    #[must_use]
     pub const fn node_uid(&self) -> &Uid {
         &self.uid
     }
 
     /// Why the node fails.
-    #[must_use]
     pub const fn why(&self) -> &Mismatch {
         &self.why
     }
 
     /// The reason in the condition.
-    #[must_use]
     pub fn finding(&self) -> Suspect {
         match self.why.class() {
             Class::Pod => Suspect::PodNotReady,
@@ -221,20 +215,17 @@ impl Suspicion {
     }
 
     /// When the failure that counts began, in seconds since 1970 on the API server's clock.
-    #[must_use]
     pub fn since_s(&self) -> i64 {
         self.holds().map_or(0, |(start, _)| start.since_s)
     }
 
     /// When its grace is over, on the API server's clock. Every process writes the same time into the status.
-    #[must_use]
     pub fn ends_s(&self, grace: &Grace) -> i64 {
         let limit_ms = self.holds().map_or(0, |(_, class)| grace.limit_ms(class));
         self.since_s().saturating_add(i64::try_from(limit_ms.div_ceil(1_000)).unwrap_or(i64::MAX))
     }
 
     /// The text for users. `follows` says what happens at the end of its grace.
-    #[must_use]
     pub fn text(&self, node: &str, follows: &str, grace: &Grace) -> String {
         let (since, ends) = (clock_time(self.since_s()), clock_time(self.ends_s(grace)));
         format!("{node} {} (since {since}): {follows} at {ends} at the earliest", self.why)
@@ -252,7 +243,6 @@ impl Suspicion {
     }
 
     /// How long it has lasted, in milliseconds.
-    #[must_use]
     pub fn lasted_ms(&self, now: Moment) -> u64 {
         self.holds().map_or(0, |(start, _)| start.lasted_ms(now))
     }

@@ -42,13 +42,11 @@ impl<S> Writes<S> {
     }
 
     /// Whether a write awaits its answer.
-    #[must_use]
     pub fn are_under_way(&self) -> bool {
         self.status_in_flight.is_some() || self.ips_in_flight
     }
 
     /// Whether the last answered status write failed.
-    #[must_use]
     pub fn is_status_failing(&self) -> bool {
         self.status.is_failing()
     }

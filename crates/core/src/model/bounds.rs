@@ -35,7 +35,6 @@ pub enum Unit {
 
 impl Unit {
     /// The word for more than one.
-    #[must_use]
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Entries => "entries",
@@ -110,7 +109,6 @@ pub const BOUNDS: [Bound; 8] = [
 ];
 
 /// The bound of a field, given as a path without positions.
-#[must_use]
 pub fn bound_of(field: &str, unit: Unit) -> usize {
     let own = BOUNDS.iter().find(|bound| bound.field == field && bound.unit == unit);
     let other = match unit {
@@ -134,7 +132,6 @@ pub struct TooLarge {
 
 impl TooLarge {
     /// The mistake that this is. `whole` is the scope of a field on which the whole object rests.
-    #[must_use]
     pub fn problem(&self, whole: Scope) -> SpecProblem {
         let Self { field, size, unit } = self;
         let scope = match field.strip_prefix("spec.").unwrap_or_default() {
@@ -155,7 +152,6 @@ impl TooLarge {
 }
 
 /// Whether one of these lies in a part of the spec.
-#[must_use]
 pub fn lie_in(too_large: &[TooLarge], part: &str) -> bool {
     too_large.iter().any(|found| found.field.starts_with(part))
 }

@@ -42,13 +42,11 @@ impl Condition {
     }
 
     /// Whether it is of this type.
-    #[must_use]
     pub fn is(&self, kind: ConditionType) -> bool {
         self.kind == kind.as_str()
     }
 
     /// Whether it has this status.
-    #[must_use]
     pub fn has(&self, status: Status) -> bool {
         self.status == status.as_str()
     }

@@ -13,7 +13,6 @@ pub const REGION_LABEL: &str = "topology.kubernetes.io/region";
 
 /// A region in the provider's spelling. Users and objects may write it with capitals and white space, which the
 /// provider accepts but never returns.
-#[must_use]
 pub fn region_slug(text: &str) -> String {
     text.trim().to_ascii_lowercase()
 }
@@ -42,7 +41,6 @@ pub enum Readiness {
 
 impl Readiness {
     /// True for `True`.
-    #[must_use]
     pub fn is_ready(self) -> bool {
         self == Self::Ready
     }
@@ -93,7 +91,6 @@ pub struct NodeFacts {
 
 impl NodeFacts {
     /// When the node began to fail, by its own condition `Ready`, in seconds since 1970.
-    #[must_use]
     pub fn fails_since_s(&self) -> Option<i64> {
         self.ready_since_s.filter(|_| !self.ready.is_ready())
     }

@@ -28,7 +28,6 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// The kind as a reason in `CamelCase`, for conditions and events.
-    #[must_use]
     pub fn reason(self) -> &'static str {
         match self {
             Self::InProgress => "InProgress",

@@ -34,7 +34,6 @@ pub struct Grace {
 
 impl Grace {
     /// Parses `spec.grace`. The CRDs refuse a value out of bounds. If one appears anyway, only grace is switched off.
-    #[must_use]
     pub fn parse(raw: &RawGrace, problems: &mut Vec<SpecProblem>) -> Self {
         let before = problems.len();
         let mut read = |field: &str, seconds: i64| {
@@ -59,7 +58,6 @@ impl Grace {
     }
 
     /// How long a failure of this class may last. Zero for a hard failure.
-    #[must_use]
     pub fn limit_ms(&self, class: Class) -> u64 {
         match class {
             Class::Pod if self.node_ms > self.pod_ms => self.pod_ms.max(NODE_FOLLOWS_MS.min(self.node_ms)),

@@ -47,7 +47,6 @@ pub struct AccountId {
 
 impl AccountId {
     /// True if not even the provider is known.
-    #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.provider.is_empty()
     }
@@ -76,19 +75,16 @@ pub struct Address(IpAddr);
 
 impl Address {
     /// Parses an IPv4 address. Pools and A records hold nothing else.
-    #[must_use]
     pub fn v4(text: &str) -> Option<Self> {
         text.parse::<Ipv4Addr>().ok().map(Self::from)
     }
 
     /// The address.
-    #[must_use]
     pub const fn as_ip(self) -> IpAddr {
         self.0
     }
 
     /// The address as IPv4, if it is one.
-    #[must_use]
     pub fn as_v4(self) -> Option<Ipv4Addr> {
         match self.0 {
             IpAddr::V4(ip) => Some(ip),
@@ -147,7 +143,6 @@ pub enum ObjectKind {
 
 impl ObjectKind {
     /// The kind as written in manifests and metrics.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pool => "FloatingIPPool",
@@ -156,7 +151,6 @@ impl ObjectKind {
     }
 
     /// The kind with this name in manifests.
-    #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         [Self::Pool, Self::RecordSet].into_iter().find(|kind| kind.as_str() == name)
     }
@@ -183,7 +177,6 @@ pub struct Seniority<'a> {
 
 impl<'a> Seniority<'a> {
     /// The seniority of an object with this `metadata.creationTimestamp`, in seconds since the Unix epoch.
-    #[must_use]
     pub const fn of(created_at_s: i64, kind: ObjectKind, object: &'a ObjectRef) -> Self {
         let ObjectRef { uid, name } = object;
         Self { created_at_s, name, kind, uid }
@@ -192,7 +185,6 @@ impl<'a> Seniority<'a> {
 
 impl Owner {
     /// The seniority of this object, given its creation time.
-    #[must_use]
     pub const fn seniority(&self, created_at_s: i64) -> Seniority<'_> {
         Seniority::of(created_at_s, self.kind, &self.object)
     }

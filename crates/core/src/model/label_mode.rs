@@ -29,7 +29,6 @@ pub enum LabelMode {
 impl LabelMode {
     /// Parses `spec.nodeLabels`. A pool sets no labels if it selects its nodes by one of them: its match would then
     /// depend on its own result.
-    #[must_use]
     pub fn parse(raw: RawNodeLabels, criteria: Option<&Criteria>, problems: &mut Vec<SpecProblem>) -> Self {
         if !raw.enabled {
             return Self::Off;
@@ -50,7 +49,6 @@ impl LabelMode {
     }
 
     /// The labels of a node with this address, or of a node without an address.
-    #[must_use]
     pub fn labels(self, ip: Option<Address>) -> Labels {
         let (modern, legacy) = match self {
             Self::Off => (false, false),

@@ -27,7 +27,6 @@ impl Eq for MachineKind {}
 
 impl MachineKind {
     /// The machine that a node's `spec.providerID` names, if it is of this kind.
-    #[must_use]
     pub fn named(&'static self, provider_id: &str) -> Option<MachineId> {
         let id = provider_id.strip_prefix(self.scheme)?.strip_prefix("://")?;
         (self.id)(id).map(|id| self.machine(id))
@@ -39,7 +38,6 @@ impl MachineKind {
     }
 
     /// The form of `spec.providerID`.
-    #[must_use]
     pub fn form(&self) -> String {
         format!("{}://<{} id>", self.scheme, self.noun)
     }
@@ -54,19 +52,16 @@ pub struct MachineId {
 
 impl MachineId {
     /// Its id at its provider.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
     /// Its kind.
-    #[must_use]
     pub fn kind(&self) -> &'static MachineKind {
         self.kind
     }
 
     /// The `spec.providerID` of its node.
-    #[must_use]
     pub fn provider_id(&self) -> String {
         format!("{}://{}", self.kind.scheme, self.id)
     }

@@ -23,7 +23,6 @@ pub struct Toleration {
 
 impl Toleration {
     /// `ToleratesTaint` of k8s.io/api v0.32.
-    #[must_use]
     pub fn tolerates(&self, taint: &Taint) -> bool {
         if !self.effect.is_empty() && self.effect != taint.effect {
             return false;
@@ -69,13 +68,11 @@ pub struct Criteria {
 
 impl Criteria {
     /// The watch that yields the nodes.
-    #[must_use]
     pub fn node_watch(&self) -> WatchKey {
         WatchKey::Nodes { selector: self.node_selector.to_string() }
     }
 
     /// The watch that yields the pods, when pods matter.
-    #[must_use]
     pub fn pod_watch(&self) -> Option<WatchKey> {
         self.pods.as_ref().map(|(namespace, selector)| WatchKey::Pods {
             namespace: namespace.clone(),
@@ -93,7 +90,6 @@ pub struct NodeStore {
 
 impl NodeStore {
     /// An empty store, before the first complete list.
-    #[must_use]
     pub const fn unread() -> Self {
         Self { complete: false, nodes: BTreeMap::new() }
     }
@@ -142,7 +138,6 @@ impl NodeStore {
     }
 
     /// True once the first complete list has arrived.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -153,13 +148,11 @@ impl NodeStore {
     }
 
     /// A node by its name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&NodeFacts> {
         self.shared(name).map(Arc::as_ref)
     }
 
     /// A node by its name, to keep.
-    #[must_use]
     pub fn shared(&self, name: &str) -> Option<&Arc<NodeFacts>> {
         self.nodes.get(name)
     }
@@ -191,7 +184,6 @@ pub struct PodStore {
 
 impl PodStore {
     /// An empty store, before the first complete list.
-    #[must_use]
     pub const fn unread() -> Self {
         Self { complete: false, pods: BTreeMap::new(), serving: BTreeMap::new() }
     }
@@ -278,7 +270,6 @@ impl PodStore {
     }
 
     /// True once the first complete list has arrived.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -289,19 +280,16 @@ impl PodStore {
     }
 
     /// How many pods there are, serving or not.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.pods.values().map(BTreeMap::len).sum()
     }
 
     /// Whether any of them serves.
-    #[must_use]
     pub fn any_serves(&self) -> bool {
         !self.serving.is_empty()
     }
 
     /// Whether at least one pod serves on the node.
-    #[must_use]
     pub fn serves_on(&self, node: &str) -> bool {
         self.serving.contains_key(node)
     }

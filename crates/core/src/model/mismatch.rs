@@ -55,7 +55,6 @@ pub enum Mismatch {
 
 impl Mismatch {
     /// Its class, which decides its grace.
-    #[must_use]
     pub fn class(&self) -> Class {
         match self {
             Self::PodNotReady => Class::Pod,
@@ -71,7 +70,6 @@ impl Mismatch {
     }
 
     /// The word for it in a status: the reason, or the key of the taint.
-    #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Taint(taint) => &taint.key,
@@ -88,7 +86,6 @@ impl Mismatch {
     }
 
     /// The word for it in metrics, where all taints count as one.
-    #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::PodNotReady => "PodNotReady",
@@ -105,7 +102,6 @@ impl Mismatch {
     }
 
     /// One of each kind.
-    #[must_use]
     pub fn every() -> Vec<Self> {
         let taint = Taint { key: String::new(), value: String::new(), effect: String::new() };
         vec![

@@ -6,25 +6,21 @@ pub struct Moment(u64);
 
 impl Moment {
     /// From milliseconds since the clock's origin.
-    #[must_use]
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms)
     }
 
     /// Milliseconds since the clock's origin.
-    #[must_use]
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
     /// The moment `ms` milliseconds later.
-    #[must_use]
     pub const fn plus_millis(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms))
     }
 
     /// Milliseconds from `earlier` to here; 0 when `earlier` is not earlier.
-    #[must_use]
     pub const fn millis_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -39,13 +35,11 @@ impl Jitter {
     pub const NONE: Self = Self(0);
 
     /// From a random number.
-    #[must_use]
     pub const fn from_random(random: u16) -> Self {
         Self(random % 1_000)
     }
 
     /// The fraction in thousandths.
-    #[must_use]
     pub const fn thousandths(self) -> u16 {
         self.0
     }
@@ -62,7 +56,6 @@ pub struct Context {
 
 impl Context {
     /// This time, without jitter.
-    #[must_use]
     pub const fn exactly(now: Moment) -> Self {
         Self { now, jitter: Jitter::NONE }
     }

@@ -44,7 +44,6 @@ impl Default for NodeCheck {
 impl NodeCheck {
     /// Parses `spec.nodeCheck`. The CRDs refuse a value out of bounds. If one appears anyway, no node is checked for
     /// the object.
-    #[must_use]
     pub fn parse(raw: Option<&RawNodeCheck>, problems: &mut Vec<SpecProblem>) -> Option<Self> {
         let raw = raw?;
         let before = problems.len();
@@ -122,7 +121,6 @@ pub struct CheckTarget {
 
 /// Where a node is checked: at its first `InternalIP`. An error holds one that is not the address of a machine. A kubelet
 /// reports the address, and must not lead checks to FLIPOP's own machine or to everybody.
-#[must_use]
 pub fn target_of(node: &NodeFacts) -> Option<Result<Address, Address>> {
     let address = *node.internal_ips.first()?;
     let of_no_machine = match address.as_ip() {

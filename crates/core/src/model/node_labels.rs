@@ -21,7 +21,6 @@ impl LabelKey {
     pub const ALL: [Self; 4] = [Self::Active, Self::Ip, Self::LegacyIp, Self::LegacyEnabled];
 
     /// The key as it is written.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "flipop.digitalocean.com/reserved-ip-active",
@@ -53,19 +52,16 @@ pub struct NodeLabels(pub BTreeMap<LabelKey, SeenLabel>);
 
 impl NodeLabels {
     /// Whether the node carries none of our keys.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether FLIPOP wrote one of them.
-    #[must_use]
     pub fn any_ours(&self) -> bool {
         self.0.values().any(|label| label.ours)
     }
 
     /// The address that our labels name.
-    #[must_use]
     pub fn address(&self) -> Option<Address> {
         let ours = |key| self.0.get(&key).filter(|label| label.ours);
         let label = ours(LabelKey::Ip).or_else(|| ours(LabelKey::LegacyIp))?;
@@ -74,7 +70,6 @@ impl NodeLabels {
 
     /// The changes after which the node has exactly these labels of ours. Labels that others wrote stay, unless
     /// another value is wanted.
-    #[must_use]
     pub fn changes_to(&self, wanted: &Labels) -> LabelChanges {
         let mut changes = LabelChanges::new();
         for key in LabelKey::ALL {

@@ -17,7 +17,6 @@ pub struct Reason(String);
 
 impl Reason {
     /// The annotation's text on one line, cut to what a message repeats.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         let line: String = text.chars().take(MAX_TEXT_CHARS.saturating_mul(2)).map(plain).collect();
@@ -27,7 +26,6 @@ impl Reason {
     }
 
     /// The sentence for users.
-    #[must_use]
     pub fn text(&self) -> String {
         let text = &self.0;
         match text.as_str() {

@@ -100,7 +100,6 @@ impl Providers {
     }
 
     /// The provider of this name.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Descriptor> {
         self.known.get(name).map(|(descriptor, _)| descriptor)
     }
@@ -121,7 +120,6 @@ impl Providers {
     }
 
     /// The names of providers in a message.
-    #[must_use]
     pub fn named<'a>(providers: impl IntoIterator<Item = &'a Descriptor>) -> String {
         let names: Vec<&str> = providers.into_iter().map(|descriptor| descriptor.name).collect();
         if names.is_empty() { "none is configured".to_owned() } else { names.join(", ") }

@@ -33,7 +33,6 @@ enum Operator {
 
 impl Selector {
     /// Whether a requirement is about this label.
-    #[must_use]
     pub fn names(&self, key: &str) -> bool {
         self.requirements.iter().any(|requirement| requirement.key == key)
     }
@@ -247,7 +246,6 @@ fn is_dns_subdomain(text: &str) -> bool {
 }
 
 /// A part of such a name, at most 63 long: the name of a namespace.
-#[must_use]
 pub fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_dns_part(text)
 }
@@ -269,7 +267,6 @@ impl Selector {
     }
 
     /// Whether an object with these labels is selected. `!=` and `notin` match an absent key, as in Kubernetes.
-    #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = labels.get(&requirement.key);
@@ -298,7 +295,6 @@ impl Selector {
     }
 
     /// True for the selector that selects everything.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }

@@ -23,7 +23,6 @@ pub struct RawMatch {
 impl RawMatch {
     /// The criteria that a node must meet. `None` if a selector does not parse or the namespace is not a valid name.
     /// The mistake is then added to `problems` with this scope.
-    #[must_use]
     pub fn criteria(&self, scope: Scope, problems: &mut Vec<SpecProblem>) -> Option<Criteria> {
         let mut parse = |field: &str, text: &str| {
             let note = |error: SelectorError| {

@@ -17,7 +17,6 @@ pub(crate) const RENEWED_AFTER_MS: u64 = 60_000;
 
 /// Why no node matches: the most frequent reasons among the watched nodes, the most frequent first. A node counts under
 /// its first reason. `in_cluster` is the number of nodes with any labels, if known.
-#[must_use]
 pub fn survey(
     criteria: &Criteria,
     nodes: &NodeStore,
@@ -97,7 +96,6 @@ pub struct Explanation {
 
 impl Explanation {
     /// The text. Empty while a node matches.
-    #[must_use]
     pub fn text(&self) -> &str {
         self.told.as_ref().map_or("", |(_, text)| text)
     }

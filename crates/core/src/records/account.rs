@@ -79,14 +79,12 @@ pub struct DnsAccount {
 
 impl DnsAccount {
     /// An account about which nothing is known yet.
-    #[must_use]
     pub fn new(id: AccountId, rules: Rules, budget: Option<Budget>) -> Self {
         let (epoch, refusals) = (Epoch::first(id), Refusals::default());
         Self { epoch, rules, budget, lookups: BTreeMap::new(), refusals, calls: 0, busy: BTreeMap::new() }
     }
 
     /// The present epoch.
-    #[must_use]
     pub fn epoch(&self) -> &Epoch {
         &self.epoch
     }
@@ -97,7 +95,6 @@ impl DnsAccount {
     }
 
     /// The rules of the provider.
-    #[must_use]
     pub fn rules(&self) -> Rules {
         self.rules
     }
@@ -108,13 +105,11 @@ impl DnsAccount {
     }
 
     /// Requests left in the quota, as far as known. `None` if another account has the budget.
-    #[must_use]
     pub fn rate_remaining(&self) -> Option<Option<u64>> {
         self.budget.as_ref().map(Budget::remaining)
     }
 
     /// The zone that this reference means, as far as known.
-    #[must_use]
     pub fn zone(&self, zone: &ZoneRef) -> Option<Zone> {
         if self.rules.zone_form == ZoneForm::Name {
             let name = zone.text().to_owned();
@@ -133,14 +128,12 @@ impl DnsAccount {
     }
 
     /// Whether no lookup of the zone has given a final answer yet.
-    #[must_use]
     pub fn is_unasked(&self, zone: &ZoneRef) -> bool {
         let passes = |kind| Schedule::of(kind) == Schedule::Fast;
         self.zone(zone).is_none() && self.zone_failure(zone).is_none_or(|(kind, ..)| passes(kind))
     }
 
     /// The reason why a zone is not known.
-    #[must_use]
     pub fn zone_failure(&self, zone: &ZoneRef) -> Option<(FaultKind, u32, &str)> {
         let lookup = self.lookups.get(zone).filter(|lookup| lookup.found.is_none())?;
         let failure = lookup.failure.as_ref()?;
@@ -201,7 +194,6 @@ impl DnsAccount {
     }
 
     /// The zone whose refusal a lookup has to wait for: the id that is in doubt.
-    #[must_use]
     pub fn lookup_gate<'a>(&'a self, zone: &'a ZoneRef) -> &'a str {
         let found = self.lookups.get(zone).and_then(|lookup| lookup.found.as_ref());
         found.map_or(zone.text(), |found| found.id.as_str())
@@ -337,19 +329,16 @@ impl DnsAccount {
 
     /// Whether the zone has refused nothing and the token is not in doubt. Only then may a read that nothing waits for
     /// go there.
-    #[must_use]
     pub fn is_trusted(&self, zone: &str) -> bool {
         self.refusals.message(zone).is_none() && !self.refusals.is_in_doubt()
     }
 
     /// Whether so many calls are under way that rereads in this zone wait.
-    #[must_use]
     pub fn is_loaded(&self, zone: &str) -> bool {
         self.calls >= MAX_BEFORE_REREADS || self.calls_in(zone) >= MAX_IN_ZONE_BEFORE_REREADS
     }
 
     /// The provider's words at the last refusal in a zone.
-    #[must_use]
     pub fn refusal(&self, zone: &str) -> Option<&str> {
         self.refusals.message(zone)
     }

@@ -16,7 +16,6 @@ pub struct Claim {
 }
 
 /// The owner of each name.
-#[must_use]
 pub fn owners(claims: impl IntoIterator<Item = Claim>) -> BTreeMap<SiteKey, Owner> {
     let mut sorted: Vec<Claim> = claims.into_iter().collect();
     sorted.sort_by(|a, b| a.owner.seniority(a.created_at_s).cmp(&b.owner.seniority(b.created_at_s)));

@@ -69,7 +69,6 @@ impl TtlRule {
 
 /// The changes from the address records of a name to the wanted ones: updates, then creates, then deletes. None while
 /// the name has an alias.
-#[must_use]
 pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
     if alias(records).is_some() {
         return ChangeSet::default();
@@ -130,7 +129,6 @@ fn untouched<'a>(records: &'a [Record], changes: &'a [Change]) -> impl Iterator<
 }
 
 /// Whether changes only delete, and no record that stays is a certain one.
-#[must_use]
 pub fn only_keeps_others(records: &[Record], set: &ChangeSet, certain: &BTreeSet<String>) -> bool {
     let only_deletes =
         !set.is_empty() && set.changes.iter().all(|change| matches!(change, Change::Delete { .. }));
@@ -140,7 +138,6 @@ pub fn only_keeps_others(records: &[Record], set: &ChangeSet, certain: &BTreeSet
 
 /// Puts a write of an unchanged record before the changes. If that record no longer exists, the write fails and
 /// nothing is deleted.
-#[must_use]
 pub fn with_proof(records: &[Record], mut set: ChangeSet) -> ChangeSet {
     let as_it_is = |record: &Record| {
         let ip = record.address()?;
@@ -156,25 +153,21 @@ pub fn with_proof(records: &[Record], mut set: ChangeSet) -> ChangeSet {
 }
 
 /// The alias at a name. A name with an alias cannot have address records.
-#[must_use]
 pub fn alias(records: &[Record]) -> Option<&Record> {
     records.iter().find(|record| record.kind == "CNAME")
 }
 
 /// Whether external-dns has marked a name as its own. It will continue to write there.
-#[must_use]
 pub fn is_marked_by_external_dns(records: &[Record]) -> bool {
     records.iter().any(|record| record.kind == "TXT" && record.data.contains("heritage=external-dns"))
 }
 
 /// The addresses that records hold.
-#[must_use]
 pub fn addresses(records: &[Record]) -> BTreeSet<Address> {
     records.iter().filter_map(Record::address).collect()
 }
 
 /// The records at a name after changes to `before` were answered with `answered`.
-#[must_use]
 pub fn after(before: &[Record], changes: &[Change], answered: Vec<Record>) -> Vec<Record> {
     let touched: BTreeSet<&str> = changes
         .iter()

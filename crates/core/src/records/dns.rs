@@ -50,7 +50,6 @@ pub struct Record {
 
 impl Record {
     /// The address of an `A` record.
-    #[must_use]
     pub fn address(&self) -> Option<Address> {
         (self.kind == ADDRESS_KIND).then(|| Address::v4(self.data.trim())).flatten()
     }
@@ -93,7 +92,6 @@ pub struct ChangeSet {
 
 impl ChangeSet {
     /// Whether there is nothing to change.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }

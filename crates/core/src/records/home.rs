@@ -21,7 +21,6 @@ pub struct Spot {
 
 impl Spot {
     /// The place of a spec, found in this zone.
-    #[must_use]
     pub fn new(place: Destination, key: SiteKey, zone: &Zone) -> Self {
         let zone = zone.name.clone().unwrap_or_else(|| zone.id.clone());
         Self { place, key, zone }
@@ -39,14 +38,12 @@ pub struct Home {
 
 impl Home {
     /// The place that a status reports, if the status is of an earlier spec.
-    #[must_use]
     pub fn recalled(told: &Told) -> Option<Self> {
         let (fqdn, addresses) = (told.published.fqdn.clone(), told.published.addresses.iter().copied());
         (!told.current).then(|| Self { fqdn, spot: None, addresses: addresses.collect() })
     }
 
     /// Notes the place that the spec names. Returns the former place if it is another one and still has records.
-    #[must_use]
     pub fn settle(home: &mut Option<Self>, told: &Told, spot: Spot) -> Option<Self> {
         let stays = home.as_ref().is_some_and(|home| match &home.spot {
             // If only the id changes, the zone was recreated and the spec was not edited.
@@ -76,25 +73,21 @@ impl Home {
     }
 
     /// Whether records are known to be left there.
-    #[must_use]
     pub fn has_records(&self) -> bool {
         !self.addresses.is_empty()
     }
 
     /// Whether this is the given place.
-    #[must_use]
     pub fn is_at(&self, key: &SiteKey) -> bool {
         self.spot.as_ref().map_or(self.fqdn == key.fqdn, |spot| spot.key == *key)
     }
 
     /// The name.
-    #[must_use]
     pub fn fqdn(&self) -> &str {
         &self.fqdn
     }
 
     /// The message about records that were left behind.
-    #[must_use]
     pub fn told(&self) -> String {
         let place = self
             .spot

@@ -21,7 +21,6 @@ pub enum Located {
 
 impl Located {
     /// Finds the place of a spec.
-    #[must_use]
     pub fn of(place: Option<&Destination>, account: Option<&DnsAccount>) -> Self {
         let Some(Destination { account_id, zone, record_name }) = place else { return Self::Nowhere };
         let known = account.and_then(|account| account.zone(zone));

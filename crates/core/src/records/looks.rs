@@ -64,13 +64,11 @@ impl Looks {
     }
 
     /// Whether two looks have confirmed the known records.
-    #[must_use]
     pub fn agree(&self) -> bool {
         self.seen == Seen::Twice
     }
 
     /// When the next confirming look is due, if one is needed.
-    #[must_use]
     pub fn next(&self) -> Option<Moment> {
         match self.seen {
             Seen::Once(confirms) => Some(confirms),
@@ -79,7 +77,6 @@ impl Looks {
     }
 
     /// If the changes would leave only records that may be gone, returns how long they wait for another look.
-    #[must_use]
     pub fn hold(&self, records: &[Record], changes: &ChangeSet) -> Option<Moment> {
         let confirms = self.next()?;
         only_keeps_others(records, changes, &self.certain).then(|| confirms.plus_millis(PATIENCE_MS))
@@ -119,7 +116,6 @@ impl Looks {
     }
 
     /// The records of a look that began at `begun`, without those that are certainly gone.
-    #[must_use]
     pub fn without_gone(&self, begun: Moment, mut shown: Vec<Record>) -> Vec<Record> {
         if self.is_settling(begun) {
             shown.retain(|record| !self.gone.contains(&record.id));
@@ -153,7 +149,6 @@ impl Looks {
     }
 
     /// Whether lists may still show the records from before our last write.
-    #[must_use]
     pub fn is_settling(&self, now: Moment) -> bool {
         now < self.settled_at
     }

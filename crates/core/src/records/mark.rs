@@ -30,7 +30,6 @@ pub struct Mark {
 ///
 /// The mark of the zone's own name would be outside the zone. The mark of a wildcard has a name that the user chooses
 /// (`--txt-wildcard-replacement`). Without that option, providers refuse it.
-#[must_use]
 pub fn name_of_mark(fqdn: &str, zone: &Zone) -> Option<String> {
     let apex = [&zone.name, &zone.shown].into_iter().flatten().any(|zone| zone == fqdn);
     let name = (!apex && !fqdn.starts_with('*')).then(|| format!("{PREFIX}{fqdn}"))?;
@@ -40,13 +39,11 @@ pub fn name_of_mark(fqdn: &str, zone: &Zone) -> Option<String> {
 
 impl Mark {
     /// Whether the mark existed at the last look, if there was one.
-    #[must_use]
     pub fn stands(&self) -> Option<bool> {
         self.stands
     }
 
     /// When to look next. `None` while a look is under way.
-    #[must_use]
     pub fn due(&self) -> Option<Moment> {
         (!self.reading).then_some(self.due)
     }

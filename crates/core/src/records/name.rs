@@ -41,7 +41,6 @@ impl ZoneRef {
     }
 
     /// The name or the id.
-    #[must_use]
     pub fn text(&self) -> &str {
         match self {
             Self::Name(text) | Self::Id(text) => text,

@@ -86,7 +86,6 @@ pub struct NodeSet {
 
 impl NodeSet {
     /// A set at its first sight.
-    #[must_use]
     pub fn new(seen: RecordSetObject, providers: &Providers) -> Self {
         let mut set = Self {
             object: seen.object.clone(),
@@ -114,7 +113,6 @@ impl NodeSet {
     }
 
     /// Whether a version of the object is older than the known one.
-    #[must_use]
     pub fn is_newer_than(&self, resource_version: &str) -> bool {
         let version = |text: &str| text.parse::<u64>().ok();
         version(&self.resource_version)
@@ -164,7 +162,6 @@ impl NodeSet {
     }
 
     /// Whether any node matches, as far as known.
-    #[must_use]
     pub fn has_nodes(&self) -> bool {
         !self.nodes.is_empty()
     }
@@ -294,7 +291,6 @@ impl NodeSet {
     }
 
     /// The addresses to publish. `None` while too little is known.
-    #[must_use]
     pub fn choice(&self) -> Option<Choice> {
         let known = self.matched && !self.deleting && self.spec.obstacles().next().is_none();
         known.then(|| Choice {
@@ -306,7 +302,6 @@ impl NodeSet {
     }
 
     /// The remark about matching nodes without an address to publish.
-    #[must_use]
     pub fn lacking(&self) -> Option<Remark> {
         let source = self.spec.source.filter(|_| self.matched)?;
         let names: Vec<String> = self
@@ -326,7 +321,6 @@ impl NodeSet {
     }
 
     /// The status for a report.
-    #[must_use]
     pub fn render(&self, report: &SetReport) -> RecordSetStatus {
         let mut status = report.status(self.generation, &self.spec.problems);
         status.suspects = self.suspect_nodes();
@@ -336,7 +330,6 @@ impl NodeSet {
     }
 
     /// Until when to write only the fields that the Go operator's CRDs keep. `None` if all fields are written.
-    #[must_use]
     pub fn writes_go_fields_until(&self, now: Moment) -> Option<Moment> {
         self.outdated_crds.map(|retry| retry.due()).filter(|until| *until > now)
     }

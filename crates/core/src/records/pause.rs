@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 
 /// The part of the wanted change that may happen now. While the object is paused, the records stay as they are. Only
 /// addresses that earlier operations have moved join them.
-#[must_use]
 pub fn allowed(view: &View, wanted: Wanted, site: &Site) -> Wanted {
     if view.paused.is_none() {
         return wanted;

@@ -90,19 +90,16 @@ pub struct Set {
 
 impl Set {
     /// A set that is known only from its status.
-    #[must_use]
     pub fn recalled(told: &Told) -> Self {
         Self { announced: told.error.clone(), home: Home::recalled(told), ..Self::default() }
     }
 
     /// The place to which its last wishes refer.
-    #[must_use]
     pub fn site(&self) -> Option<&SiteKey> {
         self.site.as_ref()
     }
 
     /// Whether it may keep an address in its records: its wishes allow that or are unknown, or it is paused.
-    #[must_use]
     pub fn keeps(&self, ip: Address) -> bool {
         let wants = |wanted: &Wanted| match &wanted.target {
             Target::Keep => true,
@@ -184,7 +181,6 @@ impl Set {
     }
 
     /// Until when the name keeps its records although no node has matched this generation of the spec.
-    #[must_use]
     pub fn kept_until(&self) -> Option<Moment> {
         let trial = self.trial.as_ref().filter(|trial| !trial.matched)?;
         Some(trial.since.plus_millis(UNMATCHED_KEPT_MS))
@@ -205,7 +201,6 @@ impl Set {
 
     /// When the changes have settled. Changes of pools need no time: each is a failover. First records wait a short
     /// time until the status no longer denies them, because a new leader that believed it would never delete them.
-    #[must_use]
     pub fn settled_at(&self, kind: ObjectKind) -> Moment {
         match (kind, self.changes) {
             (_, Some((first, _))) if self.unsaid => first.plus_millis(PATIENCE_MS),

@@ -132,56 +132,47 @@ pub struct Site {
 
 impl Site {
     /// Whether a call is under way.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         self.reading.is_some() || self.applying.is_some()
     }
 
     /// The addresses that the records hold, as last seen.
-    #[must_use]
     pub fn addresses(&self) -> Option<BTreeSet<Address>> {
         self.records.as_deref().map(addresses)
     }
 
     /// The addresses that the latest round removed.
-    #[must_use]
     pub fn removed(&self) -> &BTreeSet<Address> {
         &self.removed
     }
 
     /// Whether the records are known and nothing contradicts them.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         self.believed && self.reread_failure.is_none()
     }
 
     /// Whether the records are known from more than a single look, and no change is under way.
-    #[must_use]
     pub fn is_confirmed(&self) -> bool {
         self.is_known() && self.looks.agree() && self.applying.is_none()
     }
 
     /// Whether external-dns has marked the name too.
-    #[must_use]
     pub fn is_marked_by_external_dns(&self) -> bool {
         self.records.as_deref().is_some_and(is_marked_by_external_dns)
     }
 
     /// Whether the name has an alias, so that it cannot have address records.
-    #[must_use]
     pub fn has_alias(&self) -> bool {
         self.records.as_deref().is_some_and(|records| alias(records).is_some())
     }
 
     /// Whether the known records are as wanted.
-    #[must_use]
     pub fn is_right(&self, wanted: &Wanted) -> bool {
         let records = self.records.as_deref().filter(|_| self.is_known());
         records.is_some_and(|records| alias(records).is_none() && diff(records, wanted).is_empty())
     }
 
     /// The last failure, how often it came in a row, and its message.
-    #[must_use]
     pub fn failure(&self) -> Option<(FaultKind, u32, &str)> {
         let read = self.read_failure.as_ref().map(told);
         read.or(self.write_failure.as_ref().map(told)).or(self.reread_failure.as_ref().map(told))
@@ -217,7 +208,6 @@ impl Site {
 
     /// The next step. `settled_at` is when the changes of the wishes have settled. A `paced` site begins only a
     /// limited number of rounds in a row.
-    #[must_use]
     pub fn next(&self, wanted: &Wanted, settled_at: Moment, paced: bool, now: Moment) -> Step {
         if self.applying.is_some() {
             return Step::Busy;
@@ -261,13 +251,11 @@ impl Site {
     }
 
     /// When the records are due to be read again.
-    #[must_use]
     pub fn read_due(&self) -> Moment {
         self.read_due
     }
 
     /// Whether the records are due to be read again and no call is under way.
-    #[must_use]
     pub fn is_reread_due(&self, now: Moment) -> bool {
         let failed = self.reread_failure.as_ref().is_some_and(|failure| failure.retry.due() > now);
         !self.is_busy() && self.read_due <= now && !failed
@@ -307,7 +295,6 @@ impl Site {
     }
 
     /// The number of changes under way, and the object that they are for.
-    #[must_use]
     pub fn under_way(&self) -> (usize, Option<Owner>) {
         let applying = self.applying.as_ref();
         applying.map_or((0, None), |applying| (applying.changes.len(), Some(applying.writer.clone())))

@@ -64,7 +64,6 @@ impl SetSpec {
     }
 
     /// Reads what was written, and notes what is wrong with it.
-    #[must_use]
     pub fn parse(
         raw: &RawRecordSet,
         default_provider: &str,
@@ -205,7 +204,6 @@ impl AddressSource {
     }
 
     /// The addresses of a node that are published: IPv4 only, possibly none.
-    #[must_use]
     pub fn of(self, node: &NodeFacts) -> Vec<Address> {
         match self {
             Self::External => node.external_ips.clone(),
@@ -217,7 +215,6 @@ impl AddressSource {
     }
 
     /// The name of the missing address, in messages about a node without one.
-    #[must_use]
     pub fn lacking(self) -> &'static str {
         match self {
             Self::External => "an IPv4 address of type ExternalIP",
@@ -265,7 +262,6 @@ pub struct NodeSetSpec {
 
 impl NodeSetSpec {
     /// Reads what was written.
-    #[must_use]
     pub fn parse(raw: &RawRecordSetSpec, providers: &Providers) -> Self {
         let mut problems = Vec::new();
         let provider = if raw.provider.is_empty() { DEFAULT_PROVIDER } else { &raw.provider };
@@ -295,7 +291,6 @@ impl NodeSetSpec {
     }
 
     /// The spec if the present one cannot be read: the last readable one, with this mistake.
-    #[must_use]
     pub fn unreadable(before: Option<Self>, message: &str) -> Self {
         let empty = Self {
             set: SetSpec {

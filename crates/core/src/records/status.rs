@@ -48,7 +48,6 @@ pub struct SuspectNode {
 impl RecordSetStatus {
     /// Whether one of a node's addresses is published. `Some` has the start of the node's suspicion, if there is one.
     /// If the records were only left over or could not follow the nodes, a node counts only if it has a suspicion.
-    #[must_use]
     pub fn suspicion_of(&self, node: &str, addresses: &[Address]) -> Option<Option<i64>> {
         let suspect = self.suspects.get(node).map(|suspect| suspect.since_s);
         let stays = [Settled::Kept.as_str(), UnderWay::Paused.as_str()];
@@ -60,7 +59,6 @@ impl RecordSetStatus {
 
     /// Whether a write would change nothing. With `outdated_crds`, only the fields that the Go operator's CRDs keep
     /// are compared.
-    #[must_use]
     pub fn same_as(&self, on_server: &Self, outdated_crds: bool) -> bool {
         if outdated_crds {
             self.state == on_server.state && self.error == on_server.error
@@ -120,7 +118,6 @@ pub struct SetReport {
 
 impl SetReport {
     /// The status of a record set with an object of its own.
-    #[must_use]
     pub fn status(&self, generation: i64, problems: &[SpecProblem]) -> RecordSetStatus {
         let (state, error) = self.state();
         let texts = problems.iter().map(ToString::to_string).chain(self.spec_error.clone());
@@ -206,7 +203,6 @@ pub(crate) fn warning(conditions: &[Condition], on: ObjectKind) -> String {
 
 impl Told {
     /// Takes it from the status of a `NodeDNSRecordSet`.
-    #[must_use]
     pub fn of_record_set(status: &RecordSetStatus, generation: i64) -> Self {
         let RecordSetStatus { state, error, conditions, observed_generation, fqdn, addresses, suspects: _ } =
             status;
@@ -221,7 +217,6 @@ impl Told {
 }
 
 /// Names an object in a message.
-#[must_use]
 pub fn described(kind: ObjectKind, name: &ObjectName) -> String {
     format!("{} {name}", kind.as_str())
 }

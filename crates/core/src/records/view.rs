@@ -30,7 +30,6 @@ impl Choice {
     }
 
     /// The target for a name that keeps its records.
-    #[must_use]
     pub fn keep_at(&self, site: &Site) -> Target {
         let stand = site.addresses().unwrap_or_default();
         if stand.is_disjoint(&self.withdrawn) {
@@ -72,7 +71,6 @@ pub struct View {
 
 impl View {
     /// Decides which of two objects is the older.
-    #[must_use]
     pub const fn seniority(&self) -> Seniority<'_> {
         self.owner.seniority(self.created_at_s)
     }

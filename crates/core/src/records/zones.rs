@@ -20,7 +20,6 @@ impl Zones {
 
     /// Why no records may be written in a zone, if none may. Some of its names may lie in an allowed zone that has no
     /// zone of its own; they are not told apart.
-    #[must_use]
     pub fn refusal(&self, zone: &Zone) -> Option<String> {
         let name = zone.name.as_deref().or(zone.shown.as_deref());
         let allows = |entry: &ZoneRef| match entry {

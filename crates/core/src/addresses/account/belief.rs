@@ -41,13 +41,11 @@ pub enum Place {
 
 impl Place {
     /// Takes the place from the provider's answer.
-    #[must_use]
     pub fn of(read: &ReservedIp) -> Self {
         Self::Present { machine: read.machine.clone(), region: read.region.clone(), locked: read.locked }
     }
 
     /// The machine that the address is assigned to.
-    #[must_use]
     pub fn machine(&self) -> Option<&MachineId> {
         match self {
             Self::Present { machine, .. } => machine.as_ref(),
@@ -57,7 +55,6 @@ impl Place {
 
     /// The message about an address that somebody else moved here. `node` is the node on that machine, if known; `noun`
     /// is the word for a machine.
-    #[must_use]
     pub fn told_of(&self, ip: Address, node: Option<&str>, noun: &str) -> String {
         match self {
             Self::Present { machine: Some(machine), .. } => {
@@ -130,25 +127,21 @@ pub struct Belief {
 
 impl Belief {
     /// Where the address is.
-    #[must_use]
     pub fn place(&self) -> &Place {
         &self.place
     }
 
     /// True while a contradiction waits for its second read. Until then the address is not given out.
-    #[must_use]
     pub fn is_doubted(&self) -> bool {
         self.doubt.is_some()
     }
 
     /// True for an address that exists but is on no list, so it has to be read by itself.
-    #[must_use]
     pub fn is_unlisted(&self) -> bool {
         self.unlisted
     }
 
     /// True after two 404 answers at least [`FORGET_AFTER_MS`] apart.
-    #[must_use]
     pub fn is_gone(&self) -> bool {
         self.place == Place::Absent && self.absent_twice && self.doubt.is_none()
     }
@@ -163,7 +156,6 @@ impl Belief {
 
     /// When to read this address by itself: to settle a doubt, to see a lock end, for its second 404
     /// (`confirm_absence`), or because it may exist although no list shows it.
-    #[must_use]
     pub fn read_due(&self, confirm_absence: bool) -> Option<Moment> {
         if let Some(doubt) = &self.doubt {
             return Some(doubt.read.due());

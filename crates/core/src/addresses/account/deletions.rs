@@ -55,7 +55,6 @@ impl Account {
     }
 
     /// Whether the last list began after the last deletion was confirmed.
-    #[must_use]
     pub(crate) fn is_listed_without_deleted(&self) -> bool {
         self.deleted_at.is_none_or(|at| self.last_list().is_some_and(|(begun, _)| begun > at))
     }

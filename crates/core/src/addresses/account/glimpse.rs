@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 
 impl Account {
     /// Whether the newest list contradicts itself. It shows where addresses are, but not which addresses exist.
-    #[must_use]
     pub fn lists_contradict_themselves(&self) -> bool {
         self.glimpsed.is_some()
     }

@@ -105,7 +105,6 @@ pub struct Account {
 
 impl Account {
     /// An account about which nothing is known.
-    #[must_use]
     pub fn new(id: AccountId, limits: Limits, machines: &'static MachineKind) -> Self {
         Self {
             epoch: Epoch::first(id),
@@ -144,43 +143,36 @@ impl Account {
     }
 
     /// The machines that have its addresses.
-    #[must_use]
     pub fn machines(&self) -> &'static MachineKind {
         self.machines
     }
 
     /// True once a list was believed. Until then no pool acts.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         self.is_listed() && self.machine_read == MachineRead::Proved
     }
 
     /// The reason why the account cannot be read, if it cannot.
-    #[must_use]
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
     }
 
     /// Whether the token may read machines.
-    #[must_use]
     pub fn machine_read(&self) -> MachineRead {
         self.machine_read
     }
 
     /// The belief about an address that a pool names.
-    #[must_use]
     pub fn belief(&self, ip: Address) -> Option<&Belief> {
         self.beliefs.get(&ip)
     }
 
     /// Where an address is.
-    #[must_use]
     pub fn place(&self, ip: Address) -> &Place {
         self.beliefs.get(&ip).map_or(&Place::Unknown, Belief::place)
     }
 
     /// The operation under way for an address.
-    #[must_use]
     pub fn op(&self, ip: Address) -> Option<&Op> {
         self.ops.get(&ip)
     }
@@ -191,13 +183,11 @@ impl Account {
     }
 
     /// The last complete list and when it began.
-    #[must_use]
     pub fn last_list(&self) -> Option<(Moment, &BTreeMap<Address, ReservedIp>)> {
         self.listed.as_ref().map(|(begun, list)| (*begun, &list.ips))
     }
 
     /// Whether a list that began since then has shown where addresses are.
-    #[must_use]
     pub fn was_listed_since(&self, moment: Moment) -> bool {
         self.shown.is_some_and(|begun| begun >= moment)
     }
@@ -208,7 +198,6 @@ impl Account {
     }
 
     /// Requests left in the token's quota, as far as known.
-    #[must_use]
     pub fn rate_remaining(&self) -> Option<u64> {
         self.budget.remaining()
     }
@@ -230,7 +219,6 @@ impl Account {
     }
 
     /// The present epoch.
-    #[must_use]
     pub fn epoch(&self) -> &Epoch {
         &self.epoch
     }
@@ -303,7 +291,6 @@ impl Account {
     }
 
     /// Whether the token works. If not, one read a minute tests it.
-    #[must_use]
     pub fn is_authorised(&self) -> bool {
         self.trouble.as_ref().is_none_or(|trouble| trouble.kind != FaultKind::Unauthorised)
     }

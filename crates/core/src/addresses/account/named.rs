@@ -107,7 +107,6 @@ impl Account {
     }
 
     /// All addresses that the account is known to have, and those that pools name.
-    #[must_use]
     pub fn known_with(&self, named: &BTreeSet<Address>) -> BTreeSet<Address> {
         let listed = self.shown().map(|(ip, _)| ip);
         listed.chain(self.beliefs.keys()).chain(named).copied().collect()
@@ -115,7 +114,6 @@ impl Account {
 
     /// All addresses that the account is known to have, with their places from the last list or a later confirmation.
     /// An address that is being moved is locked and counts as at its destination.
-    #[must_use]
     pub fn seen(&self) -> BTreeMap<Address, ReservedIp> {
         let mut seen: BTreeMap<_, _> = self.shown().map(|(ip, read)| (*ip, read.clone())).collect();
         for (ip, belief) in &self.beliefs {
@@ -142,7 +140,6 @@ impl Account {
     }
 
     /// The address of each machine, including foreign addresses.
-    #[must_use]
     pub fn holders(&self) -> BTreeMap<MachineId, Address> {
         let foreign = self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));
         let foreign = foreign.filter_map(|read| Some((read.machine.clone()?, read.ip)));

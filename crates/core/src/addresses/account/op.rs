@@ -129,7 +129,6 @@ pub struct Op {
 
 impl Op {
     /// An operation whose request is about to be sent.
-    #[must_use]
     pub fn new(
         pool: Uid,
         kind: OpKind,
@@ -142,13 +141,11 @@ impl Op {
     }
 
     /// True while the request's answer is awaited.
-    #[must_use]
     pub fn is_unanswered(&self) -> bool {
         self.activity == Activity::Sending
     }
 
     /// The machine on which the address will be when this succeeds.
-    #[must_use]
     pub fn target(&self) -> Option<MachineId> {
         match self.kind {
             OpKind::Assign => Some(self.machine.clone()),
@@ -157,13 +154,11 @@ impl Op {
     }
 
     /// True once it has lasted for five minutes.
-    #[must_use]
     pub fn is_stalled(&self, now: Moment) -> bool {
         self.activity != Activity::Sending && now.millis_since(self.started) >= STALLED_AFTER_MS
     }
 
     /// The message for users about an unknown outcome.
-    #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         match &self.activity {
             Activity::Verifying { message, .. } => Some(message),
@@ -173,7 +168,6 @@ impl Op {
 
     /// The action to poll, when, and whether only a poll can show its end. `many` says that too many actions are
     /// pending for single polls.
-    #[must_use]
     pub fn poll_due(&self, many: bool) -> Option<(ActionId, Moment, bool)> {
         match &self.activity {
             Activity::Polling { action, seen, poll, directly, .. } => {
@@ -186,7 +180,6 @@ impl Op {
     }
 
     /// When the address is to be read.
-    #[must_use]
     pub fn read_due(&self) -> Option<Moment> {
         match &self.activity {
             Activity::Verifying { look, .. } => Some(look.due()),
@@ -196,7 +189,6 @@ impl Op {
 
     /// Given a read that began at `begun` and shows the address unlocked and on no machine, returns when the first
     /// such read began.
-    #[must_use]
     pub(super) fn denied_since(&self, begun: Moment) -> Option<Moment> {
         match &self.activity {
             Activity::Verifying { denied, .. } => Some(denied.unwrap_or(begun)),
@@ -343,7 +335,6 @@ impl Op {
     }
 
     /// True when the request itself was refused, although reads had to confirm that.
-    #[must_use]
     pub fn was_refused(&self) -> bool {
         matches!(self.activity, Activity::Verifying { refused: true, .. })
     }

@@ -46,7 +46,6 @@ impl Rights {
 
 impl Account {
     /// The gate before requests that need this right.
-    #[must_use]
     pub fn gate(&self, right: Right) -> &Gate {
         self.rights.gate(right)
     }

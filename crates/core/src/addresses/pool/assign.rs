@@ -115,7 +115,6 @@ impl Pool {
     }
 
     /// Whether an address was on a candidate at the last plan, and others have taken it off since.
-    #[must_use]
     pub fn has_left(&self, ip: Address) -> bool {
         self.ips.get(&ip).is_some_and(|record| record.was_active) && !self.report.active.contains_key(&ip)
     }

@@ -15,13 +15,11 @@ impl Behind {
     const LASTS_MS: u64 = 900_000;
 
     /// The place of an item that failed at `now`, as the `count`th event.
-    #[must_use]
     pub fn since(count: u64, now: Moment) -> Self {
         Self { count, until: now.plus_millis(Self::LASTS_MS) }
     }
 
     /// Its rank: 0 without a recent failure, otherwise higher the later it failed.
-    #[must_use]
     pub fn place(behind: Option<Self>, now: Moment) -> u64 {
         behind.filter(|behind| behind.until > now).map_or(0, |behind| behind.count)
     }

@@ -55,7 +55,6 @@ impl Candidate {
     }
 
     /// The address of this pool that it has, if it has one.
-    #[must_use]
     pub const fn holds(&self) -> Option<Address> {
         self.holds
     }
@@ -77,7 +76,6 @@ pub struct FirstOn((MachineId, Age));
 
 impl FirstOn {
     /// Before the candidates on this machine.
-    #[must_use]
     pub fn new(machine: &MachineId) -> Self {
         Self((machine.clone(), (i64::MIN, Arc::from(""))))
     }
@@ -107,25 +105,21 @@ pub struct Candidates {
 
 impl Candidates {
     /// Whether no node matches.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
     /// How many nodes match.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
     /// Whether this node matches.
-    #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
     /// A candidate by the name of its node.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&Candidate> {
         self.by_name.get(name)
     }
@@ -208,7 +202,6 @@ impl Candidates {
     }
 
     /// The names for `status.assignableNodes`: the candidates without an address, except those that are errors.
-    #[must_use]
     pub fn assignable(&self) -> Arc<[String]> {
         match &self.listed {
             Some(listed) => Arc::clone(listed),

@@ -94,7 +94,6 @@ impl Pool {
     }
 
     /// True while an address was bought that the server's copy of the status, or else the spec, does not remember yet.
-    #[must_use]
     pub fn has_unrecorded_creation(&self) -> bool {
         let in_spec = |written| self.creation.crds_outdated && written;
         let mut created = self.memory.iter().flat_map(|memory| &memory.created);
@@ -103,7 +102,6 @@ impl Pool {
 
     /// The account of the creation under way, or else of the next one. An edit of `spec.provider` does not change the
     /// account of a request that was sent.
-    #[must_use]
     pub fn creates_at(&self) -> &AccountId {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
         let asked = intent.map(|intent| &intent.account_id).filter(|account_id| !account_id.is_unknown());
@@ -111,14 +109,12 @@ impl Pool {
     }
 
     /// The number of missing addresses.
-    #[must_use]
     pub fn missing(&self) -> usize {
         self.spec.desired.map_or(0, |desired| desired.saturating_sub(self.effective().len()))
     }
 
     /// The stage of this pool's creation, for the other pools of the account. An intent that the server refuses delays
     /// no other pool: if others buy meanwhile, a new intent replaces it before the request.
-    #[must_use]
     pub fn purchase(&self) -> Purchase {
         let intent = self.memory.as_ref().and_then(|memory| memory.intent.as_ref());
         match self.creation.stage {

@@ -72,7 +72,6 @@ impl Pool {
     }
 
     /// Whether the labels that name this address have to be removed now, although it is still on their node.
-    #[must_use]
     pub(crate) fn is_unlabelling(&self, ip: Address) -> bool {
         self.unlabelling.since.contains_key(&ip)
     }

@@ -31,7 +31,6 @@ crate::described! {
 
 impl MoveOutcome {
     /// Parses the word in the status.
-    #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|outcome| outcome.as_str() == word)
     }
@@ -58,7 +57,6 @@ pub struct LastMove {
 
 impl LastMove {
     /// True until the outcome is known.
-    #[must_use]
     pub fn is_pending(&self) -> bool {
         self.outcome == MoveOutcome::Pending
     }
@@ -100,7 +98,6 @@ impl Request {
 }
 
 /// The annotation in the form in which it is compared and remembered. `None` if it asks for nothing.
-#[must_use]
 pub fn request_of(annotation: Option<&str>) -> Option<String> {
     let text = annotation?.trim();
     (!text.is_empty()).then(|| text.chars().take(MAX_CHARS.saturating_add(1)).collect())

@@ -63,7 +63,6 @@ pub struct Intent {
 
 impl Intent {
     /// True while the outcome is open. Then only the pool that resolves it may create in this account.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.uncertain.is_none()
     }
@@ -88,7 +87,6 @@ pub struct Memory {
 
 impl Memory {
     /// Its size in a status, in bytes, generously.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let purchased = self.purchased.iter().map(|bought| 300 + bought.names.len() * 400).sum::<usize>();
         let listed = self.former.len() + self.unknown.len() + self.orphans.as_ref().map_or(0, BTreeSet::len);
@@ -97,7 +95,6 @@ impl Memory {
     }
 
     /// Whether an address counts as created.
-    #[must_use]
     pub fn has_created(&self, ip: Address) -> bool {
         self.created.iter().any(|created| created.ip == ip)
     }
@@ -110,7 +107,6 @@ impl Memory {
     }
 
     /// The purchase of this address.
-    #[must_use]
     pub fn purchase_of(&self, ip: Address) -> Option<&Purchased> {
         self.purchased.iter().find(|purchased| purchased.ip == ip)
     }
@@ -204,7 +200,6 @@ impl Pool {
     }
 
     /// The pool's addresses that may still be on a machine although they are not effective.
-    #[must_use]
     pub fn former(&self) -> BTreeSet<Address> {
         self.memory.as_ref().map(|memory| memory.former.clone()).unwrap_or_default()
     }

@@ -175,7 +175,6 @@ pub struct Pool {
 
 impl Pool {
     /// A pool at its first sight.
-    #[must_use]
     pub fn new(seen: PoolObject, providers: &Providers) -> Self {
         let mut pool = Self {
             object: seen.object.clone(),
@@ -224,7 +223,6 @@ impl Pool {
 
     /// Whether a version of the object is older than the known one. Watch events and answers to our own writes arrive
     /// by different ways, and may overtake each other.
-    #[must_use]
     pub fn is_newer_than(&self, resource_version: &str) -> bool {
         let version = |text: &str| text.parse::<u64>().ok();
         match (version(&self.resource_version), version(resource_version)) {
@@ -304,7 +302,6 @@ impl Pool {
     }
 
     /// Every address that counts, in order: `spec.ips`, then the created ones.
-    #[must_use]
     pub fn effective(&self) -> Vec<Address> {
         let kept = |ip: &Address| !self.spec.released.contains(ip);
         // The spec names each address once.
@@ -318,7 +315,6 @@ impl Pool {
     }
 
     /// The addresses that are used: the first `desiredIPs`, or all.
-    #[must_use]
     pub fn used(&self) -> Vec<Address> {
         let mut list = self.effective();
         if let Some(desired) = self.spec.desired {
@@ -333,13 +329,11 @@ impl Pool {
     }
 
     /// How many addresses the pool is to use; those that are not there yet are to be created.
-    #[must_use]
     pub fn goal(&self) -> usize {
         self.spec.desired.unwrap_or_else(|| self.used().len())
     }
 
     /// The addresses that were effective when the spec could last be followed.
-    #[must_use]
     pub fn effective_before(&self) -> &BTreeSet<Address> {
         &self.effective_before
     }
@@ -350,19 +344,16 @@ impl Pool {
     }
 
     /// The order of age of pools.
-    #[must_use]
     pub const fn seniority(&self) -> Seniority<'_> {
         Seniority::of(self.created_at_s, ObjectKind::Pool, &self.object)
     }
 
     /// Whether the pool may act at all.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         !self.deleting && !self.spec.is_frozen()
     }
 
     /// The name of the candidate on a machine.
-    #[must_use]
     pub fn candidate_on(&self, machine: &MachineId) -> Option<&str> {
         self.candidates.on(machine).next().map(AsRef::as_ref)
     }

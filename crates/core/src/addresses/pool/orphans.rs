@@ -104,14 +104,12 @@ impl Pool {
     }
 
     /// The Event for a pool that is deleted while a purchase for it may have succeeded.
-    #[must_use]
     pub fn unresolved_purchase(self) -> Option<Notice> {
         self.creation.is_resolving().then(|| maybe_created(self.object))
     }
 }
 
 /// The Event for a pool that is gone when the answer to its creation arrives. An address without an owner costs money.
-#[must_use]
 pub fn ownerless(object: ObjectRef, result: &Result<Address, CallFailure>) -> Option<Notice> {
     match result {
         Ok(ip) => {

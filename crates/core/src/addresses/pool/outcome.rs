@@ -184,7 +184,6 @@ impl Pool {
     }
 
     /// An Event on this pool.
-    #[must_use]
     pub fn notice(
         &self,
         warning: bool,

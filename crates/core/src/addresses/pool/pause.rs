@@ -48,19 +48,16 @@ impl Pause {
     }
 
     /// Why the pool is paused, while it is.
-    #[must_use]
     pub fn reason(&self) -> Option<&Reason> {
         self.by.as_ref()
     }
 
     /// True while nothing may begin.
-    #[must_use]
     pub fn holds(&self) -> bool {
         self.by.is_some() || self.lifted.is_some()
     }
 
     /// True from the removal of the annotation until the account is read again.
-    #[must_use]
     pub fn is_lifting(&self) -> bool {
         self.by.is_none() && self.lifted.is_some()
     }
@@ -71,7 +68,6 @@ impl Pause {
     }
 
     /// Whether an operation from before the pause left the address on this node.
-    #[must_use]
     pub fn finishes_on(&self, ip: Address, node: &Uid) -> bool {
         self.finishing.get(&ip).is_some_and(|on| on.as_ref() == Some(node))
     }
@@ -88,7 +84,6 @@ impl Pause {
 
 impl Pool {
     /// True while the pool may begin something at the provider, in DNS or on nodes.
-    #[must_use]
     pub fn may_begin(&self) -> bool {
         self.is_live() && !self.pause.holds()
     }
@@ -144,7 +139,6 @@ impl Pool {
     }
 
     /// The addresses whose annotations stay where they are. `known` says whether the account is known.
-    #[must_use]
     pub fn kept_still(&self, known: bool) -> BTreeSet<Address> {
         let mut still: BTreeSet<Address> = self.effective().into_iter().chain(self.former()).collect();
         still.extend(self.effective_before());

@@ -71,7 +71,6 @@ impl Placement {
     }
 
     /// The matching node on which it is, or was last confirmed. `None` if it is about to move.
-    #[must_use]
     pub fn node(&self) -> Option<&str> {
         match &self.whereabouts {
             _ if self.moves => None,
@@ -82,7 +81,6 @@ impl Placement {
     }
 
     /// Whether its place is unknown, or it was absent and seems to have come back.
-    #[must_use]
     pub fn is_undecided(&self) -> bool {
         matches!(self.whereabouts, Whereabouts::Unknown { .. } | Whereabouts::Absent { doubted: true, .. })
     }

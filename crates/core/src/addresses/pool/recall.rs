@@ -13,7 +13,6 @@ use crate::model::moment::Moment;
 
 impl Pool {
     /// True while the pool's memory is unknown. A status write would then delete it.
-    #[must_use]
     pub fn is_unread(&self) -> bool {
         self.unread
     }

@@ -39,7 +39,6 @@ pub struct Denied<'a> {
 impl Pool {
     /// The wanted status, with the parts that the plan has rendered. `denied` says why nodes cannot be annotated or
     /// labelled, if they cannot.
-    #[must_use]
     pub fn render(&self, account: Option<&Account>, denied: Denied<'_>, now: Moment) -> PoolStatus {
         let mut status = PoolStatus {
             error: self.error(),
@@ -231,7 +230,6 @@ impl Pool {
 
     /// A refusal that the server's copy of the status does not have yet. The status has to report it before the token
     /// is proved again, which may take a minute. Once reported, it does not change until then.
-    #[must_use]
     pub fn has_untold_refusal(&self) -> bool {
         let told = |new: &Condition| {
             self.on_server.conditions.iter().any(|old| old.kind == new.kind && old.reason == new.reason)
@@ -240,7 +238,6 @@ impl Pool {
     }
 
     /// An Event for each problem that is in this status and was not in the last one.
-    #[must_use]
     pub fn news(&self, status: &PoolStatus) -> Vec<Notice> {
         let told = |new: &Condition| {
             let before = self.on_server.conditions.iter().find(|old| old.kind == new.kind);

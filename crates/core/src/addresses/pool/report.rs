@@ -54,13 +54,11 @@ pub enum Wait {
 
 impl Wait {
     /// True for entries of `nodeErrors`. All others wait in `assignableNodes`.
-    #[must_use]
     pub fn is_error(&self) -> bool {
         self.blocked().is_some()
     }
 
     /// Its reason in `NodesBlocked`, if it is an entry of `nodeErrors`.
-    #[must_use]
     pub fn blocked(&self) -> Option<NodesBlocked> {
         match self {
             Self::RetryAt(..) => Some(NodesBlocked::AssignmentFailed),
@@ -87,7 +85,6 @@ impl Wait {
 
 impl Wait {
     /// True where the node gets an address as soon as that is over; an operation on its machine is for one already.
-    #[must_use]
     pub fn takes(&self) -> bool {
         match self {
             Self::CoolOff
@@ -114,7 +111,6 @@ impl Wait {
 
 impl Wait {
     /// The message for users. `noun` is the word for a machine.
-    #[must_use]
     pub fn text(&self, noun: &str) -> String {
         match self {
             Self::NoFreeIp => NO_FREE_IP.to_owned(),

@@ -113,13 +113,11 @@ const MAX_COOL_OFF_SECONDS: f64 = 31_536_000.0;
 
 impl PoolSpec {
     /// The word for a machine in messages.
-    #[must_use]
     pub fn noun(&self) -> &'static str {
         self.machines.map_or("machine", |machines| machines.noun)
     }
 
     /// Parses a spec.
-    #[must_use]
     pub fn parse(raw: &RawPoolSpec, providers: &Providers) -> Self {
         let mut spec = Self { account_id: AccountId::from(&raw.provider), ..Self::default() };
         spec.read_provider(providers);
@@ -145,7 +143,6 @@ impl PoolSpec {
     }
 
     /// This spec, frozen as a whole because a newer one cannot be read.
-    #[must_use]
     pub fn unreadable(&self, message: &str) -> Self {
         let mut spec = Self { problems: Vec::new(), ..self.clone() };
         spec.problem(Scope::Pool, "spec", format!("cannot be read: {message}"));
@@ -168,19 +165,16 @@ impl PoolSpec {
     }
 
     /// True when a mistake stops the whole pool.
-    #[must_use]
     pub fn is_frozen(&self) -> bool {
         self.problems.iter().any(|problem| matches!(problem.scope, Scope::Size | Scope::Pool))
     }
 
     /// Whether `spec.ips` names addresses beyond its bound.
-    #[must_use]
     pub fn has_hidden_ips(&self) -> bool {
         self.problems.iter().any(|problem| problem.scope == Scope::Size && problem.field == "spec.ips")
     }
 
     /// True when a mistake stops the creation of addresses.
-    #[must_use]
     pub fn may_create(&self) -> bool {
         let stops = |problem: &SpecProblem| problem.scope == Scope::Creation;
         !self.is_frozen() && !self.problems.iter().any(stops)

@@ -94,7 +94,6 @@ pub struct PoolStatus {
 
 impl PoolStatus {
     /// The part about the pool's record set. It is current if the status is about this generation.
-    #[must_use]
     pub fn told_of_records(&self, generation: i64) -> Told {
         let summary = self.conditions.iter().find(|condition| condition.is(ConditionType::RecordSetReady));
         let failed = summary.filter(|told| told.has(Status::False) && !UnderWay::is_reason(&told.reason));
@@ -108,19 +107,16 @@ impl PoolStatus {
     }
 
     /// Whether an address serves on a machine or moves there. `Some` has the start of the suspicion, if there is one.
-    #[must_use]
     pub fn suspicion_of(&self, provider_id: &str) -> Option<Option<i64>> {
         self.ips.values().find(|entry| entry.serves(provider_id)).map(|entry| entry.suspect_since_s)
     }
 
     /// Whether this address serves on a machine or moves there.
-    #[must_use]
     pub fn is_serving(&self, ip: Address, provider_id: &str) -> bool {
         self.ips.get(&ip.to_string()).is_some_and(|entry| entry.serves(provider_id))
     }
 
     /// Whether the status calls an address idle.
-    #[must_use]
     pub fn calls_idle(&self, ip: Address) -> bool {
         let idle = [IpState::NoMatch, IpState::Unassigned, IpState::Error, IpState::Disabled];
         let state = self.ips.get(&ip.to_string()).map(|entry| entry.state.as_str());
@@ -128,7 +124,6 @@ impl PoolStatus {
     }
 
     /// Whether the status lists an address as created, so that a restart keeps this.
-    #[must_use]
     pub fn remembers(&self, ip: Address) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.has_created(ip))
     }
@@ -140,7 +135,6 @@ impl PoolStatus {
     }
 
     /// The addresses that were effective by this status: those that it lists, except entries with only an error.
-    #[must_use]
     pub fn effective(&self) -> BTreeSet<Address> {
         let counts =
             |entry: &IpEntry| entry.state != IpState::Error.as_str() || !entry.provider_id.is_empty();
@@ -153,7 +147,6 @@ const MAX_LISTED: usize = 500;
 
 impl PoolStatus {
     /// The number of candidates without an address.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         let all = |count: Option<i64>, listed| {
             count.and_then(|count| usize::try_from(count).ok()).unwrap_or(listed)
@@ -180,7 +173,6 @@ impl PoolStatus {
 
     /// Whether a write would change nothing. With `outdated_crds`, only the fields that the Go operator's CRDs keep
     /// are compared.
-    #[must_use]
     pub fn same_as(&self, on_server: &Self, outdated_crds: bool) -> bool {
         if !outdated_crds {
             return self == on_server;
@@ -194,7 +186,6 @@ impl PoolStatus {
 
     /// Whether the server dropped fields that a creation must not lose, because the installed CRDs lack them. For a
     /// pool without a memory the conditions show it, since there are always some.
-    #[must_use]
     pub fn is_pruned_to(&self, kept: &Self) -> bool {
         let memory = self.memory.is_some() && self.memory != kept.memory;
         let firewalls = !self.firewalls.is_empty() && kept.firewalls.is_empty();

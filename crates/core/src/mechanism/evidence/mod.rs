@@ -211,7 +211,6 @@ impl Evidence {
     }
 
     /// The judgement of a node.
-    #[must_use]
     pub fn standing(&self, key: &CheckKey, now: Moment) -> Standing {
         match self.records.get(key) {
             Some(record) if record.dead.is_some() => Standing::Dead,
@@ -222,20 +221,17 @@ impl Evidence {
     }
 
     /// Whether the node can be judged, and has shown no sign of life since its checks began.
-    #[must_use]
     pub fn is_unproven(&self, key: &CheckKey, node: &str) -> bool {
         let seen = self.records.get(key).is_some_and(|record| record.seen_alive);
         !seen && self.leases.may_have(node)
     }
 
     /// Whether the node's checks have failed for long while its Lease was renewed.
-    #[must_use]
     pub fn is_doubted(&self, key: &CheckKey) -> bool {
         self.records.get(key).is_some_and(|record| record.doubted)
     }
 
     /// Whether the node is not judged only because too few of the other Leases go on.
-    #[must_use]
     pub fn is_stalled(&self, key: &CheckKey) -> bool {
         self.stalled.contains(key)
     }
@@ -262,13 +258,11 @@ impl Evidence {
     }
 
     /// When the first of the present failures was noted. The verdict rests on these failures.
-    #[must_use]
     pub fn first_failure(&self, key: &CheckKey) -> Option<Moment> {
         self.records.get(key).and_then(|record| record.first_failure)
     }
 
     /// When the node was found dead.
-    #[must_use]
     pub fn dead_since(&self, key: &CheckKey) -> Option<Moment> {
         self.records.get(key).and_then(|record| record.dead.as_ref()).map(|dead| dead.since)
     }

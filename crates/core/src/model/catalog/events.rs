@@ -42,7 +42,6 @@ macro_rules! events {
 
         impl EventReason {
             /// The reason as it is written.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {$($(Self::$reason => stringify!($reason),)+)+}
             }
@@ -188,7 +187,6 @@ impl From<Obstacle> for EventReason {
 }
 
 /// Whether the operator can write this Event about this kind of object. All names are spelled as in manifests.
-#[must_use]
 pub fn contains(object: &str, kind: &str, reason: &str) -> bool {
     let types: &[&str] = match ALL.iter().find(|entry| is_about(entry, object, reason)) {
         None => &[],

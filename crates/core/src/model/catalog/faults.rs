@@ -9,13 +9,11 @@ macro_rules! faults {
         pub const ALL: &[FaultKind] = &[$(FaultKind::$kind,)+];
 
         /// The provider's answer.
-        #[must_use]
         pub const fn answered(kind: FaultKind) -> &'static str {
             match kind {$(FaultKind::$kind => $answered,)+}
         }
 
         /// The remedy.
-        #[must_use]
         pub const fn remedy(kind: FaultKind) -> &'static str {
             match kind {$(FaultKind::$kind => $remedy,)+}
         }

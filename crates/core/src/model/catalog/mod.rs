@@ -26,13 +26,11 @@ macro_rules! sections {
 
             impl $name {
                 /// The reason as it is written.
-                #[must_use]
                 pub const fn as_str(self) -> &'static str {
                     match self {$($(Self::$variant => stringify!($variant),)+)+}
                 }
 
                 /// The condition's status with this reason.
-                #[must_use]
                 pub const fn status(self) -> $crate::model::catalog::types::Status {
                     match self {$($(Self::$variant => $crate::model::catalog::types::Status::$status,)+)+}
                 }
@@ -84,19 +82,16 @@ pub struct Finding {
 
 impl Finding {
     /// The condition's type. A type about DNS records lacks the prefix that it has on a pool.
-    #[must_use]
     pub fn kind(self) -> ConditionType {
         self.kind
     }
 
     /// Its status.
-    #[must_use]
     pub fn status(self) -> Status {
         self.status
     }
 
     /// Its reason.
-    #[must_use]
     pub fn reason(self) -> &'static str {
         self.reason
     }
@@ -130,37 +125,31 @@ pub struct Row {
 
 /// The conditions that only a pool has, except those about its DNS records, its firewalls and the addresses that it
 /// gives back.
-#[must_use]
 pub fn of_pools() -> &'static [Section] {
     pool::SECTIONS
 }
 
 /// The conditions that a pool has about its firewalls.
-#[must_use]
 pub fn of_firewalls() -> &'static [Section] {
     firewalls::SECTIONS
 }
 
 /// The conditions that a pool has about addresses that it gives back.
-#[must_use]
 pub fn of_reclaims() -> &'static [Section] {
     reclaim::SECTIONS
 }
 
 /// The conditions that both kinds have under one name.
-#[must_use]
 pub fn of_both() -> &'static [Section] {
     shared::SECTIONS
 }
 
 /// The conditions about DNS records: on a pool their types have a prefix.
-#[must_use]
 pub fn of_records() -> &'static [Section] {
     records::SECTIONS
 }
 
 /// The conditions that only a `NodeDNSRecordSet` has, and the reasons that only it adds to those of [`of_records`].
-#[must_use]
 pub fn of_record_sets() -> &'static [Section] {
     record_set::SECTIONS
 }
@@ -178,7 +167,6 @@ pub fn of(object: ObjectKind) -> impl Iterator<Item = (ConditionType, Row)> {
 }
 
 /// Whether the operator can write this condition on this kind of object. All names are spelled as in manifests.
-#[must_use]
 pub fn contains(object: &str, kind: &str, status: &str, reason: &str) -> bool {
     let same = |(its_kind, row): (ConditionType, Row)| {
         its_kind.as_str() == kind && row.status.as_str() == status && row.reason == reason

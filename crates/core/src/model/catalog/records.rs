@@ -97,7 +97,6 @@ sections! {
 
 impl UnderWay {
     /// Whether a reason, as it is written, is one of these.
-    #[must_use]
     pub fn is_reason(reason: &str) -> bool {
         [Self::InProgress, Self::Paused].iter().any(|known| known.as_str() == reason)
     }
@@ -105,7 +104,6 @@ impl UnderWay {
 
 impl Obstacle {
     /// The obstacle after a failed call about records. `None` if FLIPOP only has to wait.
-    #[must_use]
     pub fn of(kind: FaultKind) -> Option<Self> {
         Some(match kind {
             FaultKind::InProgress | FaultKind::Throttled => return None,

@@ -17,7 +17,6 @@ macro_rules! types {
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
             /// The type as it is written.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {$(Self::$variant => stringify!($variant),)+}
             }
@@ -62,13 +61,11 @@ types! {
 
 impl ConditionType {
     /// The type that has this name.
-    #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
     }
 
     /// The type by which an object of this kind reports this condition of its DNS records.
-    #[must_use]
     pub fn about_records(self, object: ObjectKind) -> Self {
         match object {
             ObjectKind::Pool => self.of_a_pools_records(),
@@ -124,7 +121,6 @@ pub enum Status {
 
 impl Status {
     /// The status as it is written.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",

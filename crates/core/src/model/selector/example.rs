@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl Selector {
     /// The fewest labels that an object needs to be selected. `None` if no labels can be.
-    #[must_use]
     pub fn example(&self) -> Option<BTreeMap<String, String>> {
         let mut keys: BTreeMap<&str, Vec<&Operator>> = BTreeMap::new();
         for Requirement { key, operator } in &self.requirements {

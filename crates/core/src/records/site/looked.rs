@@ -6,13 +6,11 @@ use crate::model::moment::Moment;
 
 impl Site {
     /// When the last read that counted began.
-    #[must_use]
     pub fn read_at(&self) -> Option<Moment> {
         self.read_at
     }
 
     /// Whether a change set is under way.
-    #[must_use]
     pub fn is_changing(&self) -> bool {
         self.applying.is_some()
     }
