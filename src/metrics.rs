@@ -302,7 +302,7 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
     )?;
     for set in &snapshot.record_sets {
         let RecordSetSnapshot { name: ObjectName { namespace, name }, provider, dns, records: count, .. } =
-            set;
+            &**set;
         let count = i64::try_from(*count).unwrap_or(i64::MAX);
         records.with_label_values(&[namespace, name, provider, dns]).set(count);
     }

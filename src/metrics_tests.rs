@@ -63,7 +63,7 @@ fn each_condition_of_an_object_is_a_series_of_the_leader_and_goes_with_it() {
                 leading,
                 permit: leading,
                 pools: pools.into_iter().map(Into::into).collect(),
-                record_sets,
+                record_sets: record_sets.into_iter().map(Into::into).collect(),
                 ..Snapshot::default()
             },
             &[],

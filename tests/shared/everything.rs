@@ -84,7 +84,7 @@ fn snapshot() -> Snapshot {
         leading: true,
         permit: true,
         pools: vec![pool.into()],
-        record_sets: vec![record_set],
+        record_sets: vec![record_set.into()],
         accounts,
         ..Snapshot::default()
     }

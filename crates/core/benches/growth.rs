@@ -1,8 +1,8 @@
 //! How the cost of decisions grows with the size of a pool: `cargo bench --package flipop-core --bench growth`.
 //!
 //! A pool has up to ten addresses, on its first nodes. Measured are an event that concerns one node, together with the
-//! plan that answers it, among many nodes of one pool and among many pools, and the comparison of a name's records with
-//! those that it should have. What concerns every pool is measured with a permit that ends and comes back.
+//! plan that answers it, among many nodes of one pool and among many pools or record sets, and the comparison of a
+//! name's records with those that it should have. What concerns every pool is measured with a permit that ends and comes back.
 
 #![expect(clippy::disallowed_methods, reason = "real time is what is measured")]
 
@@ -22,10 +22,14 @@ use flipop_core::model::machine::{MachineId, MachineKind};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::model::node_labels::NodeLabels;
-use flipop_core::model::provider::{Descriptor, Limits, Providers};
-use flipop_core::model::spec::RawMatch;
+use flipop_core::model::provider::{Descriptor, Limits, Providers, Rules, ZoneForm};
+use flipop_core::model::spec::{RawMatch, RawRecordSet};
+use flipop_core::records::action as records;
 use flipop_core::records::diff::{Target, TtlRule, Wanted, diff};
-use flipop_core::records::dns::{ADDRESS_KIND, Record};
+use flipop_core::records::dns::{ADDRESS_KIND, Change, Record};
+use flipop_core::records::object::RecordSetObject;
+use flipop_core::records::spec::RawRecordSetSpec;
+use flipop_core::records::status::RecordSetStatus;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::ops::Range;
@@ -59,7 +63,13 @@ const DESCRIPTOR: Descriptor = Descriptor {
     limits: Limits { requests: 1_000_000, window_ms: 1_000, creations: 0, creation_window_ms: 1_000 },
     machines: Some(&MACHINES),
     managed_nodes: None,
-    dns: None,
+    dns: Some(Rules {
+        zone_form: ZoneForm::Name,
+        ttl_floor: 30,
+        ttl_ceiling: 86_400,
+        ttl_automatic: None,
+        changes_per_request: 1_000,
+    }),
     firewalls: None,
 };
 
@@ -93,7 +103,7 @@ fn node(number: u16, ready: Readiness) -> NodeFacts {
         deleting: false,
         taints: Vec::new(),
         region: Some("nyc3".into()),
-        external_ips: Vec::new(),
+        external_ips: vec![address(number)],
         internal_ips: Vec::new(),
         annotation: None,
         annotation_ours: false,
@@ -111,21 +121,50 @@ fn pod(number: u16, serving: bool) -> PodFacts {
     }
 }
 
-/// A pool whose nodes are these.
-fn pool(number: u16, nodes: Range<u16>) -> PoolObject {
-    let matching = RawMatch {
+/// The criteria of the object with this number.
+fn matching(number: u16) -> RawMatch {
+    RawMatch {
         node_label: format!("pool={number}"),
         pod_namespace: "web".into(),
         pod_label: format!("app={number}"),
         ..RawMatch::default()
-    };
+    }
+}
+
+fn object(number: u16) -> ObjectRef {
+    ObjectRef { uid: Uid(format!("uid-{number}")), name: ObjectName::new("web", format!("pool-{number}")) }
+}
+
+/// A record set with the addresses of its nodes.
+fn record_set(number: u16) -> RecordSetObject {
+    RecordSetObject {
+        object: object(number),
+        created_at_s: 0,
+        generation: 1,
+        resource_version: "1".into(),
+        deleting: false,
+        paused: None,
+        spec: Ok(RawRecordSetSpec {
+            matching: matching(number),
+            record_set: Some(RawRecordSet {
+                zone: "example.com".into(),
+                record_name: format!("set-{number}"),
+                ttl: 60,
+                ..RawRecordSet::default()
+            }),
+            address_type: "ExternalIP".into(),
+            ..RawRecordSetSpec::default()
+        }),
+        status: RecordSetStatus::default(),
+    }
+}
+
+/// A pool whose nodes are these.
+fn pool(number: u16, nodes: Range<u16>) -> PoolObject {
     let used = ADDRESSES.min((nodes.end - nodes.start) / 2);
     let ips = nodes.take(used.into()).map(|number| address(number).to_string()).collect();
     PoolObject {
-        object: ObjectRef {
-            uid: Uid(format!("uid-{number}")),
-            name: ObjectName::new("web", format!("pool-{number}")),
-        },
+        object: object(number),
         created_at_s: 0,
         generation: 1,
         resource_version: "1".into(),
@@ -136,7 +175,7 @@ fn pool(number: u16, nodes: Range<u16>) -> PoolObject {
             provider: PROVIDER.into(),
             region: "nyc3".into(),
             ips,
-            matching,
+            matching: matching(number),
             ..RawPoolSpec::default()
         }),
         move_request: None,
@@ -149,12 +188,20 @@ struct World {
     fleet: Fleet,
     now: Moment,
     places: BTreeMap<Address, MachineId>,
+    names: BTreeMap<String, Vec<Record>>,
     version: u64,
 }
 
 impl World {
     /// Pools with as many nodes each.
     fn new(pools: u16, size: u16) -> Self {
+        let of = |number: u16| number * size..(number + 1) * size;
+        Self::of((0..pools).map(|number| pool(number, of(number))).collect(), Vec::new(), size)
+    }
+
+    /// Pools and record sets with as many nodes each.
+    fn of(objects: Vec<PoolObject>, sets: Vec<RecordSetObject>, size: u16) -> Self {
+        let all = u16::try_from(objects.len() + sets.len()).unwrap_or(u16::MAX);
         let providers = Providers::new([(DESCRIPTOR, true)], false);
         let fleet = Fleet::new(Settings {
             providers,
@@ -164,17 +211,17 @@ impl World {
             ..Settings::default()
         });
         let of = |number: u16| number * size..(number + 1) * size;
-        let objects: Vec<PoolObject> = (0..pools).map(|number| pool(number, of(number))).collect();
         let used = objects.iter().filter_map(|pool| pool.spec.as_ref().ok()).map(|spec| spec.ips.len());
-        let standing = (0..pools).zip(used).flat_map(|(number, used)| of(number).take(used));
+        let standing = (0..all).zip(used).flat_map(|(number, used)| of(number).take(used));
         let standing = standing.chain([STRAY]);
         let places = standing.map(|number| (address(number), machine(number))).collect();
-        let mut world = Self { fleet, now: Moment::from_millis(1_000_000), places, version: 1 };
+        let (now, names) = (Moment::from_millis(1_000_000), BTreeMap::new());
+        let mut world = Self { fleet, now, places, names, version: 1 };
         world.observe(Input::Leading);
         world.observe(Input::Permit(true));
-        world.observe(Input::RecordSets(Observed::Reset(Vec::new())));
+        world.observe(Input::RecordSets(Observed::Reset(sets)));
         world.observe(Input::Pools(Observed::Reset(objects)));
-        for number in 0..pools {
+        for number in 0..all {
             let all = of(number).map(|number| node(number, Readiness::Ready)).collect();
             world.observe(Input::Nodes(nodes(number), Observed::Reset(all)));
             let all = of(number).map(|number| pod(number, true)).collect();
@@ -207,6 +254,12 @@ impl World {
     fn execute(&mut self, effect: Effect<Action>) {
         let outcome = match effect {
             Effect::Do(Action::Addresses(action)) => self.execute_addresses(action).into(),
+            Effect::Do(Action::Records(action)) => self.execute_records(action).into(),
+            Effect::Do(Action::WriteRecordSetStatus { record_set, status, .. }) => {
+                self.version += 1;
+                let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
+                Outcome::RecordSetStatusWritten { record_set: record_set.uid, result: Ok(Box::new(kept)) }
+            }
             Effect::Do(Action::WriteStatus { pool, status, .. }) => {
                 self.version += 1;
                 let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
@@ -221,6 +274,34 @@ impl World {
             Effect::Tell(_) => return,
         };
         self.observe(Input::Outcome(outcome));
+    }
+
+    fn execute_records(&mut self, action: records::Action) -> records::Outcome {
+        match action {
+            records::Action::ReadRecords { epoch, zone, fqdn, mark_of, .. } => {
+                let result = Ok(self.names.get(&fqdn).cloned().unwrap_or_default());
+                records::Outcome::RecordsRead { epoch, zone: zone.id, fqdn, mark_of, result }
+            }
+            records::Action::ApplyRecords { epoch, zone, fqdn, set, .. } => {
+                let records = self.names.entry(fqdn.clone()).or_default();
+                let mut left = Vec::new();
+                for change in set.changes {
+                    let gone = match &change {
+                        Change::Update { id, .. } | Change::Delete { id } => Some(id.clone()),
+                        Change::Create { .. } => None,
+                    };
+                    records.retain(|record| Some(&record.id) != gone.as_ref());
+                    if let Change::Update { ip, ttl, .. } | Change::Create { ip, ttl } = change {
+                        self.version += 1;
+                        let id = gone.unwrap_or_else(|| self.version.to_string());
+                        left.push(record(id, ip, ttl));
+                    }
+                }
+                records.extend(left.iter().cloned());
+                records::Outcome::RecordsApplied { epoch, zone: zone.id, fqdn, result: Ok(left) }
+            }
+            records::Action::FindZone { .. } => unreachable!("its id is its name"),
+        }
     }
 
     fn execute_addresses(&mut self, action: addresses::Action) -> addresses::Outcome {
@@ -283,6 +364,10 @@ impl World {
     }
 }
 
+fn record(id: String, ip: Address, ttl: u32) -> Record {
+    Record { id, kind: ADDRESS_KIND.to_owned(), data: ip.to_string(), ttl, proxied: false }
+}
+
 /// A pod that decides nothing: its node has another one that serves.
 fn unconcerned(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("match: a pod that decides nothing");
@@ -330,11 +415,16 @@ fn failover(criterion: &mut Criterion) {
     }
 }
 
-/// Times `one` in worlds of many pools. It is given the number of the round.
-fn among_pools(criterion: &mut Criterion, name: &str, one: impl Fn(&mut World, u64) -> Duration) {
+/// Times `one` in worlds of many objects. It is given the number of the round.
+fn among(
+    criterion: &mut Criterion,
+    name: &str,
+    world: impl Fn(u16) -> World,
+    one: impl Fn(&mut World, u64) -> Duration,
+) {
     let mut group = criterion.benchmark_group(name);
     for pools in POOLS {
-        let mut world = World::new(pools, 10);
+        let mut world = world(pools);
         group.bench_with_input(BenchmarkId::from_parameter(pools), &pools, |bencher, _| {
             bencher.iter_custom(|rounds| (0..rounds).map(|round| one(&mut world, round)).sum());
         });
@@ -343,16 +433,31 @@ fn among_pools(criterion: &mut Criterion, name: &str, one: impl Fn(&mut World, u
 
 /// A node of one of many pools fails, a pod of one decides nothing, and something concerns each of them.
 fn pools(criterion: &mut Criterion) {
-    among_pools(criterion, "plan: a node of one of many pools fails", |world, _| world.fail_over());
-    among_pools(criterion, "match: a pod of one of many pools that decides nothing", |world, round| {
+    let world = |pools| World::new(pools, 10);
+    among(criterion, "plan: a node of one of many pools fails", world, |world, _| world.fail_over());
+    among(criterion, "match: a pod of one of many pools that decides nothing", world, |world, round| {
         let second = PodFacts { name: "second".into(), ..pod(5, round % 2 == 0) };
         let (took, effects) = world.answer(Input::Pods(pods(0), Observed::Apply(second)));
         assert_eq!(effects, 0);
         took
     });
-    among_pools(criterion, "plan: what concerns every pool", |world, _| {
+    among(criterion, "plan: what concerns every pool", world, |world, _| {
         world.answer(Input::Permit(false));
         world.answer(Input::Permit(true)).0
+    });
+}
+
+/// A node of one of many record sets fails.
+fn record_sets(criterion: &mut Criterion) {
+    let world = |sets: u16| World::of(Vec::new(), (0..sets).map(record_set).collect(), 10);
+    among(criterion, "plan: a node of one of many record sets fails", world, |world, _| {
+        let set = |ready| Input::Nodes(nodes(0), Observed::Apply(node(1, ready)));
+        let (took, _) = world.answer(set(Readiness::NotReady));
+        let published = |world: &World| world.names.get("set-0.example.com").map(Vec::len);
+        assert_eq!(published(world), Some(9));
+        world.answer(set(Readiness::Ready));
+        assert_eq!(published(world), Some(10));
+        took
     });
 }
 
@@ -371,14 +476,8 @@ fn snapshots(criterion: &mut Criterion) {
 fn records(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("diff: one record of a name changes");
     for size in SIZES {
-        let record = |number: u16| Record {
-            id: number.to_string(),
-            kind: ADDRESS_KIND.to_owned(),
-            data: address(number).to_string(),
-            ttl: 60,
-            proxied: false,
-        };
-        let records: Vec<Record> = (0..size).map(record).collect();
+        let records: Vec<Record> =
+            (0..size).map(|number| record(number.to_string(), address(number), 60)).collect();
         let target = Target::Exact((1..=size).map(address).collect());
         let wanted = Wanted { target, undecided: [].into(), ttl: TtlRule::Every(60) };
         group.bench_with_input(BenchmarkId::from_parameter(size), &size, |bencher, _| {
@@ -387,5 +486,5 @@ fn records(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(growth, unconcerned, candidate, failover, pools, snapshots, records);
+criterion_group!(growth, unconcerned, candidate, failover, pools, record_sets, snapshots, records);
 criterion_main!(growth);

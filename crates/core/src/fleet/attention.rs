@@ -1,9 +1,10 @@
-//! Which pools a plan looks at.
+//! Which pools and record sets a plan looks at.
 //!
-//! Of many pools, most are at rest: their last plan began nothing, told nothing and asked for no later one, and nothing
-//! has happened since that concerns them. A plan leaves them out, and only asks each whether a change concerns it.
+//! Of many objects, most are at rest: their last plan began nothing, told nothing and asked for no later one, except to
+//! read their records again, and nothing has happened since that concerns them. A plan leaves them out, and only asks
+//! each pool whether a change concerns it.
 //!
-//! Invariant: a plan that looks at every pool decides the same (`Settings::thorough`).
+//! Invariant: a plan that looks at every object decides the same (`Settings::thorough`).
 
 use super::Fleet;
 use crate::addresses::account::Account;
@@ -13,6 +14,8 @@ use crate::addresses::pool::world::Sights;
 use crate::model::ids::{AccountId, Address, Uid};
 use crate::model::machine::MachineId;
 use crate::model::matching::{Criteria, WatchKey};
+use crate::model::moment::Moment;
+use crate::records::node_set::NodeSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -31,16 +34,20 @@ struct Asked {
     checks: bool,
 }
 
-/// Which pools a plan looks at.
+/// Which pools and record sets a plan looks at.
 #[derive(Debug, Default)]
 pub(super) struct Attention {
-    /// Something has happened that concerns every pool.
+    /// Something has happened that concerns every object.
     all: bool,
-    /// Pools that something concerns since the last plan.
+    /// Objects that something concerns since the last plan.
     touched: BTreeSet<Uid>,
-    /// Pools that are not at rest.
+    /// Objects that are not at rest.
     restless: BTreeSet<Uid>,
-    /// The pools of the present plan.
+    /// Until when objects are at rest whose records are read again then.
+    rests: BTreeMap<Uid, Moment>,
+    /// The same, by time.
+    wakes: BTreeSet<(Moment, Uid)>,
+    /// The objects of the present plan.
     pub(super) due: BTreeSet<Uid>,
     /// Those of them for which the present plan began, told or asked for something.
     stirred: BTreeSet<Uid>,
@@ -55,17 +62,17 @@ pub(super) struct Attention {
 }
 
 impl Attention {
-    /// Has the next plan look at every pool.
+    /// Has the next plan look at every object.
     pub(super) const fn look_at_all(&mut self) {
         self.all = true;
     }
 
-    /// Has the next plan look at this pool.
+    /// Has the next plan look at this object.
     pub(super) fn touch(&mut self, uid: &Uid) {
         self.touched.insert(uid.clone());
     }
 
-    /// Whether something concerns the pool since the last plan.
+    /// Whether something concerns the object since the last plan.
     pub(super) fn is_touched(&self, uid: &Uid) -> bool {
         self.all || self.touched.contains(uid)
     }
@@ -88,9 +95,30 @@ impl Attention {
         std::mem::replace(&mut self.watches_changed, false)
     }
 
-    /// Notes that the plan added something for a pool.
+    /// Notes that the plan added something for an object.
     pub(super) fn stirs(&mut self, uid: &Uid) {
         self.stirred.insert(uid.clone());
+    }
+
+    /// When the first of the objects at rest is looked at again.
+    pub(super) fn wake(&self) -> Option<Moment> {
+        self.wakes.first().map(|(at, _)| *at)
+    }
+
+    /// Notes whether an object of the present plan is at rest now, and until when its records need no read.
+    fn settle(&mut self, uid: Uid, rests: bool, until: Option<Moment>) {
+        if let Some(at) = self.rests.remove(&uid) {
+            self.wakes.remove(&(at, uid.clone()));
+        }
+        if !rests {
+            self.restless.insert(uid);
+            return;
+        }
+        self.restless.remove(&uid);
+        if let Some(at) = until {
+            self.wakes.insert((at, uid.clone()));
+            self.rests.insert(uid, at);
+        }
     }
 
     /// Forgets everything that spares work.
@@ -119,14 +147,25 @@ impl Attention {
 }
 
 impl Fleet {
-    /// The pools that a plan would look at now.
-    pub(super) fn concerned(&self) -> BTreeSet<Uid> {
+    /// The objects that a plan would look at now.
+    pub(super) fn concerned(&self, now: Moment) -> BTreeSet<Uid> {
         let attention = &self.attention;
         if attention.all {
-            return self.pools.keys().cloned().collect();
+            return self.everything();
         }
-        let concerned = attention.touched.union(&attention.restless);
-        concerned.filter(|uid| self.pools.contains_key(*uid)).cloned().collect()
+        let woken = attention.wakes.iter().take_while(|(at, _)| *at <= now).map(|(_, uid)| uid);
+        let concerned = attention.touched.iter().chain(&attention.restless).chain(woken);
+        let exists = |uid: &&Uid| self.pools.contains_key(*uid) || self.record_sets.contains_key(*uid);
+        concerned.filter(exists).cloned().collect()
+    }
+
+    fn everything(&self) -> BTreeSet<Uid> {
+        self.pools.keys().chain(self.record_sets.keys()).cloned().collect()
+    }
+
+    /// Has the present plan look at every object.
+    pub(super) fn widen(&mut self) {
+        self.attention.due = self.everything();
     }
 
     /// The pools of the present plan.
@@ -134,9 +173,14 @@ impl Fleet {
         self.attention.due.iter().filter_map(|uid| self.pools.get(uid))
     }
 
+    /// The record sets of the present plan.
+    pub(super) fn due_record_sets(&self) -> impl Iterator<Item = &NodeSet> {
+        self.attention.due.iter().filter_map(|uid| self.record_sets.get(uid))
+    }
+
     /// Begins a plan.
-    pub(super) fn begin_round(&mut self) {
-        self.attention.due = self.concerned();
+    pub(super) fn begin_round(&mut self, now: Moment) {
+        self.attention.due = self.concerned(now);
         self.attention.all = false;
         self.attention.touched.clear();
         self.attention.stirred.clear();
@@ -145,37 +189,40 @@ impl Fleet {
 
     /// Ends a plan. It was `whole` if it decided about everything.
     pub(super) fn end_round(&mut self, whole: bool) {
-        self.show_pools();
+        self.show_objects();
         self.attention.all |= !whole;
-        let all = self.looks_at_all();
+        if self.looks_at_all() {
+            self.attention.restless.clear();
+            self.attention.rests.clear();
+            self.attention.wakes.clear();
+        }
+        let mut resting = self.dns.take_resting();
         let due = std::mem::take(&mut self.attention.due);
         for uid in due {
-            let Some(pool) = self.pools.get(&uid) else { continue };
-            // The watches of a pool that is being deleted end once it gives nothing back.
-            self.attention.watches_changed |= pool.deleting;
-            // Records that a former spec asked for are left with an Event.
-            let busy = self.attention.stirred.contains(&uid) || self.dns.set(&uid).is_some();
-            if !busy && pool.is_at_rest(self.accounts.get(&pool.spec.account_id)) {
-                self.attention.restless.remove(&uid);
+            let until = resting.remove(&uid);
+            let rests = !self.attention.stirred.contains(&uid)
+                // Records that a former spec asked for are left with an Event.
+                && until.is_some() == self.dns.set(&uid).is_some();
+            let rests = if let Some(pool) = self.pools.get(&uid) {
+                // The watches of a pool that is being deleted end once it gives nothing back.
+                self.attention.watches_changed |= pool.deleting;
+                rests && pool.is_at_rest(self.accounts.get(&pool.spec.account_id))
             } else {
-                self.attention.restless.insert(uid);
-            }
-        }
-        if all {
-            let pools = &self.pools;
-            self.attention.restless.retain(|uid| pools.contains_key(uid));
+                rests && self.record_sets.get(&uid).is_some_and(NodeSet::is_at_rest)
+            };
+            self.attention.settle(uid, rests, until);
         }
     }
 
-    /// Whether the present plan looks at every pool. Each plan after a pool has gone does.
+    /// Whether the present plan looks at every object. Each plan after an object has gone does.
     pub(super) fn looks_at_all(&self) -> bool {
-        self.attention.due.len() == self.pools.len()
+        self.attention.due.len() == self.pools.len() + self.record_sets.len()
     }
 
-    /// Looks again at the addresses that the pools of this plan name. If these are others, every pool is looked at.
+    /// Looks again at the addresses that the pools of this plan name. If these are others, every object is looked at.
     pub(super) fn review_claims(&mut self) {
         if self.claims.review(&self.pools, &self.attention.due) {
-            self.attention.due = self.pools.keys().cloned().collect();
+            self.widen();
             self.claims.review(&self.pools, &self.attention.due);
         }
     }

@@ -119,7 +119,7 @@ impl Fleet {
         if !self.checks.evidence.take_touched() && !self.dirty {
             return;
         }
-        let due = self.concerned();
+        let due = self.concerned(now);
         let own = self.settings.own_node.as_deref();
         let evidence = &self.checks.evidence;
         let mut told = Vec::new();
@@ -143,7 +143,10 @@ impl Fleet {
                 self.dirty |= pool.rematch(Some(&again), stores, clocks);
             }
         }
-        for set in self.record_sets.values_mut().filter(|set| !set.deleting && set.matched) {
+        for uid in &due {
+            let Some(set) = self.record_sets.get_mut(uid).filter(|set| !set.deleting && set.matched) else {
+                continue;
+            };
             let Some(criteria) = set.spec.criteria.clone() else { continue };
             let stores = stores::of(&self.nodes, &self.pods, &criteria);
             let check = set.spec.check.filter(|_| available);
@@ -176,7 +179,7 @@ impl Fleet {
                 let idle = idle.entry(&pool.object.name.namespace).or_default();
                 self.want((&mut wanted, idle), check, (pool.checks(), nodes));
             }
-            for set in self.record_sets.values().filter(|set| !set.deleting && set.matched) {
+            for set in self.due_record_sets().filter(|set| !set.deleting && set.matched) {
                 let Some((check, criteria)) = set.spec.check.zip(set.spec.criteria.as_ref()) else {
                     continue;
                 };

@@ -7,6 +7,7 @@ mod answers;
 mod given_back;
 mod left;
 mod marks;
+mod zones;
 
 pub(super) use given_back::{Leaving, site_of};
 
@@ -61,13 +62,29 @@ pub(super) struct Dns {
     remembered_ms: BTreeMap<(Address, SiteKey), u64>,
     /// Objects that ask for no records, and whose left records were reported.
     bare: BTreeSet<Uid>,
+    /// The zones that objects name, each with the oldest of these objects, from the oldest on.
+    named: Vec<(Owner, AccountId, ZoneRef)>,
+    /// There may be names that no object owns.
+    unowned: bool,
+    /// Pools give addresses back.
+    withdrawing: bool,
+    /// The objects of the last plan whose records are right, each with the moment of the next read.
+    resting: BTreeMap<Uid, Moment>,
     /// The Unix time of the clock's origin in milliseconds, for texts.
     epoch_ms: u64,
 }
 
-/// The wishes of objects, the objects that ask for no records, and the addresses that leave records because they are
-/// given back.
-type Asked<'a> = (&'a [View], &'a [(Owner, Told)], &'a BTreeMap<SiteKey, Leaving>);
+/// Whether these are all objects, the wishes of objects, the objects that ask for no records, and the addresses that
+/// leave records because they are given back.
+type Asked<'a> = (bool, &'a [View], &'a [(Owner, Told)], &'a BTreeMap<SiteKey, Leaving>);
+
+/// Why a name with correct records has to be read, and when.
+enum Next {
+    /// They are due to be read again.
+    Reread,
+    /// They are read again then.
+    Rest(Moment),
+}
 
 impl Dns {
     /// The token of a provider that also has addresses already has a budget, which the account keeps.
@@ -108,6 +125,21 @@ impl Dns {
         sites.for_each(|(_, site)| site.forgive());
     }
 
+    /// The object that owns a name, by the last plan.
+    pub(super) fn owner(&self, key: &SiteKey) -> Option<&Owner> {
+        self.owners.get(key)
+    }
+
+    /// Notes whether pools give addresses back. True if they do or did, since that can concern any name.
+    pub(super) const fn withdraws(&mut self, withdrawing: bool) -> bool {
+        std::mem::replace(&mut self.withdrawing, withdrawing) || withdrawing
+    }
+
+    /// The objects of the last plan whose records are right, each with the moment of the next read.
+    pub(super) fn take_resting(&mut self) -> BTreeMap<Uid, Moment> {
+        std::mem::take(&mut self.resting)
+    }
+
     /// The set of an object.
     pub(super) fn set(&self, uid: &Uid) -> Option<&Set> {
         self.sets.get(uid)
@@ -128,16 +160,17 @@ impl Dns {
     /// Decides on reads and changes. `bare` are the objects that ask for no records.
     pub(super) fn plan(
         &mut self,
-        (views, bare, leaving): Asked<'_>,
+        (all, views, bare, leaving): Asked<'_>,
         accounts: &mut Accounts,
         permit: bool,
         now: Moment,
         out: &mut Effects<Action>,
     ) {
-        let live = views.iter().map(|view| &view.owner).chain(bare.iter().map(|(owner, _)| owner));
-        let live: BTreeSet<&Uid> = live.map(|owner| &owner.object.uid).collect();
-        self.sets.retain(|uid, _| live.contains(uid));
-        self.look_up_zones(views, accounts, now, out);
+        self.resting.clear();
+        if all {
+            self.note_objects(views, bare);
+        }
+        self.look_up_zones(accounts, now, out);
         let located: Vec<Located> = views
             .iter()
             .map(|view| {
@@ -153,9 +186,11 @@ impl Dns {
             }
             Located::Nowhere | Located::Pending(_) | Located::Bad(_) => None,
         });
-        let owners = claims::owners(claims);
-        self.sites
-            .retain(|key, site| owners.contains_key(key) || leaving.contains_key(key) || site.unclaimed(now));
+        // Between two plans for all objects, no object comes, goes, is edited or finds another zone.
+        let owners = if all { claims::owners(claims) } else { std::mem::take(&mut self.owners) };
+        if all || self.unowned {
+            self.forget_unowned(leaving, &owners, now);
+        }
         self.read_anew(leaving);
         self.leave(bare, &owners, permit, out);
         let undecided = self.undecided(views, &located);
@@ -163,7 +198,20 @@ impl Dns {
         for (view, located) in views.iter().zip(&located) {
             let waits = matches!(located, Located::At(key, _)
                 if undecided.get(&(&key.account_id, &key.fqdn)).is_some_and(|older| older.seniority() < view.seniority()));
-            rereads.extend(self.advance(view, located, (&owners, waits), (accounts, permit, now), out));
+            let before = out.additions();
+            let next = self.advance(view, located, (&owners, waits), (accounts, permit, now), out);
+            match (next, located) {
+                (Some(Next::Reread), Located::At(key, zone)) => {
+                    rereads.push((view.owner.clone(), key, zone));
+                }
+                (Some(Next::Rest(at)), _) => {
+                    if out.additions() == before {
+                        self.resting.insert(view.owner.object.uid.clone(), at);
+                    }
+                    out.later(at);
+                }
+                _ => {}
+            }
         }
         // The longest wait comes first.
         rereads.sort_by_key(|(_, key, _)| self.sites.get(key).map(Site::read_due));
@@ -178,8 +226,34 @@ impl Dns {
         }
         self.clear_unowned(leaving, &owners, (accounts, permit, now), out);
         self.look_for_marks((views, &located), &owners, accounts, now, out);
-        self.renew_zones(views, accounts, now, out);
+        self.renew_zones(accounts, now, out);
         self.owners = owners;
+    }
+
+    /// Forgets the objects that are gone, and notes the zones that the others name.
+    fn note_objects(&mut self, views: &[View], bare: &[(Owner, Told)]) {
+        let bare: BTreeSet<&Uid> = bare.iter().map(|(owner, _)| &owner.object.uid).collect();
+        let viewed: BTreeSet<&Uid> = views.iter().map(|view| &view.owner.object.uid).collect();
+        self.sets.retain(|uid, _| viewed.contains(uid) || bare.contains(uid));
+        self.bare.retain(|uid| bare.contains(uid));
+        self.name_zones(views);
+    }
+
+    /// Forgets the names that no object owns, once nothing has to be kept of them.
+    fn forget_unowned(
+        &mut self,
+        leaving: &BTreeMap<SiteKey, Leaving>,
+        owners: &BTreeMap<SiteKey, Owner>,
+        now: Moment,
+    ) {
+        self.marks.retain(|key, _| owners.contains_key(key));
+        self.unowned = !leaving.is_empty();
+        self.sites.retain(|key, site| {
+            let owned = owners.contains_key(key);
+            let kept = owned || leaving.contains_key(key) || site.unclaimed(now);
+            self.unowned |= kept && !owned;
+            kept
+        });
     }
 
     /// The oldest object at each name that waits for the first lookup of its zone, which shows whether it is the
@@ -201,73 +275,18 @@ impl Dns {
         oldest
     }
 
-    fn look_up_zones(
-        &mut self,
-        views: &[View],
-        accounts: &mut Accounts,
-        now: Moment,
-        out: &mut Effects<Action>,
-    ) {
-        let mut named: BTreeSet<(&AccountId, &ZoneRef)> = BTreeSet::new();
-        for view in views {
-            let Some(place) = &view.spec.place else { continue };
-            let Some(account) = self.accounts.get_mut(&place.account_id) else { continue };
-            named.insert((&place.account_id, &place.zone));
-            match account.lookup_due(&place.zone, now) {
-                Ok(()) => {}
-                Err(at) => {
-                    out.later(at);
-                    continue;
-                }
-            }
-            let gate = account.lookup_gate(&place.zone).to_owned();
-            if admit(account, accounts, &place.account_id, (&gate, Access::Write, Purpose::Dns), now, out) {
-                account.looking_up(&place.zone);
-                let (epoch, owner) = (account.epoch().clone(), view.owner.clone());
-                out.act(Action::FindZone { epoch, owner, zone: place.zone.clone() });
-            }
-        }
-        for (account_id, account) in &mut self.accounts {
-            account.retain(|zone| named.contains(&(account_id, zone)), now);
-        }
-    }
-
-    /// Checks whether names still mean the same zones. Nothing waits for that, so it comes last.
-    fn renew_zones(
-        &mut self,
-        views: &[View],
-        accounts: &mut Accounts,
-        now: Moment,
-        out: &mut Effects<Action>,
-    ) {
-        for view in views {
-            let Some(place) = &view.spec.place else { continue };
-            let Some(account) = self.accounts.get_mut(&place.account_id) else { continue };
-            if let Err(at) = account.renewal_due(&place.zone, now) {
-                out.later(at);
-                continue;
-            }
-            let call = (place.zone.text(), Access::Read, Purpose::Dns);
-            if admit(account, accounts, &place.account_id, call, now, out) {
-                account.renewing(&place.zone);
-                let (epoch, owner) = (account.epoch().clone(), view.owner.clone());
-                out.act(Action::FindZone { epoch, owner, zone: place.zone.clone() });
-            }
-        }
-    }
-
-    /// Decides for one object: its wish, the next step and the report. Returns a correct name that is due to be read
-    /// again, because that comes after everything else.
-    fn advance<'a>(
+    /// Decides for one object: its wish, the next step and the report. Returns when a correct name is read again,
+    /// because that comes after everything else.
+    fn advance(
         &mut self,
         view: &View,
-        located: &'a Located,
+        located: &Located,
         (owners, waits): (&BTreeMap<SiteKey, Owner>, bool),
         (accounts, permit, now): (&mut Accounts, bool, Moment),
         out: &mut Effects<Action>,
-    ) -> Option<(Owner, &'a SiteKey, &'a Zone)> {
+    ) -> Option<Next> {
         let uid = &view.owner.object.uid;
-        let mut reread = None;
+        let mut next = None;
         let mut set = self.sets.remove(uid).unwrap_or_else(|| Set::recalled(&view.told));
         let (mut claimed_by, mut barred) = (None, None);
         if let Located::At(key, zone) = located {
@@ -286,8 +305,7 @@ impl Dns {
                 let wanted = allowed(view, wanted, site);
                 out.later(set.kept_until().filter(|until| *until > now));
                 let mut scene = Drive { site, set: &mut set, account, accounts, permit, now, out };
-                let later = scene.drive(&view.owner, key, zone, &wanted);
-                reread = later.then(|| (view.owner.clone(), key, zone));
+                next = scene.drive(&view.owner, key, zone, &wanted);
             }
         }
         let limit = self.limit(view.spec.place.as_ref(), accounts, now);
@@ -307,7 +325,7 @@ impl Dns {
             out.tell([notice]);
         }
         self.sets.insert(uid.clone(), set);
-        reread
+        next
     }
 }
 
@@ -344,8 +362,8 @@ struct Drive<'a> {
 }
 
 impl Drive<'_> {
-    /// Returns whether a correct name is due to be read again.
-    fn drive(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone, wanted: &Wanted) -> bool {
+    /// Returns when a correct name is read again.
+    fn drive(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone, wanted: &Wanted) -> Option<Next> {
         let kind = owner.kind;
         let settled_at = self.set.settled_at(kind);
         match self.site.next(wanted, settled_at, kind == ObjectKind::Pool, self.now) {
@@ -353,10 +371,10 @@ impl Drive<'_> {
             Step::Rest(at) => {
                 self.site.rested();
                 self.set.settled();
-                self.out.later(at);
+                return Some(Next::Rest(at));
             }
             Step::Wait(at) => self.out.later(at),
-            Step::Reread => return true,
+            Step::Reread => return Some(Next::Reread),
             Step::Read => self.read(owner, key, zone),
             Step::Apply(set) => {
                 self.apply(owner, key, zone, wanted, set);
@@ -365,7 +383,7 @@ impl Drive<'_> {
                 }
             }
         }
-        false
+        None
     }
 
     fn read(&mut self, owner: &Owner, key: &SiteKey, zone: &Zone) {

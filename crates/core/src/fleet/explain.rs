@@ -67,16 +67,20 @@ impl Fleet {
                 stirred.push(uid.clone());
             }
         }
-        for uid in &stirred {
-            self.attention.stirs(uid);
-        }
-        for set in self.record_sets.values_mut().filter(|set| !set.deleting && set.matched) {
+        for uid in &self.attention.due {
+            let Some(set) = self.record_sets.get_mut(uid).filter(|set| !set.deleting && set.matched) else {
+                continue;
+            };
             let Some(criteria) = set.spec.criteria.clone() else { continue };
             if set.has_nodes() {
                 set.no_match.forget();
             } else {
                 explain(&mut set.no_match, &criteria, out);
+                stirred.push(uid.clone());
             }
+        }
+        for uid in &stirred {
+            self.attention.stirs(uid);
         }
         if !unlabelled {
             self.census.nodes = None;

@@ -61,7 +61,6 @@ use attention::Users;
 use dns::Dns;
 use labels::NodeLabelling;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// Settings for the life of the process.
 #[derive(Debug, Clone, Default)]
@@ -149,8 +148,8 @@ pub struct Fleet {
     pools: BTreeMap<Uid, Pool>,
     attention: attention::Attention,
     claims: claims::Claims,
-    /// The pools as the last plan left them.
-    shown: BTreeMap<Uid, Arc<PoolSnapshot>>,
+    /// The objects as the last plan left them.
+    shown: snapshot::Shown,
     /// Why nodes cannot be annotated and labelled, as the pools were last told.
     denied: (Option<String>, Option<String>),
     /// Pools whose nodes and pods were completely known at some time since leadership began.
@@ -211,7 +210,7 @@ impl Fleet {
             pools: BTreeMap::new(),
             attention: attention::Attention::default(),
             claims: claims::Claims::default(),
-            shown: BTreeMap::new(),
+            shown: snapshot::Shown::default(),
             denied: (None, None),
             matched_once: BTreeSet::new(),
             record_sets: BTreeMap::new(),
@@ -474,7 +473,10 @@ impl Fleet {
         for uid in &users.record_sets {
             let Some(set) = self.record_sets.get_mut(uid) else { continue };
             let Some(criteria) = &set.spec.criteria else { continue };
-            self.dirty |= set.rematch(touched, stores::of(&self.nodes, &self.pods, criteria), clocks);
+            if set.rematch(touched, stores::of(&self.nodes, &self.pods, criteria), clocks) {
+                self.attention.touch(uid);
+                self.dirty = true;
+            }
         }
     }
 }

@@ -130,18 +130,33 @@ impl Fleet {
         let site = |epoch: Epoch, zone, fqdn| SiteKey { account_id: epoch.account_id, zone, fqdn };
         match outcome {
             OfRecords::ZoneFound { epoch, zone, result } => {
+                self.attention.look_at_all();
                 self.dns.zone_found(&epoch.account_id, &zone, result, at);
             }
             OfRecords::RecordsRead { epoch, zone, fqdn, mark_of: None, result } => {
-                self.dns.records_read(&site(epoch, zone, fqdn), result, at);
+                let key = site(epoch, zone, fqdn);
+                self.touch_owner(&key, result.is_err());
+                self.dns.records_read(&key, result, at);
             }
             OfRecords::RecordsRead { epoch, zone, mark_of: Some(fqdn), result, .. } => {
-                self.dns.mark_read(&site(epoch, zone, fqdn), result, at);
+                let key = site(epoch, zone, fqdn);
+                self.touch_owner(&key, result.is_err());
+                self.dns.mark_read(&key, result, at);
             }
             OfRecords::RecordsApplied { epoch, zone, fqdn, result } => {
-                let (key, accounts) = (site(epoch, zone, fqdn), &mut self.accounts);
-                self.dns.records_applied(&key, result, accounts, at, &mut self.outbox);
+                let key = site(epoch, zone, fqdn);
+                self.touch_owner(&key, result.is_err());
+                self.dns.records_applied(&key, result, &mut self.accounts, at, &mut self.outbox);
             }
+        }
+    }
+
+    /// Notes an answer about the records at a name. A failure may concern the zone or the token.
+    fn touch_owner(&mut self, key: &SiteKey, failed: bool) {
+        if failed {
+            self.attention.look_at_all();
+        } else if let Some(owner) = self.dns.owner(key) {
+            self.attention.touch(&owner.object.uid);
         }
     }
 

@@ -73,7 +73,10 @@ impl Fleet {
             }
             ask(&mut pool.suspects, (&pool.object, &criteria, &pool.spec.grace), now, out);
         }
-        for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting && set.matched) {
+        for uid in &self.attention.due {
+            let Some(set) = self.record_sets.get_mut(uid).filter(|set| !set.deleting && set.matched) else {
+                continue;
+            };
             let Some(criteria) = set.spec.criteria.clone() else { continue };
             let stores = stores::of(&self.nodes, &self.pods, &criteria);
             let report = self.dns.set(uid).and_then(|known| known.report.as_ref());

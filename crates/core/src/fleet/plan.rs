@@ -38,7 +38,7 @@ impl Fleet {
             };
         }
         self.dirty = false;
-        self.begin_round();
+        self.begin_round(now);
         let mut out: Effects<Action> = Effects::default();
         out.tell(std::mem::take(&mut self.outbox));
         let whole = !self.draining && self.pools_listed && self.record_sets_listed;
@@ -66,7 +66,7 @@ impl Fleet {
                 let labels = self.review_wishes(&owners);
                 self.annotations.forget_failures(self.wishes.desired());
                 if self.note_denials() {
-                    self.attention.due = self.pools.keys().cloned().collect();
+                    self.widen();
                 }
                 // The statuses go first, because users look at them first and annotations can take hundreds of writes.
                 self.plan_writes(now, &mut out);
@@ -83,7 +83,7 @@ impl Fleet {
         }
         out.later(self.plan_checks(now));
         self.end_round(whole);
-        self.wake = out.wake();
+        self.wake = out.wake().into_iter().chain(self.attention.wake()).min();
         let effects = out.into_vec();
         let is_write = |effect: &Effect<Action>| matches!(effect, Effect::Do(action) if action.is_write());
         debug_assert!(self.permit || !effects.iter().any(is_write), "nothing is written without a permit");
@@ -141,7 +141,7 @@ impl Fleet {
     fn plan_account(
         &mut self,
         account: &mut Account,
-        (gates, labelled): (&Gates, &BTreeMap<Address, Uid>),
+        (gates, labelled): (&Gates, &BTreeMap<Address, BTreeSet<Uid>>),
         now: Moment,
         out: &mut Effects<OfAddresses>,
     ) {
@@ -364,15 +364,19 @@ impl Fleet {
         }
     }
 
-    /// The addresses that labels name, each with the node that has the labels. A node that fails or is being deleted
+    /// The addresses that labels name, each with the nodes that have the labels. A node that fails or is being deleted
     /// is left out, so no move waits for its labels. A node that no watch shows may only have left a filter. If it is
     /// gone, the answer to the write shows that at once.
-    fn labelled(&self) -> BTreeMap<Address, Uid> {
+    fn labelled(&self) -> BTreeMap<Address, BTreeSet<Uid>> {
         let well = |(_, uid, name): &(Address, &Uid, &str)| {
             let node = self.nodes.values().find_map(|store| store.get(name).filter(|node| node.uid == **uid));
             node.is_none_or(|node| node.ready.is_ready() && !node.deleting)
         };
-        self.labels.named().filter(well).map(|(ip, uid, _)| (ip, uid.clone())).collect()
+        let mut labelled = BTreeMap::<Address, BTreeSet<Uid>>::new();
+        for (ip, uid, _) in self.labels.named().filter(well) {
+            labelled.entry(ip).or_default().insert(uid.clone());
+        }
+        labelled
     }
 }
 

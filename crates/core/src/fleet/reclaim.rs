@@ -26,6 +26,9 @@ use crate::records::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// The addresses to take out of all records, by pool.
+pub(super) type Withdrawn = BTreeMap<Uid, BTreeSet<Address>>;
+
 impl Fleet {
     /// Other pools that name some of these addresses, as the watches show them.
     fn named_by_others(&self, uid: &Uid, ips: &BTreeSet<Address>) -> BTreeMap<Address, String> {
@@ -42,8 +45,8 @@ impl Fleet {
     }
 
     /// The addresses to take out of all records, by pool. An address that another pool names stays.
-    fn withdrawn(&self) -> BTreeMap<Uid, BTreeSet<Address>> {
-        let mut withdrawn = BTreeMap::new();
+    pub(super) fn withdrawn(&self) -> Withdrawn {
+        let mut withdrawn = Withdrawn::new();
         for pool in self.due_pools() {
             let uid = &pool.object.uid;
             let mut ips = pool.withdrawn();
@@ -58,8 +61,8 @@ impl Fleet {
     }
 
     /// Takes those addresses out of the views. A record set that publishes the nodes' own addresses keeps them.
-    pub(super) fn withdraw(&self, views: &mut [View]) {
-        let withdrawn: BTreeSet<Address> = self.withdrawn().into_values().flatten().collect();
+    pub(super) fn withdraw(&self, withdrawn: &Withdrawn, views: &mut [View]) {
+        let withdrawn: BTreeSet<Address> = withdrawn.values().flatten().copied().collect();
         if withdrawn.is_empty() {
             return;
         }
@@ -73,10 +76,10 @@ impl Fleet {
     }
 
     /// The names that ever held such an address.
-    pub(super) fn leaving(&self) -> BTreeMap<SiteKey, Leaving> {
+    pub(super) fn leaving(&self, withdrawn: &Withdrawn) -> BTreeMap<SiteKey, Leaving> {
         let mut leaving: BTreeMap<SiteKey, Leaving> = BTreeMap::new();
-        for (uid, ips) in self.withdrawn() {
-            let Some(pool) = self.pools.get(&uid) else { continue };
+        for (uid, ips) in withdrawn {
+            let Some(pool) = self.pools.get(uid) else { continue };
             for bought in pool.purchased().filter(|bought| ips.contains(&bought.ip)) {
                 let since = pool.reads_records_since(bought.ip);
                 for name in &bought.names {

@@ -51,6 +51,7 @@ impl Fleet {
 
     fn apply_record_set(&mut self, seen: RecordSetObject, now: Moment) {
         let (uid, name) = (seen.object.uid.clone(), seen.object.name.clone());
+        self.attention.touch(&uid);
         // A new object under an old name is a deletion and a creation, even if the deletion was not seen.
         let known = self.record_sets.len();
         self.record_sets.retain(|known, set| *known == uid || set.object.name != name);
@@ -81,14 +82,14 @@ impl Fleet {
         set.rematch(None, stores::of(&self.nodes, &self.pods, criteria), clocks);
     }
 
-    /// The record sets of both kinds, the oldest first.
+    /// The record sets of this plan, of both kinds, the oldest first.
     pub(super) fn views(&self) -> Vec<View> {
         let pools = self.due_pools().filter(|pool| !pool.deleting).filter_map(|pool| {
             let older =
                 self.pools.values().filter(|other| !other.deleting && other.seniority() < pool.seniority());
             pool_view(pool, self.accounts.get(&pool.spec.account_id), older)
         });
-        let sets = self.record_sets.values().filter(|set| !set.deleting).map(node_view);
+        let sets = self.due_record_sets().filter(|set| !set.deleting).map(node_view);
         let mut views: Vec<View> = pools.chain(sets).collect();
         views.sort_by(|a, b| a.seniority().cmp(&b.seniority()));
         views
@@ -108,83 +109,103 @@ impl Fleet {
 
     /// Decides about DNS.
     pub(super) fn plan_dns(&mut self, now: Moment, out: &mut Effects<OfRecords>) {
-        let (mut views, bare, leaving) = (self.views(), self.bare(), self.leaving());
-        self.withdraw(&mut views);
-        if self.looks_at_all() {
-            self.dns.forget_bare(&bare);
+        let withdrawn = self.withdrawn();
+        // The addresses that a pool gives back leave the records of every object.
+        if self.dns.withdraws(!withdrawn.is_empty()) {
+            self.widen();
         }
-        self.dns.plan((&views, &bare, &leaving), &mut self.accounts, self.permit, now, out);
+        let (mut views, bare, leaving) = (self.views(), self.bare(), self.leaving(&withdrawn));
+        self.withdraw(&withdrawn, &mut views);
+        let all = self.looks_at_all();
+        self.dns.plan((all, &views, &bare, &leaving), &mut self.accounts, self.permit, now, out);
     }
 
     /// Writes the statuses of record sets.
     pub(super) fn plan_record_set_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
-        let quiet_until = self.quiet_until();
         let unavailable = self.checks_unavailable();
-        for (uid, set) in self.record_sets.iter_mut().filter(|(_, set)| !set.deleting) {
-            let kept = self.dns.set(uid).and_then(Set::kept_until).is_some_and(|until| until > now);
-            let losses = set.tell_losses(kept);
-            let owner = Owner { kind: ObjectKind::RecordSet, object: set.object.clone() };
-            out.tell(losses.map(|(warning, message)| {
+        for uid in &self.attention.due.clone() {
+            let before = out.additions();
+            self.plan_record_set_write(uid, unavailable.as_ref(), now, out);
+            if out.additions() != before {
+                self.attention.stirs(uid);
+            }
+        }
+    }
+
+    fn plan_record_set_write(
+        &mut self,
+        uid: &Uid,
+        unavailable: Option<&Condition>,
+        now: Moment,
+        out: &mut Effects<Action>,
+    ) {
+        let quiet_until = self.quiet_until();
+        let Some(set) = self.record_sets.get_mut(uid).filter(|set| !set.deleting) else { return };
+        let kept = self.dns.set(uid).and_then(Set::kept_until).is_some_and(|until| until > now);
+        let losses = set.tell_losses(kept);
+        let owner = Owner { kind: ObjectKind::RecordSet, object: set.object.clone() };
+        out.tell(
+            losses.map(|(warning, message)| {
                 Notice::on(&owner, warning, EventReason::MatchLost, "match", message)
-            }));
-            let trouble = watch_trouble(&self.watch_trouble, set.spec.criteria.as_ref());
-            let report = self.dns.set(uid).and_then(|set| set.report.as_ref());
-            let mut status = match report {
-                Some(report) => set.render(report),
-                None if trouble.is_some() => {
-                    let mut status = set.on_server.clone();
-                    // A report about a former spec does not apply to a spec that could not be followed yet.
-                    let stale = set.on_server.observed_generation != set.generation;
-                    let former = |condition: &Condition| {
-                        let of_spec = [ConditionType::Ready, ConditionType::SpecValid];
-                        stale && of_spec.into_iter().any(|kind| condition.is(kind))
-                    };
-                    // An unread state is reported again, with its present cause.
-                    let told = |condition: &Condition| {
-                        let anew = [ConditionType::WatchFailing, ConditionType::Paused];
-                        anew.into_iter().any(|kind| condition.is(kind)) || is_unread(condition)
-                    };
-                    status.conditions.retain(|condition| !told(condition) && !former(condition));
-                    if !status.conditions.iter().any(|condition| condition.is(ConditionType::Ready)) {
-                        status.conditions.push(nodes_unread(trouble.as_deref().unwrap_or_default()));
-                    }
-                    status
+            }),
+        );
+        let trouble = watch_trouble(&self.watch_trouble, set.spec.criteria.as_ref());
+        let report = self.dns.set(uid).and_then(|set| set.report.as_ref());
+        let mut status = match report {
+            Some(report) => set.render(report),
+            None if trouble.is_some() => {
+                let mut status = set.on_server.clone();
+                // A report about a former spec does not apply to a spec that could not be followed yet.
+                let stale = set.on_server.observed_generation != set.generation;
+                let former = |condition: &Condition| {
+                    let of_spec = [ConditionType::Ready, ConditionType::SpecValid];
+                    stale && of_spec.into_iter().any(|kind| condition.is(kind))
+                };
+                // An unread state is reported again, with its present cause.
+                let told = |condition: &Condition| {
+                    let anew = [ConditionType::WatchFailing, ConditionType::Paused];
+                    anew.into_iter().any(|kind| condition.is(kind)) || is_unread(condition)
+                };
+                status.conditions.retain(|condition| !told(condition) && !former(condition));
+                if !status.conditions.iter().any(|condition| condition.is(ConditionType::Ready)) {
+                    status.conditions.push(nodes_unread(trouble.as_deref().unwrap_or_default()));
                 }
-                None => continue,
-            };
-            status.conditions.extend(set.paused.as_ref().map(Reason::condition));
-            let unready = self.unready.entry(uid.clone()).or_default();
-            let told = (set.on_server.conditions.as_slice(), status.conditions.as_slice());
-            unready.tell(&owner, told, (quiet_until, now), out);
-            if self.events_denied && report.is_some() {
-                status.conditions.push(events_denied());
+                status
             }
-            if report.is_some() {
-                status.conditions.extend(unavailable.clone().filter(|_| set.spec.check.is_some()));
-                status.conditions.extend(set.checked.doubted.clone());
+            None => return,
+        };
+        status.conditions.extend(set.paused.as_ref().map(Reason::condition));
+        let unready = self.unready.entry(uid.clone()).or_default();
+        let told = (set.on_server.conditions.as_slice(), status.conditions.as_slice());
+        unready.tell(&owner, told, (quiet_until, now), out);
+        if self.events_denied && report.is_some() {
+            status.conditions.push(events_denied());
+        }
+        if report.is_some() {
+            status.conditions.extend(unavailable.filter(|_| set.spec.check.is_some()).cloned());
+            status.conditions.extend(set.checked.doubted.clone());
+        }
+        status.conditions.extend(trouble.map(watch_failing));
+        status.conditions.sort();
+        set.conditions = Some(status.conditions.clone());
+        status.cut();
+        let go_fields_until = set.writes_go_fields_until(now);
+        out.later(go_fields_until);
+        if status.same_as(&set.on_server, go_fields_until.is_some()) {
+            return;
+        }
+        match set.writes.status_ready(now) {
+            Ok(()) => {
+                set.writes.status_sent(status.clone());
+                out.act(Action::WriteRecordSetStatus {
+                    record_set: set.object.clone(),
+                    resource_version: set.resource_version.clone(),
+                    generation: set.generation,
+                    status: Box::new(status),
+                });
             }
-            status.conditions.extend(trouble.map(watch_failing));
-            status.conditions.sort();
-            set.conditions = Some(status.conditions.clone());
-            status.cut();
-            let go_fields_until = set.writes_go_fields_until(now);
-            out.later(go_fields_until);
-            if status.same_as(&set.on_server, go_fields_until.is_some()) {
-                continue;
-            }
-            match set.writes.status_ready(now) {
-                Ok(()) => {
-                    set.writes.status_sent(status.clone());
-                    out.act(Action::WriteRecordSetStatus {
-                        record_set: set.object.clone(),
-                        resource_version: set.resource_version.clone(),
-                        generation: set.generation,
-                        status: Box::new(status),
-                    });
-                }
-                Err(Some(at)) => out.later(at),
-                Err(None) => {}
-            }
+            Err(Some(at)) => out.later(at),
+            Err(None) => {}
         }
     }
 
@@ -195,6 +216,7 @@ impl Fleet {
         at: Context,
     ) {
         self.dirty = true;
+        self.attention.touch(uid);
         let Some(set) = self.record_sets.get_mut(uid) else { return };
         let written = set.writes.status_done(result.as_ref().err(), at);
         let Ok(kept) = result else { return };

@@ -133,8 +133,8 @@ pub struct Snapshot {
     pub permit: bool,
     /// The pools. Snapshots share those that nothing concerned in between.
     pub pools: Vec<Arc<PoolSnapshot>>,
-    /// The `NodeDNSRecordSet` objects.
-    pub record_sets: Vec<RecordSetSnapshot>,
+    /// The `NodeDNSRecordSet` objects, shared in the same way.
+    pub record_sets: Vec<Arc<RecordSetSnapshot>>,
     /// The accounts.
     pub accounts: Vec<AccountSnapshot>,
     /// The last changes of addresses, the oldest first.
@@ -145,6 +145,13 @@ pub struct Snapshot {
     pub firewalls_left: u64,
     /// Grows whenever an object came, went or was edited.
     pub edition: u64,
+}
+
+/// The data of the objects as the last plan left them.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    pools: BTreeMap<Uid, Arc<PoolSnapshot>>,
+    record_sets: BTreeMap<Uid, Arc<RecordSetSnapshot>>,
 }
 
 fn suspects(pool: &Pool) -> Vec<SuspectSnapshot> {
@@ -164,8 +171,12 @@ impl Fleet {
             return Snapshot::default();
         }
         let pools = self.pools.iter().filter(|(_, pool)| !pool.deleting).map(|(uid, pool)| {
-            let shown = self.shown.get(uid).filter(|_| !self.attention.is_touched(uid));
+            let shown = self.shown.pools.get(uid).filter(|_| !self.attention.is_touched(uid));
             shown.map_or_else(|| Arc::new(self.pool_snapshot(pool)), Arc::clone)
+        });
+        let sets = self.record_sets.iter().filter(|(_, set)| !set.deleting).map(|(uid, set)| {
+            let shown = self.shown.record_sets.get(uid).filter(|_| !self.attention.is_touched(uid));
+            shown.map_or_else(|| Arc::new(self.record_set_snapshot(set)), Arc::clone)
         });
         let rates = self.accounts.iter().map(|(account_id, account)| (account_id, account.rate_remaining()));
         let accounts = rates.chain(self.dns.rates_remaining()).map(|(account_id, rate_remaining)| {
@@ -175,12 +186,7 @@ impl Fleet {
             leading: true,
             permit: self.permit,
             pools: pools.collect(),
-            record_sets: self
-                .record_sets
-                .values()
-                .filter(|set| !set.deleting)
-                .map(|set| self.record_set_snapshot(set))
-                .collect(),
+            record_sets: sets.collect(),
             accounts: accounts.collect(),
             changes: self.changes.shared(),
             grace: self.grace,
@@ -189,18 +195,16 @@ impl Fleet {
         }
     }
 
-    /// Copies the data of the pools of this plan.
-    pub(super) fn show_pools(&mut self) {
-        if self.looks_at_all() {
-            let pools = &self.pools;
-            self.shown.retain(|uid, _| pools.contains_key(uid));
+    /// Copies the data of the objects of this plan.
+    pub(super) fn show_objects(&mut self) {
+        let mut shown = if self.looks_at_all() { Shown::default() } else { std::mem::take(&mut self.shown) };
+        for pool in self.due_pools().filter(|pool| !pool.deleting) {
+            shown.pools.insert(pool.object.uid.clone(), Arc::new(self.pool_snapshot(pool)));
         }
-        for uid in self.attention.due.clone() {
-            match self.pools.get(&uid).filter(|pool| !pool.deleting) {
-                Some(pool) => self.shown.insert(uid, Arc::new(self.pool_snapshot(pool))),
-                None => self.shown.remove(&uid),
-            };
+        for set in self.due_record_sets().filter(|set| !set.deleting) {
+            shown.record_sets.insert(set.object.uid.clone(), Arc::new(self.record_set_snapshot(set)));
         }
+        self.shown = shown;
     }
 
     fn pool_snapshot(&self, pool: &Pool) -> PoolSnapshot {

@@ -290,6 +290,21 @@ impl NodeSet {
         Some((none_left, format!("{told}: {next}")))
     }
 
+    /// Whether nothing is left to do, to retry or to tell, apart from the records.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.matched
+            && !self.deleting
+            && self.paused.is_none()
+            && self.spec.check.is_none()
+            && self.spec.obstacles().next().is_none()
+            && self.has_nodes()
+            && self.losses.is_empty()
+            && self.suspects.is_empty()
+            && self.checked == CheckedNodes::default()
+            && self.outdated_crds.is_none()
+            && !self.writes.are_under_way()
+    }
+
     /// The addresses to publish. `None` while too little is known.
     pub fn choice(&self) -> Option<Choice> {
         let known = self.matched && !self.deleting && self.spec.obstacles().next().is_none();

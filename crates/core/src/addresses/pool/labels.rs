@@ -62,7 +62,7 @@ impl Pool {
         if self.spec.labels == LabelMode::Off {
             return None;
         }
-        world.labelled.get(&ip).filter(|uid| Some(*uid) != to)?;
+        world.labelled.get(&ip).filter(|nodes| nodes.iter().any(|uid| Some(uid) != to))?;
         let since = self.unlabelling.since.get(&ip).map_or(world.now, |(since, _)| *since);
         let end = since.plus_millis(LONGEST_WAIT_MS);
         (end > world.now).then(|| {

@@ -17,18 +17,17 @@ use std::collections::BTreeSet;
 impl Pool {
     /// Whether every address serves, and nothing is under way that the end of another pool's work could change. Then a
     /// plan does nothing for the pool until something happens to its object, its nodes or pods, its addresses, its
-    /// machines, or its account as a whole.
+    /// machines, or its account as a whole. The plan for records decides apart whether these are at rest.
     pub(crate) fn is_at_rest(&self, account: Option<&Account>) -> bool {
         let account = account.filter(|account| account.is_known() && account.trouble().is_none());
         account.is_some_and(|account| self.is_plain() && self.is_settled() && self.all_serve(account))
     }
 
-    /// Whether the spec asks only for addresses, so that the plan for records, firewalls, checks and labels does not
+    /// Whether the spec asks only for addresses and records, so that the plan for firewalls, checks and labels does not
     /// concern the pool.
     fn is_plain(&self) -> bool {
         let spec = &self.spec;
         spec.problems.is_empty()
-            && spec.record_set.is_none()
             && spec.check.is_none()
             && spec.labels == LabelMode::Off
             && spec.firewall == FirewallSpec::None

@@ -3,7 +3,7 @@
 //!
 //! Invariant: at a name without an owner, only these addresses are removed.
 
-use super::{Accounts, Dns, Drive};
+use super::{Accounts, Dns, Drive, Next};
 use crate::addresses::pool::memory::{Name, Purchased};
 use crate::addresses::pool::reclaim::Records;
 use crate::mechanism::effects::Effects;
@@ -95,8 +95,10 @@ impl Dns {
             let site = self.sites.entry(key.clone()).or_default();
             let mut set = Set::default();
             let mut scene = Drive { site, set: &mut set, account, accounts, permit, now, out };
-            if scene.drive(owner, key, &zone, &wanted) {
-                scene.read(owner, key, &zone);
+            match scene.drive(owner, key, &zone, &wanted) {
+                Some(Next::Reread) => scene.read(owner, key, &zone),
+                Some(Next::Rest(at)) => scene.out.later(at),
+                None => {}
             }
         }
     }

@@ -8,15 +8,9 @@ use crate::records::action::Action;
 use crate::records::home::Home;
 use crate::records::site::SiteKey;
 use crate::records::status::Told;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 impl Dns {
-    /// Forgets all objects but these, because the others are gone or ask for records now.
-    pub(in crate::fleet) fn forget_bare(&mut self, bare: &[(Owner, Told)]) {
-        let live: BTreeSet<_> = bare.iter().map(|(owner, _)| &owner.object.uid).collect();
-        self.bare.retain(|uid| live.contains(uid));
-    }
-
     /// Handles objects whose spec asks for no records. Their earlier records stay, and one Event says so.
     pub(super) fn leave(
         &mut self,

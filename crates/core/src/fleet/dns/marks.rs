@@ -36,7 +36,6 @@ impl Dns {
         now: Moment,
         out: &mut Effects<Action>,
     ) {
-        self.marks.retain(|key, _| owners.contains_key(key));
         let mut due = Vec::new();
         for (view, located) in views.iter().zip(located) {
             let Located::At(key, zone) = located else { continue };
@@ -44,12 +43,17 @@ impl Dns {
             let rests = self.sites.get(key).is_some_and(|site| site.is_confirmed() && !site.is_busy());
             let trusted =
                 self.accounts.get(&key.account_id).is_some_and(|account| account.is_trusted(&key.zone));
-            let Some(name) = name_of_mark(&key.fqdn, zone).filter(|_| owns && rests && trusted) else {
-                continue;
-            };
-            match self.marks.entry(key.clone()).or_default().due() {
-                Some(at) if at <= now => due.push((at, view, key, zone, name)),
-                later => out.later(later),
+            let Some(name) = name_of_mark(&key.fqdn, zone).filter(|_| owns) else { continue };
+            let next = self.marks.entry(key.clone()).or_default().due().filter(|_| rests && trusted);
+            out.later(next.filter(|at| *at > now));
+            let uid = &view.owner.object.uid;
+            match (next, self.resting.get_mut(uid)) {
+                (Some(at), Some(until)) if at > now => *until = at.min(*until),
+                (Some(at), _) if at > now => {}
+                (next, _) => {
+                    self.resting.remove(uid);
+                    due.extend(next.map(|at| (at, view, key, zone, name)));
+                }
             }
         }
         due.sort_by_key(|(at, ..)| *at);
