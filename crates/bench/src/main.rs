@@ -19,6 +19,7 @@ mod hang;
 mod hundred;
 mod lists;
 mod load;
+mod pools;
 mod publish;
 mod receiver;
 mod repair;
@@ -105,6 +106,8 @@ enum Figure {
     Scale,
     /// The commands that people call, on a large cluster.
     Commands,
+    /// A thousand pools with selectors of their own.
+    Pools,
     /// Objects as large as the API server accepts, beside a healthy pool. Needs root.
     Strangers,
     /// Two thousand scrapes of the metrics a second.
@@ -191,6 +194,10 @@ async fn figures(run: &Run, stage: &Stage) -> Outcome<Report> {
     if run.wants(Figure::Commands) {
         say("commands: status, plan and check on a large cluster …");
         commands::measure(stage, run.quick, &mut report).await?;
+    }
+    if run.wants(Figure::Pools) {
+        say("pools: a thousand pools with selectors of their own …");
+        pools::measure(stage, run.quick, &mut report).await?;
     }
     if run.wants(Figure::Strangers) {
         say("strangers: others create objects that are as large as possible …");

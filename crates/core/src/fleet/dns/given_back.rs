@@ -49,6 +49,9 @@ impl Dns {
     ) -> BTreeMap<Address, BTreeSet<Name>> {
         let mut held: BTreeMap<Address, BTreeSet<Name>> = BTreeMap::new();
         self.remembered_ms.retain(|(ip, _), _| ips.contains(ip));
+        if ips.is_empty() {
+            return held;
+        }
         for (key, site) in &self.sites {
             let rules = self.accounts.get(&key.account_id).map(crate::records::account::DnsAccount::rules);
             let automatic = rules.and_then(|rules| rules.ttl_automatic);
