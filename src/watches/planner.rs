@@ -4,7 +4,8 @@
 //! wanted keys and how many pods there are. It starts nothing.
 //!
 //! Invariants: every wanted key of a group is selected by the group's watch. A key without a group has a watch of its
-//! own. A plan changes only if that saves [`SAVED`] watches, if it saves few already, or if a group may not be read.
+//! own. A plan changes only if that saves [`SAVED`] watches, if it saves few already, if a group may not be read, or if
+//! it has come to select far more pods than it saves.
 
 use super::handover::SourceId;
 use flipop_core::model::matching::WatchKey;
@@ -25,6 +26,9 @@ const BELIEVED_MS: u64 = 600_000;
 
 /// A connection takes 60 KiB, and a pod that nobody selects counts as 1 KiB: the API server sends it all the same.
 const PODS_PER_WATCH: u64 = 60;
+
+/// A watch of all pods ends once they cost so many times what it saves. They may come and go in waves.
+const FAR_MORE: u64 = 2;
 
 /// Longest list of values in a selector, as it stands in a URL.
 const MAX_VALUES_BYTES: usize = 4_096;
@@ -123,7 +127,7 @@ impl Planner {
             group.keys.retain(|key| wanted.contains(key));
             !group.keys.is_empty() && !refused.contains_key(&whole(&group.watch))
         });
-        let mut uncounted = BTreeSet::new();
+        let mut uncounted = self.recount();
         for kind in [Kind::Nodes, Kind::Pods] {
             self.dissolve(kind, now);
             let groups = self.groups_of(kind);
@@ -143,6 +147,25 @@ impl Planner {
                 self.adopt(&groups, proposed);
             }
         }
+        uncounted
+    }
+
+    /// Dissolves the groups for all pods that select far more of them than they save. Returns the namespaces whose pods
+    /// must be counted again for that.
+    fn recount(&mut self) -> BTreeSet<String> {
+        let (mut uncounted, counts) = (BTreeSet::new(), &self.counts);
+        self.groups.retain(|_, Group { watch, keys }| {
+            let WatchKey::Pods { namespace, selector } = watch else { return true };
+            if !selector.is_empty() {
+                return true;
+            }
+            let Some((count, _)) = counts.get(namespace) else {
+                uncounted.insert(namespace.clone());
+                return true;
+            };
+            let saved = worth(keys.len().saturating_sub(1));
+            count.is_none_or(|pods| pods < saved.saturating_mul(FAR_MORE))
+        });
         uncounted
     }
 
@@ -221,8 +244,7 @@ impl Planner {
             uncounted.insert(namespace.to_owned());
             return narrow;
         };
-        let saved = u64::try_from(saved).unwrap_or(u64::MAX).saturating_mul(PODS_PER_WATCH);
-        if count.is_some_and(|pods| pods < saved) { wide } else { narrow }
+        if count.is_some_and(|pods| pods < worth(saved)) { wide } else { narrow }
     }
 
     /// Groups of keys that require one of some values of the same label. Keys that require none stay alone.
@@ -278,6 +300,11 @@ fn requiring(namespace: &str, label: &str, keys: Vec<(&WatchKey, BTreeSet<&str>)
         Group::of(WatchKey::Pods { namespace: namespace.to_owned(), selector }, keys)
     };
     groups.into_iter().map(group).collect()
+}
+
+/// The number of pods that cost as much as so many watches.
+fn worth(watches: usize) -> u64 {
+    u64::try_from(watches).unwrap_or(u64::MAX).saturating_mul(PODS_PER_WATCH)
 }
 
 fn each(keys: &BTreeSet<&WatchKey>) -> Vec<Group> {

@@ -121,6 +121,22 @@ fn the_watch_of_a_namespace_or_of_the_cluster_is_shared_if_it_saves_more_than_it
 }
 
 #[test]
+fn pods_of_a_shared_watch_are_counted_again_and_it_ends_once_they_cost_twice_what_it_saves() {
+    let wanted = numbered(0..20, |number| pods("games", &format!("app-{number}")));
+    let mut planner = Planner::default();
+    planner.counted("games".to_owned(), Some(10), at(0));
+    plan(&mut planner, &wanted, 0);
+    let shared = (vec![(pods("games", ""), 20)], 0);
+    assert_eq!(plan(&mut planner, &wanted, BELIEVED_MS), BTreeSet::from(["games".to_owned()]));
+    for (count, expected) in [(2 * 19 * PODS_PER_WATCH - 1, shared), (2 * 19 * PODS_PER_WATCH, (vec![], 20))]
+    {
+        planner.counted("games".to_owned(), Some(count), at(BELIEVED_MS));
+        assert_eq!(plan(&mut planner, &wanted, BELIEVED_MS), BTreeSet::new());
+        assert_eq!(planned(&planner, &wanted), expected, "{count} pods");
+    }
+}
+
+#[test]
 fn tenants_that_use_one_label_share_its_watch_in_the_whole_cluster_unless_that_is_refused() {
     let wanted = numbered(0..1_000, |number| pods(&format!("tenant-{number}"), "app=game"));
     let mut planner = Planner::default();
