@@ -337,7 +337,7 @@ pub struct IpStatus {
     pub suspect_since: Option<Time>,
 
     /// The failure of the node that `spec.grace` covers. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`,
-    /// `CheckFailed`, the key of a taint.
+    /// `CheckFailed`, `MachineOff`, the key of a taint.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub suspect_reason: String,
 }

@@ -129,7 +129,7 @@ pub struct SuspectNode {
     #[schemars(with = "Option<String>")]
     pub since: Option<Time>,
 
-    /// The failure. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, `CheckFailed`, the key of a taint.
+    /// The failure. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, `CheckFailed`, `MachineOff`, the key of a taint.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub reason: String,
 }

@@ -29,6 +29,11 @@ impl Executor {
                 let result = self.ip_provider(&epoch)?.prove_machine_read(&context).await;
                 Outcome::Proved { epoch, result: result.map_err(CallFailure::Fault) }
             }
+            Action::ReadMachine { epoch, machine, asked } => {
+                let context = CallContext::account_wide();
+                let result = self.ip_provider(&epoch)?.is_switched_off(&context, &machine).await;
+                Outcome::MachineRead { epoch, machine, asked, result: result.map_err(CallFailure::Fault) }
+            }
             Action::Poll { epoch, pool, ip, action } => {
                 let context = pool.as_ref().map(context).unwrap_or_default();
                 let result = self.ip_provider(&epoch)?.get_action(&context, ip, action).await;

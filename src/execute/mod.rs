@@ -166,6 +166,7 @@ fn span_of(action: &Action) -> tracing::Span {
             OfAddresses::Delete { pool, ip, .. } => info_span!("delete", pool = %pool.name, %ip),
             OfAddresses::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
             OfAddresses::Get { ip, .. } | OfAddresses::Poll { ip, .. } => info_span!("read", %ip),
+            OfAddresses::ReadMachine { machine, .. } => info_span!("read", %machine),
             OfAddresses::List { epoch } | OfAddresses::ProveMachineRead { epoch } => {
                 info_span!("read", provider = epoch.account_id.to_string())
             }

@@ -111,6 +111,7 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
             OfAddresses::Listed { .. }
             | OfAddresses::Got { .. }
             | OfAddresses::Proved { .. }
+            | OfAddresses::MachineRead { .. }
             | OfAddresses::Polled { .. },
         )
         | Outcome::Firewalls(OfFirewalls::Looked { .. } | OfFirewalls::Found { .. })

@@ -52,6 +52,7 @@ fn target(n: u32, period_ms: u64) -> CheckTarget {
     CheckTarget {
         name: format!("n-{n}"),
         address: Address::from([10, 0, 0, 1]),
+        machine: None,
         period_ms,
         holds: period_ms < 10_000,
     }

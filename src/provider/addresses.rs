@@ -29,6 +29,14 @@ pub trait IpProvider: Account {
     /// Whether the token may read machines. Without that scope every address looks unassigned.
     fn prove_machine_read<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Result<bool, Fault>>;
 
+    /// Whether a machine is switched off. [`flipop_core::model::fault::FaultKind::NotFound`] if the account does not
+    /// have it. Only providers whose descriptor says `tells_power` are asked.
+    fn is_switched_off<'a>(
+        &'a self,
+        context: &'a CallContext,
+        machine: &'a MachineId,
+    ) -> BoxFuture<'a, Result<bool, Fault>>;
+
     /// Buys an address in a region.
     fn create_reserved_ip<'a>(
         &'a self,

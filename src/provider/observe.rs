@@ -50,6 +50,8 @@ flipop_core::described! {
         /// Lists one droplet, to learn whether the token has the scope `droplet:read`, or all with their tags, to learn
         /// which firewalls govern them.
         ListDroplets = "ListDroplets",
+        /// Reads one droplet, to learn whether it is switched off or gone, because its node answers no check.
+        GetDroplet = "GetDroplet",
         /// Creates a reserved IP.
         CreateIp = "CreateIP",
         /// Deletes a reserved IP that was bought for a pool with `reclaimPolicy: Delete`.

@@ -24,6 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
     cases![InstalledWithNamespaces:
         a_machine_whose_link_goes_down_loses_its_address_within_sixteen_seconds,
         where_kubelets_renew_often_it_takes_few_seconds,
+        a_machine_that_is_switched_off_loses_its_address_within_few_seconds_whatever_its_lease,
         a_node_that_refuses_and_one_whose_kubelet_is_silent_keep_their_addresses,
     ]
 }
@@ -34,7 +35,8 @@ pub(crate) const NEEDS: &str = "needs root, network namespaces and ip (iproute2)
 /// On a busy machine, in a cluster of three nodes, a death is noticed within this time.
 const NOTICED: Duration = Duration::from_secs(16);
 
-/// The same where Leases last 10 s. The aim is 5 s on a machine that is not busy.
+/// The same where Leases last 10 s, or where the provider says that the machine is off. The aim is 5 s on a machine
+/// that is not busy.
 const NOTICED_SOON: Duration = Duration::from_secs(8);
 
 /// A node that neither answers nor renews its Lease is dead long before this.
@@ -211,19 +213,29 @@ async fn checked(world: &World, lease_s: u64) -> Outcome<(Machines, Kubelets, Op
 async fn a_machine_whose_link_goes_down_loses_its_address_within_sixteen_seconds(
     world: &mut World,
 ) -> Outcome {
-    dies(world, 40, NOTICED).await
+    dies(world, 40, false, NOTICED).await
 }
 
 async fn where_kubelets_renew_often_it_takes_few_seconds(world: &mut World) -> Outcome {
-    dies(world, 10, NOTICED_SOON).await
+    dies(world, 10, false, NOTICED_SOON).await
 }
 
-/// A machine dies, and its address moves within this time.
-async fn dies(world: &World, lease_s: u64, noticed: Duration) -> Outcome {
+async fn a_machine_that_is_switched_off_loses_its_address_within_few_seconds_whatever_its_lease(
+    world: &mut World,
+) -> Outcome {
+    dies(world, 40, true, NOTICED_SOON).await
+}
+
+/// A machine dies, and its address moves within this time. Its provider may say that it is off.
+async fn dies(world: &World, lease_s: u64, off: bool, noticed: Duration) -> Outcome {
     let (machines, kubelets, _operator) = checked(world, lease_s).await?;
     let since = world.cloud().next_call();
     kubelets.silence("alpha");
     machines.die(1);
+    if off {
+        let droplet = world.cloud().ip(ip(10)).and_then(|view| view.droplet);
+        world.cloud().power_droplet(droplet.unwrap(), false);
+    }
     let died = Instant::now();
     let moved = || async {
         let assigns = world.assigns(since);

@@ -371,6 +371,11 @@ impl Cloud {
         });
     }
 
+    /// Whether the API shows a droplet as switched off.
+    pub fn is_off(&self, id: u64) -> bool {
+        self.with(|world| world.droplets.get(&id).is_some_and(|droplet| !droplet.powered_on))
+    }
+
     /// Keeps an event pending on a droplet for a while.
     pub fn busy_droplet(&self, id: u64, for_ms: u64) {
         self.with(|world| {

@@ -62,6 +62,7 @@ const DESCRIPTOR: Descriptor = Descriptor {
     // The budget is not measured: it must not end.
     limits: Limits { requests: 1_000_000, window_ms: 1_000, creations: 0, creation_window_ms: 1_000 },
     machines: Some(&MACHINES),
+    tells_power: true,
     managed_nodes: None,
     dns: Some(Rules {
         zone_form: ZoneForm::Name,
@@ -328,6 +329,7 @@ impl World {
                 addresses::Outcome::Proved { epoch, result: Ok(true) }
             }
             addresses::Action::Get { .. }
+            | addresses::Action::ReadMachine { .. }
             | addresses::Action::Poll { .. }
             | addresses::Action::Unassign { .. }
             | addresses::Action::Create { .. }

@@ -45,6 +45,18 @@ pub enum Act {
         /// Whether it is dead.
         dead: bool,
     },
+    /// The provider shows the droplet as switched off, or as running again, whatever its machine does.
+    ShowOff {
+        /// The node.
+        node: String,
+        /// Whether it is shown as off.
+        off: bool,
+    },
+    /// The droplet is destroyed, and nobody deletes its node.
+    LoseDroplet {
+        /// The node.
+        node: String,
+    },
     /// The node's kubelet falls silent: the Ready condition becomes Unknown.
     LoseContact {
         /// The node.

@@ -49,6 +49,8 @@ impl Bed {
             | Act::SetReady { .. }
             | Act::LoseContact { .. }
             | Act::Die { .. }
+            | Act::ShowOff { .. }
+            | Act::LoseDroplet { .. }
             | Act::SetTaint { .. }
             | Act::PowerOff { .. }
             | Act::Drain { .. }
@@ -135,11 +137,19 @@ impl Bed {
             }
             Act::DeleteNode { node } => self.api.delete_node(node),
             Act::DestroyDroplet { node } => {
-                if let Some(droplet) = self.droplets.remove(node) {
-                    self.note_by_hand(droplet);
-                    self.cloud.destroy_droplet(droplet);
-                }
+                self.destroy_droplet(node);
                 self.api.delete_node(node)
+            }
+            Act::LoseDroplet { node } => {
+                self.network.set_dead(node, true);
+                self.destroy_droplet(node);
+                Ok(())
+            }
+            Act::ShowOff { node, off } => {
+                if let Some(droplet) = self.droplets.get(node) {
+                    self.cloud.power_droplet(*droplet, !off);
+                }
+                Ok(())
             }
             Act::SetReady { node, ready } => self.api.set_node_ready(node, Readiness::of(*ready)),
             Act::Die { node, dead } => {
@@ -244,6 +254,13 @@ impl Bed {
         let patch = json!({ "metadata": { "annotations": { ANNOTATION: text } } });
         let key = Key::new(USER_NAMESPACE, name);
         self.api.patch_object((API_VERSION, kind), &key, "", patch, "user").map(drop)
+    }
+
+    fn destroy_droplet(&mut self, node: &str) {
+        if let Some(droplet) = self.droplets.remove(node) {
+            self.note_by_hand(droplet);
+            self.cloud.destroy_droplet(droplet);
+        }
     }
 
     fn note_by_hand(&self, droplet: u64) {

@@ -88,6 +88,11 @@ impl Facts {
         }
     }
 
+    /// The droplet that the call reads, if it reads a single one.
+    pub(super) fn droplet(&self) -> Option<u64> {
+        self.what.strip_prefix(DROPLET)?.parse().ok()
+    }
+
     /// Whether triggers count the call. They ignore calls that only follow the clock.
     pub(super) fn counts(&self) -> bool {
         !matches!(self.kind, Kind::Lease { .. } | Kind::Event) && !self.what.starts_with("WATCH leases")
@@ -199,6 +204,9 @@ fn hold(body: &[u8]) -> Hold {
     if holder.is_empty() { Hold::Released } else { Hold::Taken }
 }
 
+/// The description of a read of one droplet, before its id.
+const DROPLET: &str = "read droplet ";
+
 /// The facts of a request to a provider.
 pub(super) fn of_cloud(request: &flipop_cloud::Request) -> Facts {
     let op = request.op();
@@ -214,6 +222,7 @@ pub(super) fn of_cloud(request: &flipop_cloud::Request) -> Facts {
         (Op::CreateReservedIp, ..) => ("create an address".to_owned(), Kind::CreateIp),
         (Op::ListReservedIps, ..) => ("list addresses".to_owned(), Kind::ListIps),
         (Op::GetReservedIp, Some(ip), _) => (format!("get {ip}"), Kind::Read),
+        (Op::GetDroplet, ..) => (format!("{DROPLET}{}", last_part(&request.path)), Kind::Read),
         (Op::GetAction, Some(ip), _) => (format!("poll {ip}"), Kind::Read),
         _ if op.mutates() && request.path.contains("/firewalls") => {
             (format!("{op:?} {}", firewall(request, &body)), Kind::Firewall)
@@ -238,11 +247,18 @@ fn firewall(request: &flipop_cloud::Request, body: &Value) -> String {
     id.or(name).unwrap_or_default().to_owned()
 }
 
+fn last_part(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
 fn record(request: &flipop_cloud::Request, body: &Value) -> String {
     let text = |field: &str| body.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (name, data) = (text("name"), text("data"));
-    let path = request.path.rsplit('/').next().unwrap_or_default();
-    [path.to_owned(), name, data].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    [last_part(&request.path).to_owned(), name, data]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]

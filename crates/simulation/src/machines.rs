@@ -38,6 +38,7 @@ impl Network {
     /// The machine of a node dies, or comes back.
     pub(super) fn set_dead(&self, node: &str, dead: bool) {
         self.machines().set_dead(node, dead);
+        self.judge(|judge| judge.machine_is_dead(node, dead));
     }
 
     fn is_dead(&self, node: &str) -> bool {

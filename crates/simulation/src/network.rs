@@ -379,6 +379,7 @@ impl Network {
             let mut state = self.state();
             state.hear(now_ms, facts.side == Side::Cloud, &self.0.story);
             let accepted = status.is_some_and(|status| (200..300).contains(&status));
+            state.judge.told_of_droplet(now_ms, process, facts, status);
             if accepted && facts.side == Side::Cloud && facts.mutates() {
                 state.judge.took_effect(now_ms, facts);
             }

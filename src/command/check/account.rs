@@ -12,6 +12,7 @@ use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::firewalls::spec::FirewallSpec;
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::AccountId;
+use flipop_core::model::provider::Descriptor;
 use flipop_core::records::diff::is_marked_by_external_dns;
 use flipop_core::records::dns::Zone;
 use flipop_core::records::mark::name_of_mark;
@@ -29,6 +30,8 @@ struct Demands {
     ips: BTreeMap<AccountId, usize>,
     /// Accounts in which pools have firewalls.
     firewalls: BTreeSet<AccountId>,
+    /// Record sets ask for checks of nodes.
+    checks: bool,
     /// Zones, with the names in each.
     zones: BTreeMap<(AccountId, ZoneRef), BTreeSet<String>>,
 }
@@ -50,6 +53,7 @@ impl Demands {
         }
         for spec in sets.iter().filter_map(|set| copy::set_spec(set, &providers)) {
             demands.zone(Some(&spec.set));
+            demands.checks |= spec.check.is_some();
         }
         demands
     }
@@ -87,6 +91,12 @@ pub(super) async fn check(
     }
     for (id, lacking) in &demands.ips {
         findings.extend(addresses(&providers, id, *lacking).await);
+    }
+    for descriptor in descriptors().filter(|of| of.tells_power && demands.checks) {
+        let id = AccountId::from(descriptor.name);
+        if !demands.ips.contains_key(&id) {
+            findings.extend(machines(&providers, &id, &descriptor).await);
+        }
     }
     for id in &demands.firewalls {
         findings.extend(firewalls(&providers, id).await);
@@ -146,6 +156,23 @@ async fn addresses(providers: &Providers, id: &AccountId, lacking: usize) -> Vec
         ));
     }
     findings
+}
+
+/// Whether the token can read the machines of record sets that ask for checks of nodes.
+async fn machines(providers: &Providers, id: &AccountId, descriptor: &Descriptor) -> Option<Finding> {
+    let client = providers.ips.get(id)?;
+    let what = format!("the token of {id} cannot read machines");
+    Some(match client.prove_machine_read(&CallContext::account_wide()).await {
+        Ok(true) => Finding::good(format!("the token of {id} reads its machines")),
+        Ok(false) => Finding::doubtful(
+            what,
+            format!(
+                "give it {}: without it node checks do not notice that a machine is off or deleted",
+                descriptor.machines?.read_scope
+            ),
+        ),
+        Err(fault) => Finding::doubtful(what, fault.message),
+    })
 }
 
 /// Whether the token can read everything that decisions about firewalls need.

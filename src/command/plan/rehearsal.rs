@@ -349,6 +349,10 @@ impl Rehearsal<'_> {
                 let result = account.may_read_machines(&epoch.account_id).await;
                 addresses::Outcome::Proved { epoch, result }
             }
+            // A rehearsal checks no node.
+            addresses::Action::ReadMachine { epoch, machine, asked } => {
+                addresses::Outcome::MachineRead { epoch, machine, asked, result: Ok(false) }
+            }
             addresses::Action::Poll { epoch, ip, .. } => {
                 addresses::Outcome::Polled { begun, epoch, ip, result: Ok(ActionStatus::Completed) }
             }

@@ -45,6 +45,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     // after it was sent, because it may wait that long for its connection. Cloudflare has no addresses.
     limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
     machines: None,
+    tells_power: false,
     managed_nodes: None,
     // 60 to 86,400 s. Enterprise zones allow 30 s or more, and 1 means "automatic" (API reference of DNS records).
     dns: Some(Rules {

@@ -67,6 +67,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         creation_window_ms: 60_000 + ARRIVAL_SPREAD_MS,
     },
     machines: Some(&DROPLETS),
+    tells_power: true,
     managed_nodes: Some(ManagedNodes { product: "DOKS", label: "doks.digitalocean.com/node-id" }),
     // At least 30 s, although the API description names no bounds. The maximum is that of DNS itself (RFC 2181, section
     // 8).
@@ -142,6 +143,17 @@ impl DigitalOcean {
         }
         let _list: wire::DropletsBody = accepted(&answer, Intent::Read)?.decode()?;
         Ok(true)
+    }
+
+    async fn is_off(&self, machine: &MachineId) -> Result<bool, Fault> {
+        let answer = self.api.read(Request::get(&["v2", "droplets", machine.id()], &[])).await?;
+        let read: wire::DropletBody = accepted(&answer, Intent::Read)?.decode()?;
+        let found = droplet(read.droplet.id);
+        if found == *machine {
+            Ok(read.droplet.status.as_deref() == Some("off"))
+        } else {
+            Err(answer.malformed(&format!("it is about {found}, not {machine}")))
+        }
     }
 
     async fn create(&self, permit: &Permit, region: &str) -> Result<Address, CallError> {
@@ -254,6 +266,14 @@ impl IpProvider for DigitalOcean {
 
     fn prove_machine_read<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Result<bool, Fault>> {
         self.api.operation(Call::ListDroplets, context, self.droplets_readable()).boxed()
+    }
+
+    fn is_switched_off<'a>(
+        &'a self,
+        context: &'a CallContext,
+        machine: &'a MachineId,
+    ) -> BoxFuture<'a, Result<bool, Fault>> {
+        self.api.operation(Call::GetDroplet, context, self.is_off(machine)).boxed()
     }
 
     fn create_reserved_ip<'a>(

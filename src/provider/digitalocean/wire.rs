@@ -81,8 +81,16 @@ struct Region {
 }
 
 #[derive(Debug, Deserialize)]
-struct Droplet {
-    id: u64,
+pub(super) struct Droplet {
+    pub(super) id: u64,
+    #[serde(default)]
+    pub(super) status: Option<String>,
+}
+
+/// `GET /v2/droplets/{id}`.
+#[derive(Debug, Deserialize)]
+pub(super) struct DropletBody {
+    pub(super) droplet: Droplet,
 }
 
 impl ReservedIpEntry {
@@ -336,6 +344,7 @@ mod tests {
         }
         drop(serde_json::from_slice::<CreatedBody>(bytes));
         drop(serde_json::from_slice::<DropletsBody>(bytes));
+        drop(serde_json::from_slice::<DropletBody>(bytes));
         drop(ErrorBody::read(bytes));
     }
 

@@ -135,6 +135,7 @@ fn sound_refusal(status: u16, body: &[u8]) {
         if let Err(fault) = one.prove_machine_read(&context).await {
             decent_read(&fault);
         }
+        decent_read(&one.is_switched_off(&context, &droplet(7)).await.unwrap_err());
         decent_write(&one.create_reserved_ip(&context, &permit, "nyc3").await.unwrap_err(), status);
         decent_write(&one.assign(&context, &permit, IP.into(), droplet(7)).await.unwrap_err(), status);
         let set = ChangeSet { changes: vec![Change::Create { ip: IP.into(), ttl: 60 }], survivor: false };

@@ -73,7 +73,9 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                         let outcome = addresses::Outcome::Proved { epoch, result: Ok(true) };
                         inputs.push(Input::Outcome(outcome.into()));
                     }
-                    addresses::Action::Get { .. } | addresses::Action::Poll { .. } => {}
+                    addresses::Action::Get { .. }
+                    | addresses::Action::ReadMachine { .. }
+                    | addresses::Action::Poll { .. } => {}
                     addresses::Action::Assign { .. }
                     | addresses::Action::Unassign { .. }
                     | addresses::Action::Create { .. }

@@ -53,6 +53,27 @@ async fn an_answer_about_something_else_is_malformed() {
         client(&server.url()).get_reserved_ip(&account(), ip("45.55.96.47").into()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Transient);
     assert!(fault.message.contains("45.55.96.48"), "{fault}");
+    let server = Server::start(|_| json(200, r#"{"droplet": {"id": 8, "status": "off"}}"#)).await;
+    let fault = client(&server.url()).is_switched_off(&account(), &droplet(7)).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Transient);
+    assert!(fault.message.contains("droplet 8"), "{fault}");
+}
+
+#[tokio::test]
+async fn only_the_status_off_says_that_a_droplet_is_switched_off() {
+    for (status, off) in [
+        (r#", "status": "off""#, true),
+        (r#", "status": "active""#, false),
+        (r#", "status": "new""#, false),
+        (r#", "status": "archive""#, false),
+        (r#", "status": null"#, false),
+        ("", false),
+    ] {
+        let body = format!(r#"{{"droplet": {{"id": 7{status}, "locked": false}}}}"#);
+        let server = Server::start(move |_| json(200, &body)).await;
+        assert_eq!(client(&server.url()).is_switched_off(&account(), &droplet(7)).await, Ok(off), "{status}");
+        assert_eq!(server.received().remove(0).line, "GET /v2/droplets/7 HTTP/1.1");
+    }
 }
 
 #[tokio::test]

@@ -120,6 +120,26 @@ async fn a_token_without_droplet_read_shows_no_droplet_and_fails_the_proof() {
 }
 
 #[tokio::test]
+async fn a_droplet_that_is_off_one_that_is_gone_and_a_missing_scope_are_told_apart() {
+    let (server, client, _leadership) = start(&["droplet:read"]).await;
+    let cloud = server.cloud();
+    let id = cloud.add_droplet("a", "nyc3");
+    let (context, machine) = (account(), droplet(id));
+    assert_eq!(client.is_switched_off(&context, &machine).await, Ok(false));
+    cloud.power_droplet(id, false);
+    assert_eq!(client.is_switched_off(&context, &machine).await, Ok(true));
+    cloud.destroy_droplet(id);
+    let gone = client.is_switched_off(&context, &machine).await.unwrap_err();
+    assert_eq!(gone.kind, FaultKind::NotFound);
+    server.stop().await;
+    let (server, client, _leadership) = start(&["reserved_ip:*"]).await;
+    let id = server.cloud().add_droplet("a", "nyc3");
+    let hidden = client.is_switched_off(&context, &droplet(id)).await.unwrap_err();
+    assert_eq!(hidden.kind, FaultKind::Unauthorised);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_purchase_whose_answer_is_lost_is_unknown_and_never_repeated() {
     let (server, client, leadership) = start(&["*"]).await;
     let cloud = server.cloud();

@@ -31,6 +31,15 @@ pub enum Action {
         /// The account and its epoch.
         epoch: Epoch,
     },
+    /// Read whether a machine is switched off.
+    ReadMachine {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// The machine.
+        machine: MachineId,
+        /// When it was asked for: the answer repeats it.
+        asked: Moment,
+    },
     /// Ask for the status of an action.
     Poll {
         /// The account and its epoch.
@@ -116,6 +125,17 @@ pub enum Outcome {
         /// Whether the scope is there.
         result: Result<bool, CallFailure>,
     },
+    /// To [`Action::ReadMachine`].
+    MachineRead {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// The machine.
+        machine: MachineId,
+        /// When it was asked for.
+        asked: Moment,
+        /// Whether it is switched off.
+        result: Result<bool, CallFailure>,
+    },
     /// To [`Action::Poll`].
     Polled {
         /// When the call began.
@@ -164,7 +184,9 @@ impl Outcome {
         match self {
             Self::Listed { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Got { epoch, result, .. } => (epoch, result.as_mut().err()),
-            Self::Proved { epoch, result } => (epoch, result.as_mut().err()),
+            Self::Proved { epoch, result } | Self::MachineRead { epoch, result, .. } => {
+                (epoch, result.as_mut().err())
+            }
             Self::Polled { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Changed { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Created { epoch, result, .. } => (epoch, result.as_mut().err()),

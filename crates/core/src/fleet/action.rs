@@ -125,6 +125,7 @@ impl Action {
                 addresses::Action::List { .. }
                 | addresses::Action::Get { .. }
                 | addresses::Action::ProveMachineRead { .. }
+                | addresses::Action::ReadMachine { .. }
                 | addresses::Action::Poll { .. } => false,
             },
             Self::Records(call) => match call {

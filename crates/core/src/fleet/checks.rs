@@ -7,15 +7,17 @@
 use super::{Fleet, stores};
 use crate::mechanism::checked::CheckedNodes;
 use crate::mechanism::effects::Notice;
-use crate::mechanism::evidence::{CheckedNode, Evidence, Standing, Verdict};
+use crate::mechanism::evidence::{CheckedNode, Evidence, Standing, Verdict, Witness};
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::shared::{ChecksDoubted, ChecksUnavailable};
 use crate::model::condition::Condition;
 use crate::model::facts::{NodeFacts, Observed};
-use crate::model::ids::{ObjectKind, Owner, Uid};
+use crate::model::ids::{AccountId, ObjectKind, Owner, Uid};
 use crate::model::matching::{NodeStore, WatchKey};
+use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use crate::model::node_check::{CheckKey, CheckTarget, NodeCheck, target_of};
+use crate::model::provider::Providers;
 use crate::model::words::enumerate;
 use std::collections::BTreeMap;
 
@@ -26,9 +28,11 @@ const MAX_IDLE_CHECKS: usize = 5_000;
 const IDLE_PERIOD_MS: u64 = 10_000;
 
 /// The checks to make, and their results.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Checks {
     pub(super) evidence: Evidence,
+    /// The accounts that tell whether one of their machines is switched off.
+    pub(super) witnesses: BTreeMap<AccountId, Witness>,
     wanted: BTreeMap<CheckKey, CheckTarget>,
     /// Counts changes of `wanted`.
     version: u64,
@@ -41,9 +45,23 @@ pub(super) struct Checks {
 }
 
 impl Checks {
+    pub(super) fn new(providers: &Providers) -> Self {
+        let witnesses = providers.of_addresses().filter(|of| of.tells_power);
+        Self {
+            evidence: Evidence::default(),
+            witnesses: witnesses.map(|of| (AccountId::from(of.name), Witness::default())).collect(),
+            wanted: BTreeMap::new(),
+            version: 0,
+            denied: false,
+            due: None,
+            detections_ms: Vec::new(),
+        }
+    }
+
     /// Empties all counts when leadership begins.
     pub(super) fn restart(&mut self) {
         self.evidence.restart();
+        self.witnesses.values_mut().for_each(Witness::restart);
         self.wanted.clear();
         self.version += 1;
         self.due = None;
@@ -116,6 +134,7 @@ impl Fleet {
         self.checks.due = self.checks.evidence.judge(now);
         let verdicts = self.checks.evidence.take_verdicts();
         self.checks.detections_ms.extend(verdicts.iter().map(|verdict| verdict.took_ms));
+        self.follow_silent(now);
         if !self.checks.evidence.take_touched() && !self.dirty {
             return;
         }
@@ -189,7 +208,7 @@ impl Fleet {
             }
         }
         self.checks.follow(wanted, now);
-        self.checks.due
+        self.checks_due(now)
     }
 
     fn want<'a>(
@@ -212,16 +231,19 @@ impl Fleet {
                 }
                 *idle += 1;
             }
-            let target = CheckTarget { name: name.to_owned(), address, period_ms, holds };
+            let machine = node.machine.clone();
+            let target = CheckTarget { name: name.to_owned(), address, machine, period_ms, holds };
             let of = wanted.entry(key).or_insert(target);
             of.period_ms = of.period_ms.min(period_ms);
             of.holds |= holds;
         }
     }
 
-    /// The latest moment at which to judge again.
-    pub(super) const fn checks_due(&self) -> Option<Moment> {
-        self.checks.due
+    /// The latest moment at which to judge again, or to ask a provider.
+    pub(super) fn checks_due(&self, now: Moment) -> Option<Moment> {
+        // A question that is due and was not sent waits for the budget or for a list.
+        let asks = self.checks.witnesses.values().filter_map(Witness::due).filter(|due| *due > now);
+        asks.chain(self.checks.due).min()
     }
 
     /// Every checked node, for the metrics.
@@ -260,7 +282,8 @@ fn thought_of<'a>(
         let key = CheckKey { node: uid.clone(), check };
         match evidence.standing(&key, now) {
             Standing::Dead => {
-                found.dead.insert(name.to_owned(), uid.clone());
+                let why = evidence.why_dead(&key).cloned().unwrap_or(Mismatch::CheckFailed);
+                found.dead.insert(name.to_owned(), (uid.clone(), why));
             }
             Standing::Behind => {
                 found.behind.insert(uid.clone());

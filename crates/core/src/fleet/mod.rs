@@ -29,6 +29,7 @@ mod stores;
 mod troubles;
 mod unready;
 mod wishes;
+mod witness;
 mod writes;
 
 pub use crate::addresses::pool::change::{Change, Failover, Phases};
@@ -199,7 +200,7 @@ impl Fleet {
         Self {
             epoch_ms: settings.epoch_ms,
             grace: GraceCounts::default(),
-            checks: checks::Checks::default(),
+            checks: checks::Checks::new(&settings.providers),
             settings,
             leading: false,
             permit: false,
@@ -293,6 +294,7 @@ impl Fleet {
             Input::TokenChanged(account_id) => {
                 self.dns.token_changed(&account_id);
                 self.firewalls.token_changed(&account_id, now);
+                self.checks.evidence.forget_shown();
                 if let Some(account) = self.accounts.get_mut(&account_id) {
                     account.token_changed(now);
                 }

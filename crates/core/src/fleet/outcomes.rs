@@ -72,6 +72,7 @@ impl Fleet {
         match outcome {
             OfAddresses::Listed { epoch, begun, result } => {
                 self.attention.look_at_all();
+                self.note_shown(&epoch, begun, &result);
                 self.with_account(&epoch, None, at, |account| account.on_list(begun, result, at));
             }
             OfAddresses::Got { epoch, ip, begun, result } => {
@@ -81,6 +82,9 @@ impl Fleet {
             OfAddresses::Proved { epoch, result } => {
                 self.attention.look_at_all();
                 self.with_account(&epoch, None, at, |account| account.on_proof(result, at));
+            }
+            OfAddresses::MachineRead { epoch, machine, asked, result } => {
+                self.machine_read(&epoch, &machine, (asked, result), at.now);
             }
             OfAddresses::Polled { epoch, ip, begun, result } => {
                 self.with_account(&epoch, Some(ip), at, |account| account.on_poll(ip, begun, result, at));

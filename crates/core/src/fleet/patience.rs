@@ -10,7 +10,6 @@ use crate::model::facts::NodeFacts;
 use crate::model::grace::Grace;
 use crate::model::ids::{ObjectRef, Uid};
 use crate::model::matching::Criteria;
-use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
 use crate::model::node_check::CheckKey;
 
@@ -28,7 +27,7 @@ pub struct GraceCounts {
 impl GraceCounts {
     fn add(&mut self, ended: &[Ended], grace: &Grace) {
         // Without a grace, the failed check was only waiting for its proof.
-        let had_grace = |ended: &&Ended| *ended.suspicion.why() != Mismatch::CheckFailed || grace.node_ms > 0;
+        let had_grace = |ended: &&Ended| !ended.suspicion.why().is_by_check() || grace.node_ms > 0;
         for ended in ended.iter().filter(had_grace) {
             match ended.end {
                 End::Recovered => self.recovered += 1,
@@ -118,14 +117,14 @@ impl Fleet {
         let is_same =
             |node: &NodeFacts| suspects.of(&node.name).is_some_and(|suspicion| suspicion.is_of(node));
         let verdict = criteria.as_ref().filter(same).and_then(|criteria| read.verdict(criteria, is_same));
-        let by_check = suspects.of(&read.node).filter(|suspicion| *suspicion.why() == Mismatch::CheckFailed);
+        let by_check = suspects.of(&read.node).filter(|suspicion| suspicion.why().is_by_check());
         let verdict = match (verdict, by_check.zip(check)) {
             (Some(Ok(())), Some((suspicion, check))) => {
                 let key = CheckKey { node: suspicion.node_uid().clone(), check };
                 let seen = self.nodes.get(&read.nodes).and_then(|store| store.get(&read.node)?.heartbeat_s);
                 let found = (read.lease.as_ref(), read.heartbeat_s() == seen);
-                let borne_out = self.checks.evidence.is_borne_out(&key, found, at.now);
-                borne_out.map(|dead| if dead { Err((Mismatch::CheckFailed, None)) } else { Ok(()) })
+                let borne_out = self.checks.evidence.bear_out(&key, found, at.now);
+                borne_out.map(|verdict| verdict.map_err(|why| (why, None)))
             }
             (verdict, _) => verdict,
         };
@@ -148,7 +147,7 @@ fn ask(
     let (asked, later) = suspects.ask(grace, now);
     out.later(later);
     for node in asked {
-        let lease = suspects.of(&node).is_some_and(|suspicion| *suspicion.why() == Mismatch::CheckFailed);
+        let lease = suspects.of(&node).is_some_and(|suspicion| suspicion.why().is_by_check());
         out.act(Action::ReadNode {
             object: object.clone(),
             node,

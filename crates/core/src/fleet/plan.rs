@@ -32,7 +32,7 @@ impl Fleet {
         if !self.leading || !(self.dirty || due) {
             return Plan {
                 effects: std::mem::take(&mut self.outbox).into_iter().map(Effect::Tell).collect(),
-                wake: self.wake.into_iter().chain(self.checks_due()).min().filter(|_| self.leading),
+                wake: self.wake.into_iter().chain(self.checks_due(now)).min().filter(|_| self.leading),
                 fresh: false,
                 watches,
             };
@@ -60,6 +60,7 @@ impl Fleet {
             if self.permit {
                 self.plan_reclaims(now, &mut out);
             }
+            out.lend(|out| self.plan_questions(now, out));
             out.lend(|out| self.plan_reads(&owners, now, out));
             out.lend(|out| self.plan_firewalls(now, out));
             if self.permit {

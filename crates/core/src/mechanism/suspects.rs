@@ -160,13 +160,13 @@ impl Suspects {
             return self.out(node, member, why, grace, clocks.now);
         }
         // An edit of the criteria cannot cause the failure of a check.
-        let by_check = why == Mismatch::CheckFailed;
+        let by_check = why.is_by_check();
         if edited && !by_check && known.as_ref().is_none_or(|known| *known.why() != why) {
             return self.out(node, member, Mismatch::Edited, grace, clocks.now);
         }
         let limit_ms = grace.limit_ms(why.class());
         // Without a grace, only the failure of a check needs a proof before the match ends.
-        let was_by_check = known.as_ref().is_some_and(|known| *known.why() == Mismatch::CheckFailed);
+        let was_by_check = known.as_ref().is_some_and(|known| known.why().is_by_check());
         if was_by_check && !by_check && limit_ms == 0 {
             return self.out(node, member, why, grace, clocks.now);
         }

@@ -39,6 +39,10 @@ pub enum Mismatch {
     ReadyUnknown,
     /// Its machine answers no check, and its kubelet missed a renewal of its Lease.
     CheckFailed,
+    /// Its machine answers no check, and its provider reports that the machine is switched off.
+    MachineOff,
+    /// Its machine answers no check, and its provider no longer has the machine.
+    MachineGone,
     /// A taint that no toleration covers.
     Taint(Taint),
     /// The node is being deleted.
@@ -58,15 +62,21 @@ impl Mismatch {
     pub fn class(&self) -> Class {
         match self {
             Self::PodNotReady => Class::Pod,
-            Self::NotReady | Self::ReadyUnknown | Self::CheckFailed => Class::Node,
+            Self::NotReady | Self::ReadyUnknown | Self::CheckFailed | Self::MachineOff => Class::Node,
             Self::Taint(taint) if PASSING_TAINTS.contains(&taint.key.as_str()) => Class::Node,
             Self::Taint(_)
+            | Self::MachineGone
             | Self::Deleting
             | Self::Gone
             | Self::NoProviderId
             | Self::Replaced
             | Self::Edited => Class::Hard,
         }
+    }
+
+    /// Whether it rests on checks of the node.
+    pub const fn is_by_check(&self) -> bool {
+        matches!(self, Self::CheckFailed | Self::MachineOff | Self::MachineGone)
     }
 
     /// The word for it in a status: the reason, or the key of the taint.
@@ -77,6 +87,8 @@ impl Mismatch {
             | Self::NotReady
             | Self::ReadyUnknown
             | Self::CheckFailed
+            | Self::MachineOff
+            | Self::MachineGone
             | Self::Deleting
             | Self::Gone
             | Self::NoProviderId
@@ -92,6 +104,8 @@ impl Mismatch {
             Self::NotReady => "NotReady",
             Self::ReadyUnknown => "ReadyUnknown",
             Self::CheckFailed => "CheckFailed",
+            Self::MachineOff => "MachineOff",
+            Self::MachineGone => "MachineGone",
             Self::Taint(_) => "Taint",
             Self::Deleting => "Deleting",
             Self::Gone => "Gone",
@@ -109,6 +123,8 @@ impl Mismatch {
             Self::NotReady,
             Self::ReadyUnknown,
             Self::CheckFailed,
+            Self::MachineOff,
+            Self::MachineGone,
             Self::Taint(taint),
             Self::Deleting,
             Self::Gone,
@@ -125,6 +141,8 @@ impl Mismatch {
             Self::NotReady => "are not Ready".to_owned(),
             Self::ReadyUnknown => "stopped reporting (Ready is Unknown)".to_owned(),
             Self::CheckFailed => "answer no check and missed a renewal of their Lease".to_owned(),
+            Self::MachineOff => "answer no check and are switched off".to_owned(),
+            Self::MachineGone => "answer no check, and their machines no longer exist".to_owned(),
             Self::Taint(taint) => format!("have the taint {taint}"),
             Self::Deleting => "are being deleted".to_owned(),
             Self::Gone => "were deleted or relabelled".to_owned(),
@@ -142,6 +160,8 @@ impl fmt::Display for Mismatch {
             Self::NotReady => f.write_str("is not Ready"),
             Self::ReadyUnknown => f.write_str("stopped reporting (Ready is Unknown)"),
             Self::CheckFailed => f.write_str("answers no check and missed a renewal of its Lease"),
+            Self::MachineOff => f.write_str("answers no check and is switched off"),
+            Self::MachineGone => f.write_str("answers no check, and its machine no longer exists"),
             Self::Taint(taint) => write!(f, "has the taint {taint}"),
             Self::Deleting => f.write_str("is being deleted"),
             Self::Gone => f.write_str("was deleted or relabelled"),
@@ -175,6 +195,8 @@ mod tests {
             (Mismatch::NotReady, Class::Node),
             (Mismatch::ReadyUnknown, Class::Node),
             (Mismatch::CheckFailed, Class::Node),
+            (Mismatch::MachineOff, Class::Node),
+            (Mismatch::MachineGone, Class::Hard),
             (taint("node.kubernetes.io/not-ready"), Class::Node),
             (taint("node.kubernetes.io/unreachable"), Class::Node),
             (taint("node.kubernetes.io/network-unavailable"), Class::Node),

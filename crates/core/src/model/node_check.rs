@@ -2,6 +2,7 @@
 
 use crate::model::facts::NodeFacts;
 use crate::model::ids::{Address, Uid};
+use crate::model::machine::MachineId;
 use crate::model::spec::{Scope, SpecProblem};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -113,6 +114,8 @@ pub struct CheckTarget {
     pub name: String,
     /// Its first `InternalIP`.
     pub address: Address,
+    /// Its machine, if a provider of addresses has it.
+    pub machine: Option<MachineId>,
     /// The time from one check to the next.
     pub period_ms: u64,
     /// The node serves. Its checks come before those of others.

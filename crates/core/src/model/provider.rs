@@ -17,6 +17,8 @@ pub struct Descriptor {
     pub limits: Limits,
     /// The machines that its addresses are assigned to, if it has addresses.
     pub machines: Option<&'static MachineKind>,
+    /// Whether it reports of a single machine that it is switched off, or that it no longer exists.
+    pub tells_power: bool,
     /// The nodes that cannot have its addresses although they are such machines, if there are any.
     pub managed_nodes: Option<ManagedNodes>,
     /// The rules of its DNS, if it has any.
@@ -152,6 +154,7 @@ pub(crate) mod examples {
         token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
         limits: Limits { requests: 240, window_ms: 65_000, creations: 12, creation_window_ms: 65_000 },
         machines: Some(&DROPLETS),
+        tells_power: true,
         managed_nodes: None,
         dns: Some(Rules {
             zone_form: ZoneForm::Name,
@@ -170,6 +173,7 @@ pub(crate) mod examples {
         token_variable: "CLOUDFLARE_TOKEN",
         limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
         machines: None,
+        tells_power: false,
         managed_nodes: None,
         dns: Some(RULES_OF_DNS),
         firewalls: None,

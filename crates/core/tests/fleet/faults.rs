@@ -77,6 +77,10 @@ pub(crate) struct Faults {
     pub(crate) label_delay_ms: Option<u64>,
     /// Answers to polls take this much longer than others.
     pub(crate) late_polls_ms: u64,
+    /// Droplets that are off (`Ok(true)`), or whose reads fail.
+    pub(crate) machines: BTreeMap<MachineId, Result<bool, FaultKind>>,
+    /// Answers to reads of droplets take this much longer than others.
+    pub(crate) late_machines_ms: u64,
     /// Answers to lists take this much longer than others.
     pub(crate) late_lists_ms: u64,
     /// How every write of a finalizer fails.
@@ -121,6 +125,12 @@ impl Faults {
             (None, None) => Err(CallFailure::Fault(fault(FaultKind::NotFound, false))),
             (None, Some(read)) => Ok(self.shown(read)),
         }
+    }
+
+    /// The answer to the read of a droplet, and by how much it is late.
+    pub(crate) fn machine(&self, machine: &MachineId) -> (Result<bool, CallFailure>, u64) {
+        let state = self.machines.get(machine).copied().unwrap_or(Ok(false));
+        (state.map_err(|kind| CallFailure::Fault(fault(kind, false))), self.late_machines_ms)
     }
 
     pub(crate) fn proof(&self) -> Result<bool, CallFailure> {
@@ -180,6 +190,7 @@ pub(crate) const OF_BOTH: Descriptor = Descriptor {
     token_variable: "DIGITALOCEAN_ACCESS_TOKEN",
     limits: Limits { requests: 240, window_ms: 65_000, creations: 12, creation_window_ms: 65_000 },
     machines: Some(&DROPLETS),
+    tells_power: true,
     managed_nodes: None,
     dns: Some(Rules {
         zone_form: ZoneForm::Name,
@@ -207,6 +218,7 @@ pub(crate) const OF_DNS: Descriptor = Descriptor {
     token_variable: "CLOUDFLARE_TOKEN",
     limits: Limits { requests: 1_150, window_ms: 305_000, creations: 0, creation_window_ms: 60_000 },
     machines: None,
+    tells_power: false,
     managed_nodes: None,
     dns: Some(Rules {
         zone_form: ZoneForm::NameOrId,

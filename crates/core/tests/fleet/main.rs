@@ -50,6 +50,7 @@ mod memory;
 mod minimum;
 mod node_checks;
 mod node_checks_scope;
+mod node_checks_witness;
 mod nodes;
 mod order;
 mod orphans;

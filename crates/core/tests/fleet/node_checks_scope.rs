@@ -20,6 +20,21 @@ fn holders_are_checked_at_the_full_rate_and_others_every_ten_seconds() {
 }
 
 #[test]
+fn a_node_whose_address_is_that_of_no_machine_is_not_checked_and_named() {
+    for address in ["127.0.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0", "255.255.255.255"] {
+        let (mut world, mut clinic) = world(1, 3);
+        world.change_node_unseen(2, |node| node.internal_ips = vec![address.parse().unwrap()]);
+        world.show_node(world.nodes["node-2"].clone());
+        clinic.run(&mut world, 20);
+        let names = world.fleet.checks().1.values().map(|target| target.name.clone());
+        assert_eq!(names.collect::<Vec<_>>(), ["node-1", "node-3"], "{address}");
+        let (reason, message) = condition(&world, "ChecksDoubted").unwrap();
+        assert_eq!(reason, "AddressRefused");
+        assert!(message.ends_with(&format!("so they are not checked: node-2 ({address})")), "{message}");
+    }
+}
+
+#[test]
 fn equal_checks_of_several_objects_are_one_and_the_own_node_has_none() {
     let (mut world, mut clinic) = world(1, 3);
     let pool = world.pools["pool"].spec.clone().unwrap();

@@ -387,6 +387,12 @@ impl World {
                 self.call("prove");
                 self.answer(addresses::Outcome::Proved { epoch, result: self.faults.proof() });
             }
+            addresses::Action::ReadMachine { epoch, machine, asked } => {
+                self.call(format!("read {machine}"));
+                let (result, late_ms) = self.faults.machine(&machine);
+                let answer = addresses::Outcome::MachineRead { epoch, machine, asked, result };
+                self.answer_after(50 + late_ms, answer);
+            }
             addresses::Action::Poll { epoch, ip, action, .. } => {
                 self.call(format!("poll {ip}"));
                 let result = self.progress(action).map_err(CallFailure::Fault);

@@ -100,6 +100,7 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         Act::MoveIp { .. }
         | Act::DeleteIp { .. }
         | Act::DestroyDroplet { .. }
+        | Act::LoseDroplet { .. }
         | Act::AddIp { .. }
         | Act::RevertIps { .. }
         | Act::Release { .. }
@@ -111,7 +112,7 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::SetTag { .. }
         | Act::EditFirewalls { .. }
         | Act::DropFirewallsOf { .. } => Some((account, BY_HAND_MS)),
-        Act::PowerOff { .. } => Some((account, AFTERMATH_MS)),
+        Act::PowerOff { .. } | Act::ShowOff { .. } => Some((account, AFTERMATH_MS)),
         Act::NarrowToken { for_ms, .. } => Some((account, for_ms + AFTERMATH_MS)),
         Act::RevokeToken { provider, for_ms } => Some((Some(*provider), for_ms + AFTERMATH_MS)),
         // Other people's changes at a name are seen at the next look.

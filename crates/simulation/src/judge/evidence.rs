@@ -4,11 +4,12 @@
 
 use super::validity::field;
 use super::{Judge, Process};
+use crate::facts::Facts;
 use crate::scene::epoch;
 use flipop_apiserver::Change;
 use jiff::Timestamp;
 use serde_json::Value;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A machine may count as dead only after this long without an answer, and without a renewal of its Lease: a quarter of
 /// the Lease's duration and these 2 s, and never less than 4.5 s.
@@ -29,9 +30,14 @@ const KEPT: usize = 4;
 /// The least number of failures in a row that a spec can ask for.
 const THRESHOLD: u64 = 3;
 
+/// So many checks in a row fail at least before the word of a provider counts.
+const MORE_THAN_LOSS: u64 = 5;
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Checks {
     failures: u64,
+    /// When the first of these failures was noted.
+    failed_ms: u64,
     last_pass_ms: Option<u64>,
     /// When the first check began. No earlier check could have been answered.
     since_ms: u64,
@@ -57,6 +63,10 @@ impl Lease {
 pub(super) struct Evidence {
     checks: BTreeMap<(Process, String), Checks>,
     leases: BTreeMap<String, Lease>,
+    /// When a provider last told a process that a droplet is off (`false`) or does not exist (`true`).
+    told: BTreeMap<(Process, u64), (u64, bool)>,
+    /// The nodes whose machines are really dead.
+    dead: BTreeSet<String>,
 }
 
 impl Evidence {
@@ -67,6 +77,7 @@ impl Evidence {
 
     pub(super) fn probed(&mut self, process: Process, node: &str, passed: bool, now_ms: u64) {
         let Some(checks) = self.checks.get_mut(&(process, node.to_owned())) else { return };
+        checks.failed_ms = if checks.failures == 0 { now_ms } else { checks.failed_ms };
         checks.failures = if passed { 0 } else { checks.failures + 1 };
         checks.last_pass_ms = if passed { Some(now_ms) } else { checks.last_pass_ms };
     }
@@ -128,6 +139,32 @@ impl Evidence {
     }
 }
 
+impl Evidence {
+    /// Whether the word of a provider bears out the verdict that a node is dead: since the first failure it has called
+    /// the droplet off or gone, and the kubelet has not reported.
+    fn is_told(
+        &self,
+        process: Process,
+        (node, droplet): (&str, u64),
+        (threshold, grace_ms): (u64, u64),
+        now_ms: u64,
+    ) -> bool {
+        let checks = self.checks.get(&(process, node.to_owned()));
+        let Some((checks, (at_ms, gone))) = checks.zip(self.told.get(&(process, droplet))) else {
+            return false;
+        };
+        let grace_ms = if *gone { 0 } else { grace_ms };
+        let reported = |lease: &Lease| {
+            let mut renewed = lease.renewed_ms.iter();
+            renewed.any(|at_ms| *at_ms > checks.failed_ms && at_ms + UNSEEN_MS <= now_ms)
+        };
+        checks.failures >= threshold.max(MORE_THAN_LOSS)
+            && *at_ms >= checks.failed_ms
+            && now_ms >= checks.failed_ms + grace_ms
+            && !self.leases.get(node).is_some_and(reported)
+    }
+}
+
 /// When the kubelet wrote the Lease, on the clock of the simulation.
 fn written_ms(lease: &Value) -> Option<u64> {
     let at: Timestamp = field(lease, "/spec/renewTime")?.as_str()?.parse().ok()?;
@@ -145,8 +182,32 @@ impl Judge {
         self.evidence.probed(process, node, passed, now_ms);
     }
 
+    /// The machine of a node dies, or comes back.
+    pub(crate) fn machine_is_dead(&mut self, node: &str, dead: bool) {
+        if dead {
+            self.evidence.dead.insert(node.to_owned());
+        } else {
+            self.evidence.dead.remove(node);
+        }
+    }
+
+    /// A provider answers a call of a process, which may be about a single droplet.
+    pub(crate) fn told_of_droplet(
+        &mut self,
+        now_ms: u64,
+        process: Process,
+        facts: &Facts,
+        status: Option<u16>,
+    ) {
+        let Some(droplet) = facts.droplet() else { return };
+        let gone = status == Some(404);
+        if gone || (status == Some(200) && self.cloud.is_off(droplet)) {
+            self.evidence.told.insert((process, droplet), (now_ms, gone));
+        }
+    }
+
     /// Blames a move off a node that matches by its objects. Where no check is asked for, the move breaks I1. Where
-    /// the checks do not bear the move out, it breaks I16.
+    /// neither the checks with the Lease nor the checks with the word of the provider bear it out, it breaks I16.
     pub(super) fn check_evidence(
         &mut self,
         now_ms: u64,
@@ -168,7 +229,11 @@ impl Judge {
         };
         let asked =
             (number("/nodeCheck/failureThreshold", THRESHOLD), number("/grace/nodeSeconds", 0) * 1_000);
-        if let Some(lacks) = self.evidence.lacks(process, &node.name, asked, now_ms) {
+        let dead = self.evidence.dead.contains(&node.name);
+        if self.evidence.is_told(process, (&node.name, old), asked, now_ms) {
+            self.tally.condemned += usize::from(dead);
+            self.tally.misled += usize::from(!dead);
+        } else if let Some(lacks) = self.evidence.lacks(process, &node.name, asked, now_ms) {
             let text = format!("{process} takes {taken} off {}, which matches: {lacks}", node.name);
             self.blame(now_ms, "I16", text);
         } else {
@@ -239,6 +304,38 @@ mod tests {
             let lacks = |ms: u64| dead.lacks(ONE, "a", (3, 0), 60_000 + ms);
             assert!(lacks(enough_ms - 1).is_some() && lacks(enough_ms).is_none(), "{duration_s}");
         }
+    }
+
+    #[test]
+    fn the_word_of_a_provider_counts_with_five_failures_and_without_a_report_of_the_kubelet() {
+        const DROPLET: u64 = 7;
+        let dies = |failures: u64| {
+            let mut evidence = evidence(60_000, 60_000, true, 60_000);
+            (1..=failures).for_each(|turn| evidence.probed(ONE, "a", false, 61_000 + turn * 100));
+            evidence
+        };
+        let told = |evidence: &mut Evidence, at_ms, gone| {
+            evidence.told.insert((ONE, DROPLET), (at_ms, gone));
+        };
+        let counts =
+            |evidence: &Evidence, asked, now_ms| evidence.is_told(ONE, ("a", DROPLET), asked, now_ms);
+        let mut dead = dies(5);
+        assert!(!counts(&dead, (3, 0), 62_000), "nobody was told");
+        told(&mut dead, 61_099, false);
+        assert!(!counts(&dead, (3, 0), 62_000), "before the first failure");
+        told(&mut dead, 61_500, false);
+        assert!(counts(&dead, (3, 0), 62_000));
+        assert!(!counts(&dead, (6, 0), 62_000), "a higher threshold");
+        assert!(!counts(&dead, (3, 901), 62_000) && counts(&dead, (3, 900), 62_000), "a grace");
+        assert!(!dead.is_told(ONE, ("b", DROPLET), (3, 0), 62_000), "a node that was not checked");
+        let mut four = dies(4);
+        told(&mut four, 61_500, false);
+        assert!(!counts(&four, (3, 0), 62_000), "four failures");
+        dead.renewed("a", Some(40), 61_200);
+        assert!(!counts(&dead, (3, 0), 62_700) && counts(&dead, (3, 0), 62_699), "a report, once it is seen");
+        let mut gone = dies(5);
+        told(&mut gone, 61_500, true);
+        assert!(counts(&gone, (3, 600_000), 62_000), "a machine that is gone has no grace");
     }
 
     #[test]

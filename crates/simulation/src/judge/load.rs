@@ -12,6 +12,9 @@ const CREATIONS_PER_MINUTE: usize = 12;
 /// How many requests per minute the provider allows.
 const REQUESTS_PER_MINUTE: usize = 250;
 
+/// How many reads of single droplets a minute the operator allows itself.
+const DROPLETS_PER_MINUTE: usize = 12;
+
 /// A refused token is retried after this long, even if many requests wait for it.
 const REFUSED_MS: u64 = 60_000;
 
@@ -35,6 +38,7 @@ struct Load {
     blocked_until: u64,
     requests: VecDeque<u64>,
     creations: VecDeque<u64>,
+    droplets: VecDeque<u64>,
     /// Until when moves and purchases rest after a refusal of the token. The first one that is accepted ends the rest.
     refused_until: BTreeMap<Right, u64>,
 }
@@ -117,9 +121,14 @@ impl Loads {
             if facts.kind == Kind::CreateIp {
                 load.creations.push_back(now_ms);
             }
-            load.requests.retain(|sent| *sent > minute_ago);
-            load.creations.retain(|sent| *sent > minute_ago);
+            if facts.droplet().is_some() {
+                load.droplets.push_back(now_ms);
+            }
+            for sent in [&mut load.requests, &mut load.creations, &mut load.droplets] {
+                sent.retain(|sent| *sent > minute_ago);
+            }
             let (requests, creations) = (load.requests.len(), load.creations.len());
+            let droplets = load.droplets.len();
             if load.blocked_until > now_ms.saturating_add(ROUNDING_MS) {
                 wrong.push(format!("{what:?} is sent while it was told to wait"));
             }
@@ -127,8 +136,13 @@ impl Loads {
             if refused_until.is_some_and(|until| *until > now_ms.saturating_add(ROUNDING_MS)) {
                 wrong.push(format!("{what:?} is sent within a minute of a refusal of the token"));
             }
-            if requests > REQUESTS_PER_MINUTE || creations > CREATIONS_PER_MINUTE {
-                wrong.push(format!("{requests} requests, {creations} creations a minute"));
+            if requests > REQUESTS_PER_MINUTE
+                || creations > CREATIONS_PER_MINUTE
+                || droplets > DROPLETS_PER_MINUTE
+            {
+                let what =
+                    format!("{requests} requests, {creations} creations, {droplets} reads of droplets");
+                wrong.push(format!("{what} a minute"));
             }
         }
         let Some(retry) = self.retries.get(&key(facts)) else { return wrong };

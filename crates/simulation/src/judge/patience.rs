@@ -157,7 +157,11 @@ impl Patience {
     fn step(&mut self, at_ms: u64, act: &Act, end_ms: u64, buyers: u64) {
         let left = |for_ms: u64| Self::left(at_ms.saturating_add(for_ms), end_ms);
         match act {
-            Act::MoveIp { .. } | Act::DestroyDroplet { .. } | Act::Release { .. } | Act::Trade { .. } => {
+            Act::MoveIp { .. }
+            | Act::DestroyDroplet { .. }
+            | Act::LoseDroplet { .. }
+            | Act::Release { .. }
+            | Act::Trade { .. } => {
                 self.account_ms = self.account_ms.max(left(BY_HAND_MS));
                 // An address where nobody knew of one leads to a refusal as in use.
                 self.add_slow(0);
@@ -176,7 +180,7 @@ impl Patience {
             // The object may name addresses that the account does not have.
             Act::Create { .. } => self.account_ms = self.account_ms.max(left(FORGET_MS)),
             // A droplet that is off is refused, and its node is retried on the slow schedule.
-            Act::PowerOff { .. } => self.add_slow(0),
+            Act::PowerOff { .. } | Act::ShowOff { .. } => self.add_slow(0),
             Act::PauseObject { for_ms, .. } => {
                 self.told_ms = self.told_ms.max(left(for_ms.saturating_add(RESUMED_MS)));
             }

@@ -32,4 +32,6 @@ pub struct Tally {
     pub frames: u64,
     /// Moves that rest on checks, each with the evidence for it.
     pub condemned: usize,
+    /// Moves off a living machine that answered no check, and that the provider called off or gone.
+    pub misled: usize,
 }

@@ -92,7 +92,16 @@ fn death(number: u64, at_ms: u64) -> Vec<Step> {
 }
 
 /// The time from a death to the move, over many phases of checks and renewals.
-fn detections(name: &str, (nodes, lease_s): (u64, u64), ailments: &[Ailment], more: &[Step]) -> Vec<u64> {
+fn detections(name: &str, sizes: (u64, u64), ailments: &[Ailment], more: &[Step]) -> Vec<u64> {
+    detections_in(name, sizes, (ailments, &[]), more)
+}
+
+fn detections_in(
+    name: &str,
+    (nodes, lease_s): (u64, u64),
+    (ailments, weather): (&[Ailment], &[Weather]),
+    more: &[Step],
+) -> Vec<u64> {
     let turns: Vec<u64> = (0..u64::try_from(setting("SIMULATION_DEATHS", 4)).unwrap()).collect();
     let mut found = with_all(&turns, |turn| {
         let dies_ms = 3 * MINUTE_MS + turn * 1_370;
@@ -100,7 +109,7 @@ fn detections(name: &str, (nodes, lease_s): (u64, u64), ailments: &[Ailment], mo
         steps.extend(more.iter().map(|step| at(dies_ms + step.at_ms, step.act.clone())));
         let plan = plan(name, nodes, (steps, ailments.to_vec()), dies_ms + 3 * MINUTE_MS);
         let machines = Machines { lease_s: vec![lease_s], ..plan.machines.clone() };
-        let plan = Plan { seed: 1 + turn, machines, ..plan };
+        let plan = Plan { seed: 1 + turn, machines, weather: weather.to_vec(), ..plan };
         let (outcome, news) = watch(&plan).unwrap();
         assert_eq!(outcome.violations, [], "{name}: {}", plan.to_yaml().unwrap());
         assert_eq!(moves(&outcome), 1, "{name}");
@@ -123,6 +132,79 @@ fn a_dead_machine_loses_its_address_in_the_time_of_its_lease_in_pools_of_any_siz
             let found = detections("death", (nodes, lease_s), &[], &[]);
             assert!(found.iter().all(|ms| *ms <= most_ms), "{lease_s} s: {found:?}");
         }
+    }
+}
+
+/// The provider shows the machine of a node as switched off, or as running again.
+fn shown(number: u64, at_ms: u64, off: bool) -> Step {
+    at(at_ms, Act::ShowOff { node: node(number), off })
+}
+
+/// A fault of every read of a single droplet.
+fn of_reads(from_ms: u64, to_ms: u64, percent: u64, fault: Fault) -> Weather {
+    let which = Which { text: Some("read droplet".to_owned()), ..Which::default() };
+    Weather { from_ms, to_ms, which, percent, fault }
+}
+
+#[test]
+fn a_machine_that_is_switched_off_loses_its_address_within_five_seconds_whatever_its_lease() {
+    for (lease_s, late_ms) in [(10, 0), (20, 0), (40, 0), (40, 1_500)] {
+        for nodes in [2, 3, 10] {
+            let off = shown(1, late_ms, true);
+            let found = detections(&format!("off, shown after {late_ms} ms"), (nodes, lease_s), &[], &[off]);
+            assert!(found.iter().all(|ms| *ms <= 5_000), "{lease_s} s: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn where_the_provider_says_nothing_of_use_the_lease_decides() {
+    let narrow = at(0, Act::NarrowToken { without: "droplet:read".to_owned(), for_ms: MINUTE_MS });
+    let (refuse, slow) = (Fault::Refuse { status: 500, retry_after_s: None }, Fault::Delay { ms: 20_000 });
+    for (name, more, fault) in [
+        ("without the scope", vec![narrow], None),
+        ("errors", vec![], Some(refuse)),
+        ("late answers", vec![], Some(slow)),
+    ] {
+        let steps: Vec<Step> = more.into_iter().chain([shown(1, 0, true)]).collect();
+        let weather: Vec<Weather> =
+            fault.into_iter().map(|fault| of_reads(QUIET_MS, ALWAYS, 100, fault)).collect();
+        let found = detections_in(&format!("off, {name}"), (3, 20), (&[], &weather), &steps);
+        assert!(found.iter().all(|ms| *ms >= 4_000), "{name}: {found:?}");
+    }
+}
+
+/// The address leaves the droplet with it, and no list shows that for a minute.
+#[test]
+fn a_machine_that_is_destroyed_loses_its_address_before_its_lease_says_so() {
+    let lost = at(0, Act::LoseDroplet { node: node(1) });
+    let found = detections("destroyed", (3, 40), &[], &[lost]);
+    assert!(found.iter().all(|ms| *ms <= 5_000), "{found:?}");
+}
+
+/// A provider that lies about a machine behind a closed port is believed until its kubelet reports.
+#[test]
+fn a_wrong_word_of_the_provider_moves_an_address_only_beside_a_closed_port_and_is_counted() {
+    let gone = of_reads(QUIET_MS, ALWAYS, 50, Fault::Refuse { status: 404, retry_after_s: None });
+    let turns: Vec<u64> = (0..12).collect();
+    for (name, steps, weather) in [
+        ("a lying provider", vec![shown(1, 2 * MINUTE_MS, true)], vec![]),
+        ("a provider that loses droplets now and then", vec![], vec![gone]),
+    ] {
+        let played = with_all(&turns, |turn| {
+            let from_ms = 3 * MINUTE_MS + turn * 1_370;
+            let deaf = of_node(1, from_ms, from_ms + 30 * SECOND_MS, Ail::Deaf);
+            let plan = plan(name, 3, (steps.clone(), vec![deaf]), 6 * MINUTE_MS);
+            let outcome = play(&Plan { seed: 1 + turn, weather: weather.clone(), ..plan });
+            assert_eq!(outcome.violations, [], "{name}, {turn}");
+            assert_eq!(outcome.tally.condemned, 0, "{name}, {turn}: no machine is dead");
+            (moves(&outcome), outcome.tally.misled)
+        });
+        assert!(played.iter().all(|(moves, misled)| moves == misled), "{name}: {played:?}");
+        let misled: usize = played.iter().map(|(_, misled)| misled).sum();
+        let text = format!("{name}: {misled} wrong moves for {} closed ports\n", turns.len());
+        std::io::stderr().write_all(text.as_bytes()).unwrap();
+        assert!((1..turns.len()).contains(&misled), "{name}: some kubelets report in time: {played:?}");
     }
 }
 
@@ -236,6 +318,16 @@ fn troubles(nodes: u64, minutes: u64) -> Vec<Plan> {
         ail(QUIET_MS, ALWAYS, Ail::Late { ms: 900 }),
     ];
     all.push(plan("kubelets without CPU", Vec::new(), starved));
+    let lies = every(5 * MINUTE_MS).flat_map(|at_ms| {
+        (1..=nodes).flat_map(move |n| {
+            [(0, true), (MINUTE_MS, false)].map(|(later_ms, off)| shown(n, at_ms + later_ms, off))
+        })
+    });
+    let lossy = vec![ail(QUIET_MS, ALWAYS, Ail::Loss { percent: 5 })];
+    all.push(plan("the provider calls all machines off", lies.collect(), lossy.clone()));
+    let missing = of_reads(QUIET_MS, end_ms, 50, Fault::Refuse { status: 404, retry_after_s: None });
+    let flaps = plan("reads of droplets find nothing now and then", Vec::new(), lossy);
+    all.push(Plan { weather: vec![missing], ..flaps });
     all.push(plan("faults of our own", Vec::new(), vec![ail(QUIET_MS, ALWAYS, Ail::OwnFault)]));
     // A hundred rollouts a day.
     let rolled = every(144 * MINUTE_MS / 10).flat_map(|from_ms| {

@@ -14,13 +14,10 @@ impl Pool {
     /// Whether a node that matches is dead, and another one could take over.
     pub(crate) fn check(&self, node: &NodeFacts) -> Result<(), Mismatch> {
         let is_spare = |(name, candidate): (&Arc<str>, &Candidate)| {
-            let dead = self.checked.dead.get(&**name) == Some(&candidate.node.uid);
+            let dead = self.checked.is_dead(name, &candidate.node.uid);
             **name != node.name && !dead && self.suspects.of(name).is_none()
         };
-        if self.checked.fails(node) && self.candidates.iter().any(is_spare) {
-            return Err(Mismatch::CheckFailed);
-        }
-        Ok(())
+        self.checked.verdict(node, || self.candidates.iter().any(is_spare))
     }
 
     /// The nodes that are checked for the pool, each with whether it holds an address.
@@ -30,6 +27,6 @@ impl Pool {
             (&**name, &candidate.node.uid, candidate.holds().is_some() || holders.contains(&**name))
         });
         let dropped = self.checked.dead.iter().filter(|(name, _)| !self.candidates.contains(name));
-        candidates.chain(dropped.map(|(name, uid)| (name.as_str(), uid, false)))
+        candidates.chain(dropped.map(|(name, (uid, _))| (name.as_str(), uid, false)))
     }
 }

@@ -141,9 +141,9 @@ impl Leases {
         }
     }
 
-    /// Forgets everything, because the watch begins again.
-    pub(super) fn forget(&mut self) {
-        *self = Self { nodes: self.nodes.take(), ..Self::default() };
+    /// Whether a list has come.
+    pub(super) const fn are_listed(&self) -> bool {
+        self.listed.is_some()
     }
 
     /// Takes in all nodes of the cluster.

@@ -81,6 +81,7 @@ impl Cluster {
         let target = |n| CheckTarget {
             name: format!("n-{n}"),
             address: Address::from([10, 0, 0, n]),
+            machine: None,
             period_ms: 1_000,
             holds: true,
         };

@@ -1,12 +1,14 @@
-//! Two kinds of evidence that a node is dead: checks without an answer, and a Lease that is not renewed.
+//! The evidence that a node is dead: checks without an answer, and with them a Lease that is not renewed, or the word
+//! of the provider that the machine is off or gone.
 //!
-//! Owns the counts of the checks and the facts from the watch of the Leases. Does not decide which nodes are
-//! checked, or what follows from a verdict.
+//! Owns the counts of the checks, the facts from the watch of the Leases and the times at which a provider is asked.
+//! Does not decide which nodes are checked, or what follows from a verdict.
 //!
-//! Invariants: a node is dead only after more failures in a row than packet loss explains, and after the time in which
-//! its kubelet misses a renewal has passed without any answer and without a renewal, while other Leases are renewed.
-//! Failures during which the Lease is renewed are not believed until a check passes. A node without a Lease is not
-//! judged.
+//! Invariants: a node is dead only after more failures in a row than packet loss explains. Without the word of the
+//! provider, the time in which its kubelet misses a renewal has also passed without any answer and without a renewal,
+//! while other Leases are renewed; a node without a Lease is then not judged. The word of the provider counts only
+//! while the kubelet has not reported since the first failure. Failures during which the Lease is renewed are not
+//! believed until a check passes.
 
 mod leases;
 #[cfg(test)]
@@ -14,13 +16,19 @@ mod loss_tests;
 mod record;
 #[cfg(test)]
 mod tests;
+mod witness;
+#[cfg(test)]
+mod witness_tests;
 
 use crate::model::facts::Observed;
+use crate::model::machine::MachineId;
+use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use crate::model::node_check::{CheckKey, CheckOutcome, CheckTarget, Checked, LeaseFacts};
 use leases::Leases;
 use record::Record;
 use std::collections::{BTreeMap, BTreeSet};
+pub use witness::{Silent, Witness};
 
 /// The judgement of a checked node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,8 +102,8 @@ impl Evidence {
         };
         self.records.retain(|key, record| same(key, record));
         for (key, target) in targets {
-            let new = || Record::new(target.name.clone(), target.address, now);
-            self.records.entry(key.clone()).or_insert_with(new);
+            let record = self.records.entry(key.clone()).or_insert_with(|| Record::new(target, now));
+            record.machine.clone_from(&target.machine);
         }
         self.by_name.clear();
         for (key, record) in &self.records {
@@ -108,11 +116,6 @@ impl Evidence {
     /// Empties all counts when leadership begins.
     pub fn restart(&mut self) {
         *self = Self { touched: true, ..Self::default() };
-    }
-
-    /// Forgets the Leases, because their watch has ended.
-    pub fn forget_leases(&mut self) {
-        self.leases.forget();
     }
 
     /// Takes in all nodes of the cluster. A Lease of any other node counts only if it was seen to change.
@@ -178,26 +181,98 @@ impl Evidence {
                 stalled.extend(record.dead.is_none().then(|| key.clone()));
                 continue;
             }
-            let took_ms = now.millis_since(record.silent_since());
             let lease_ms = self.leases.age_ms(&record.name, now).unwrap_or_default();
-            let text = format!(
-                "{} ({}:{}) has answered no check for {} s ({} in a row), and its Lease in kube-node-lease was not \
-                 renewed for {} s",
-                record.name,
-                record.address,
-                key.check.port,
-                took_ms / 1_000,
-                record.failures,
-                lease_ms / 1_000,
-            );
-            let name = record.name.clone();
-            record.die(self.leases.renewed_us(&name), now);
-            self.verdicts.push(Verdict { key: key.clone(), name, text, took_ms });
+            let rests_on = format!("its Lease in kube-node-lease was not renewed for {} s", lease_ms / 1_000);
+            self.verdicts.push(verdict(key, record, &rests_on, now));
+            record.die(Mismatch::CheckFailed, self.leases.renewed_us(&record.name), now);
             self.touched = true;
         }
         self.touched |= self.stalled != stalled;
         self.stalled = stalled;
         later
+    }
+
+    /// The machines about which the word of their provider would count.
+    pub fn silent(&self) -> impl Iterator<Item = Silent> {
+        // Without the Leases a report of a kubelet would go unseen.
+        let failing = self.failing.iter().filter(|_| self.leases.are_listed());
+        failing.filter_map(|key| {
+            let record = self.records.get(key).filter(|record| record.wants_witness(key.check))?;
+            Some(Silent { machine: record.machine.clone()?, since: record.silent_since() })
+        })
+    }
+
+    /// Notes that reads that began at `begun` have shown these machines to the present token.
+    pub fn shown(&mut self, machines: &BTreeSet<MachineId>, begun: Moment) {
+        let records = self.records.values_mut();
+        for record in records.filter(|record| record.machine.as_ref().is_some_and(|on| machines.contains(on)))
+        {
+            record.shown = record.shown.max(Some(begun));
+        }
+    }
+
+    /// Forgets which machines were shown, because the token may be another one.
+    pub fn forget_shown(&mut self) {
+        self.records.values_mut().for_each(|record| record.shown = None);
+    }
+
+    /// A machine that answers, as a proof that the token still shows machines.
+    pub fn well_beside(&self, machine: &MachineId) -> Option<MachineId> {
+        let well = self.records.values().filter(|record| record.failures == 0 && record.last_pass.is_some());
+        let others = well.filter_map(|record| record.machine.as_ref());
+        others.filter(|on| on.kind() == machine.kind()).find(|on| *on != machine).cloned()
+    }
+
+    /// Takes in the word of the provider that a machine is off. The read was asked for at `asked`.
+    pub fn is_off(&mut self, machine: &MachineId, asked: Moment, now: Moment) {
+        let rests_on = format!("its provider reports that {machine} is switched off");
+        self.testify(machine, (Mismatch::MachineOff, &rests_on), asked, now);
+    }
+
+    /// Takes in the word of the provider that a machine does not exist. It counts if the present token has shown this
+    /// machine before, and another one since the failures began. Returns false if only the other one is missing.
+    pub fn is_gone(&mut self, machine: &MachineId, asked: Moment, now: Moment) -> bool {
+        let on = |record: &&Record| record.machine.as_ref() == Some(machine);
+        let records = || self.records.values();
+        let Some(failed) = records().filter(on).filter_map(|record| record.first_failure).max() else {
+            return true;
+        };
+        if records().filter(on).all(|record| record.shown.is_none()) {
+            return true;
+        }
+        let other = |record: &Record| !on(&record) && record.shown >= Some(failed);
+        if !records().any(other) {
+            return false;
+        }
+        let rests_on = format!("its provider no longer has {machine}");
+        self.testify(machine, (Mismatch::MachineGone, &rests_on), asked, now);
+        true
+    }
+
+    fn testify(
+        &mut self,
+        machine: &MachineId,
+        (why, rests_on): (Mismatch, &str),
+        asked: Moment,
+        now: Moment,
+    ) {
+        for key in &self.failing {
+            let Some(record) = self.records.get_mut(key) else { continue };
+            let counts = record.machine.as_ref() == Some(machine)
+                && record.wants_witness(key.check)
+                && record.first_failure.is_some_and(|failed| failed <= asked);
+            match &mut record.dead {
+                _ if !counts => continue,
+                None => {
+                    self.verdicts.push(verdict(key, record, rests_on, now));
+                    record.die(why.clone(), self.leases.renewed_us(&record.name), now);
+                }
+                // Only that the machine is gone says more.
+                Some(dead) if why == Mismatch::MachineGone => dead.why = why.clone(),
+                Some(_) => continue,
+            }
+            self.touched = true;
+        }
     }
 
     /// The verdicts since the last call.
@@ -236,25 +311,32 @@ impl Evidence {
         self.stalled.contains(key)
     }
 
-    /// Whether a consistent read found the Lease and the heartbeat unchanged since the verdict. If not, drops the
-    /// verdict. `None` while that proves nothing: the machine answers again, or other Leases stand still too. After an
-    /// outage of the whole network the API server may answer before any kubelet has renewed.
-    pub fn is_borne_out(
+    /// Why the node is dead, once a consistent read has found the Lease and the heartbeat unchanged since the verdict.
+    /// If they have changed, drops the verdict. `None` while that proves nothing: the machine answers again, or the
+    /// verdict rests on the Lease and other Leases stand still too. After an outage of the whole network the API server
+    /// may answer before any kubelet has renewed.
+    pub fn bear_out(
         &mut self,
         key: &CheckKey,
         (lease, same_heartbeat): (Option<&LeaseFacts>, bool),
         now: Moment,
-    ) -> Option<bool> {
-        let Some(record) = self.records.get_mut(key) else { return Some(false) };
-        let Some(dead) = &record.dead else { return Some(false) };
+    ) -> Option<Result<(), Mismatch>> {
+        let Some(record) = self.records.get_mut(key) else { return Some(Ok(())) };
+        let Some(dead) = &record.dead else { return Some(Ok(())) };
         let same = dead.lease_us == lease.and_then(|lease| lease.renewed_us);
-        if same && lease.is_some() && same_heartbeat {
-            let others_go_on = self.leases.others_bear_out(&record.name, self.leases.fresh(now));
-            return (!record.answers() && others_go_on).then_some(true);
+        let by_lease = dead.why == Mismatch::CheckFailed;
+        if same && same_heartbeat && (lease.is_some() || !by_lease) {
+            let others_go_on = !by_lease || self.leases.others_bear_out(&record.name, self.leases.fresh(now));
+            return (!record.answers() && others_go_on).then(|| Err(dead.why.clone()));
         }
         record.contradicted();
         self.touched = true;
-        Some(false)
+        Some(Ok(()))
+    }
+
+    /// Why a dead node no longer matches.
+    pub fn why_dead(&self, key: &CheckKey) -> Option<&Mismatch> {
+        self.records.get(key).and_then(|record| record.dead.as_ref()).map(|dead| &dead.why)
     }
 
     /// When the first of the present failures was noted. The verdict rests on these failures.
@@ -277,7 +359,21 @@ impl Evidence {
             last_pass_ms: record.last_pass.map(|at| now.millis_since(at)),
             failures: record.failures,
             lease_ms: self.leases.age_ms(&record.name, now),
-            disbelieved: record.disbelieved,
+            disbelieved: record.is_disbelieved(key.check),
         })
     }
+}
+
+/// The verdict that a node is dead, with what it rests on besides the checks.
+fn verdict(key: &CheckKey, record: &Record, rests_on: &str, now: Moment) -> Verdict {
+    let took_ms = now.millis_since(record.silent_since());
+    let text = format!(
+        "{} ({}:{}) has answered no check for {} s ({} in a row), and {rests_on}",
+        record.name,
+        record.address,
+        key.check.port,
+        took_ms / 1_000,
+        record.failures,
+    );
+    Verdict { key: key.clone(), name: record.name.clone(), text, took_ms }
 }

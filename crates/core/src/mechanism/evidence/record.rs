@@ -1,8 +1,10 @@
 //! The results of the checks of one node.
 
 use crate::model::ids::Address;
+use crate::model::machine::MachineId;
+use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
-use crate::model::node_check::NodeCheck;
+use crate::model::node_check::{CheckTarget, NodeCheck};
 
 /// The number of checks before the present failures from which packet loss is estimated.
 const REMEMBERED: u32 = 64;
@@ -27,6 +29,7 @@ const MOST: u32 = 45;
 /// A verdict that the node is dead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dead {
+    pub(super) why: Mismatch,
     pub(super) since: Moment,
     /// The Lease was renewed after the verdict.
     renewed: bool,
@@ -39,6 +42,9 @@ pub(super) struct Dead {
 pub(super) struct Record {
     pub(super) name: String,
     pub(super) address: Address,
+    pub(super) machine: Option<MachineId>,
+    /// When the last read began in which the provider showed the machine to the present token.
+    pub(super) shown: Option<Moment>,
     /// Failures in a row.
     pub(super) failures: u32,
     /// Passed checks in a row.
@@ -50,9 +56,8 @@ pub(super) struct Record {
     pub(super) first_failure: Option<Moment>,
     /// A bit for each check before the present failures. A set bit is a failed check.
     history: u64,
-    /// The Lease was renewed while a full threshold of checks failed. So the checks do not reach a machine that
-    /// lives.
-    pub(super) disbelieved: bool,
+    /// Failures in a row when the kubelet last reported. 0 if it has not reported since the first of them.
+    reported_after: u32,
     /// The Lease was renewed, or a check passed, since the checks began.
     pub(super) seen_alive: bool,
     /// The condition reports these failures.
@@ -61,17 +66,19 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) const fn new(name: String, address: Address, now: Moment) -> Self {
+    pub(super) fn new(target: &CheckTarget, now: Moment) -> Self {
         Self {
-            name,
-            address,
+            name: target.name.clone(),
+            address: target.address,
+            machine: target.machine.clone(),
+            shown: None,
             failures: 0,
             passes: 0,
             last_pass: None,
             since: now,
             first_failure: None,
             history: 0,
-            disbelieved: false,
+            reported_after: 0,
             seen_alive: false,
             doubted: false,
             dead: None,
@@ -85,7 +92,7 @@ impl Record {
             self.history = (self.history << 1) | 1;
         }
         self.history <<= 1;
-        (self.failures, self.first_failure, self.disbelieved) = (0, None, false);
+        (self.failures, self.first_failure, self.reported_after) = (0, None, 0);
         self.passes = self.passes.saturating_add(1);
         self.last_pass = Some(now);
         let first = !std::mem::replace(&mut self.seen_alive, true);
@@ -112,23 +119,34 @@ impl Record {
     pub(super) fn renewed(&mut self, check: NodeCheck, now: Moment) -> bool {
         let first = !std::mem::replace(&mut self.seen_alive, true);
         if let Some(dead) = &mut self.dead {
+            if dead.why != Mismatch::CheckFailed {
+                self.contradicted();
+                return true;
+            }
             dead.renewed = true;
             return first;
         }
+        let before = self.is_disbelieved(check);
+        self.reported_after = self.failures;
         if self.failures < check.threshold {
             return first;
         }
         let silent_ms = now.millis_since(self.silent_since());
         let told = !self.doubted && silent_ms >= DOUBTED_MS;
         self.doubted |= told;
-        let new = !std::mem::replace(&mut self.disbelieved, true);
-        first || told || new
+        first || told || !before
     }
 
-    /// The verdict is wrong: a consistent read has shown that the machine lives.
+    /// Whether the kubelet reported while a full threshold of checks failed. So the checks do not reach a machine that
+    /// lives.
+    pub(super) const fn is_disbelieved(&self, check: NodeCheck) -> bool {
+        self.reported_after >= check.threshold
+    }
+
+    /// The verdict is wrong: the kubelet has reported since.
     pub(super) fn contradicted(&mut self) {
         self.dead = None;
-        self.disbelieved = true;
+        self.reported_after = u32::MAX;
         self.seen_alive = true;
     }
 
@@ -145,8 +163,19 @@ impl Record {
     }
 
     /// Whether its failures prove more than packet loss, and can be believed.
+    fn convinces(&self, check: NodeCheck) -> bool {
+        self.failures >= self.enough(check) && !self.is_disbelieved(check)
+    }
+
+    /// Whether its failures are enough for a verdict that is still to come.
     pub(super) fn has_enough(&self, check: NodeCheck) -> bool {
-        self.failures >= self.enough(check) && !self.disbelieved && self.dead.is_none()
+        self.convinces(check) && self.dead.is_none()
+    }
+
+    /// Whether the provider's word about the machine counts.
+    pub(super) fn wants_witness(&self, check: NodeCheck) -> bool {
+        let open = |dead: &Dead| dead.why != Mismatch::MachineGone && !dead.renewed;
+        self.convinces(check) && self.reported_after == 0 && self.dead.as_ref().is_none_or(open)
     }
 
     /// Whether a check has passed since the latest failure.
@@ -154,9 +183,9 @@ impl Record {
         self.passes > 0
     }
 
-    pub(super) fn die(&mut self, lease_us: Option<i64>, now: Moment) {
+    pub(super) fn die(&mut self, why: Mismatch, lease_us: Option<i64>, now: Moment) {
         self.passes = 0;
-        self.dead = Some(Dead { since: now, renewed: false, lease_us });
+        self.dead = Some(Dead { why, since: now, renewed: false, lease_us });
     }
 
     /// Whether other nodes are chosen first: a check failed, or none has passed lately.

@@ -4,6 +4,7 @@ use super::leases::bear_out;
 use super::*;
 use crate::model::ids::{Address, Uid};
 use crate::model::node_check::NodeCheck;
+use crate::model::provider::examples::droplet;
 
 const SECOND_MS: u64 = 1_000;
 
@@ -29,6 +30,7 @@ fn evidence(duration_s: u64) -> Evidence {
     let target = |n: u8| CheckTarget {
         name: format!("n-{n}"),
         address: Address::from([10, 0, 0, n]),
+        machine: Some(droplet(n.into())),
         period_ms: SECOND_MS,
         holds: true,
     };
@@ -195,9 +197,10 @@ fn a_verdict_that_rests_on_another_lease_is_dropped_and_failures_are_not_believe
     {
         let mut evidence = evidence(40);
         assert_eq!(play(&mut evidence, 0..30, |_| false), Some(12));
-        assert_eq!(evidence.is_borne_out(&key(1), (Some(&lease(1, 0, 40)), true), at(12)), Some(true));
+        let dead = Some(Err(Mismatch::CheckFailed));
+        assert_eq!(evidence.bear_out(&key(1), (Some(&lease(1, 0, 40)), true), at(12)), dead);
         let found = (lease_read.as_ref(), same_heartbeat);
-        assert_eq!(evidence.is_borne_out(&key(1), found, at(12)), Some(false));
+        assert_eq!(evidence.bear_out(&key(1), found, at(12)), Some(Ok(())));
         assert_eq!(evidence.standing(&key(1), at(13)), Standing::Behind);
         assert_eq!(play(&mut evidence, 13..100, |_| false), None);
     }
@@ -208,15 +211,14 @@ fn a_read_proves_nothing_once_the_machine_answers_or_while_the_other_leases_stan
     let mut evidence = evidence(40);
     assert_eq!(play(&mut evidence, 0..30, |_| false), Some(12));
     let same = lease(1, 0, 40);
-    let read =
-        |evidence: &mut Evidence, second| evidence.is_borne_out(&key(1), (Some(&same), true), at(second));
+    let read = |evidence: &mut Evidence, second| evidence.bear_out(&key(1), (Some(&same), true), at(second));
     assert_eq!(read(&mut evidence, 24), None, "the other one was renewed at 12");
     evidence.leases(&Observed::Apply(lease(2, 500, 40)), at(25));
-    assert_eq!(read(&mut evidence, 25), Some(true));
+    assert_eq!(read(&mut evidence, 25), Some(Err(Mismatch::CheckFailed)));
     play(&mut evidence, 25..26, |_| true);
     assert_eq!(read(&mut evidence, 26), None);
     play(&mut evidence, 26..27, |_| false);
-    assert_eq!(read(&mut evidence, 27), Some(true));
+    assert_eq!(read(&mut evidence, 27), Some(Err(Mismatch::CheckFailed)));
 }
 
 #[test]

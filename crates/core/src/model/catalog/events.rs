@@ -76,8 +76,9 @@ events! {
         "A node that `FailoverDelayed` named matches again within its grace. Nothing moved. The message says how long \
          the failure lasted.";
     NodeUnreachable => Warning on BOTH,
-        "The machine of a matching node has answered no check of `spec.nodeCheck` for some seconds, and its kubelet \
-         missed a renewal of its Lease. The message has the numbers. See [Node checks](../concepts/node-checks.md).";
+        "The machine of a matching node has answered no check of `spec.nodeCheck` for some seconds. Also, its kubelet \
+         missed a renewal of its Lease, or its provider reports that it is switched off or gone. The message has the \
+         numbers. See [Node checks](../concepts/node-checks.md).";
     MovedByOthers => Warning on POOL,
         "Someone else moved, unassigned or deleted the address. The message says where it is now, and names the node if \
          FLIPOP knows it.";

@@ -14,13 +14,10 @@ impl NodeSet {
     /// Whether a node that matches is dead, and another one is in the set.
     pub(crate) fn check(&self, node: &NodeFacts) -> Result<(), Mismatch> {
         let is_spare = |(name, member): (&String, &Member)| {
-            let dead = self.checked.dead.get(name) == Some(&member.uid);
+            let dead = self.checked.is_dead(name, &member.uid);
             *name != node.name && !dead && self.suspects.of(name).is_none()
         };
-        if self.checked.fails(node) && self.nodes.iter().any(is_spare) {
-            return Err(Mismatch::CheckFailed);
-        }
-        Ok(())
+        self.checked.verdict(node, || self.nodes.iter().any(is_spare))
     }
 
     /// The nodes that are checked for the set, each with whether an address of it is published.
@@ -28,7 +25,7 @@ impl NodeSet {
         let members = self.nodes.iter();
         let members = members.map(|(name, member)| (name.as_str(), &member.uid, self.is_published(member)));
         let dropped = self.checked.dead.iter().filter(|(name, _)| !self.nodes.contains_key(*name));
-        members.chain(dropped.map(|(name, uid)| (name.as_str(), uid, false)))
+        members.chain(dropped.map(|(name, (uid, _))| (name.as_str(), uid, false)))
     }
 
     fn is_published(&self, member: &Member) -> bool {
