@@ -2,7 +2,6 @@
 //!
 //! Owns their names, help texts and forms. Does not own what they do (`crate::command`), nor the operator's own flags.
 
-use super::values::{go_bool, path};
 use crate::version::VERSION;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -261,6 +260,21 @@ impl Word {
     /// The flags about cluster and output, of a command that talks to a cluster.
     pub fn common(&self) -> Option<&Common> {
         match self {
+
+/// An empty path is parsed like any other, so that `--kubeconfig=` can unset.
+#[expect(clippy::unnecessary_wraps, reason = "the signature that clap asks for")]
+pub(super) fn path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
+    Ok(PathBuf::from(text))
+}
+
+/// Accepts the words of Go's `strconv.ParseBool`.
+pub(super) fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("write true or false".to_owned()),
+    }
+}
             Self::Status(StatusArgs { common, .. })
             | Self::Plan(PlanArgs { common, .. })
             | Self::Check(CheckArgs { common, .. })

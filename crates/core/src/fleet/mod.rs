@@ -15,10 +15,8 @@ mod explain;
 mod failovers;
 mod firewalls;
 mod labels;
-mod left_out;
 mod node_writes;
 mod objects;
-mod others;
 mod outcomes;
 mod patience;
 mod plan;
@@ -32,8 +30,8 @@ mod wishes;
 mod writes;
 
 pub use crate::addresses::pool::change::{Change, Failover, Phases};
+pub use explain::{LeftOut, NodesLeftOut};
 pub use failovers::FailoverPhase;
-pub use left_out::{LeftOut, NodesLeftOut};
 pub use patience::GraceCounts;
 pub use snapshot::{
     AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, SuspectSnapshot, Waiting,

@@ -3,15 +3,12 @@
 //! Invariants: a used address leaves a candidate only by a move by hand. The pool assigns only its own addresses, and
 //! only to candidates. It does nothing before the nodes and the account are known.
 
-mod absences;
 pub mod assign;
-mod behind;
 mod blocked;
 mod by_hand;
 pub mod candidates;
 pub mod change;
 mod checked;
-mod crds;
 pub mod creation;
 mod idle;
 mod labels;
@@ -21,7 +18,6 @@ pub(crate) mod losses;
 pub mod memory;
 mod moving;
 pub mod object;
-mod offer;
 pub mod orphans;
 mod outcome;
 mod patience;
@@ -54,7 +50,7 @@ use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use crate::model::provider::Providers;
 use crate::model::survey::Explanation;
-use behind::Behind;
+use assign::Behind;
 use candidates::{Candidate, Candidates};
 use memory::Memory;
 use pause::Pause;
