@@ -1,6 +1,7 @@
 //! The commands of the command line, with their flags.
 //!
 //! Owns their names, help texts and forms. Does not own what they do (`crate::command`), nor the operator's own flags.
+//! A flattened field has no doc comment, because that would replace the text of the command.
 
 use crate::version::VERSION;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -90,8 +91,7 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct StatusArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     /// Names of pools and record sets [default: all of the namespace]
     #[arg(value_name = "NAME")]
@@ -106,8 +106,7 @@ pub struct StatusArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct PlanArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     /// File with objects to use in place of or beside those that are installed; - is standard input
     #[arg(short, long = "filename", value_name = "FILE", value_parser = path)]
@@ -129,8 +128,7 @@ pub struct PlanArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct CheckArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     /// File with the tokens as lines NAME=VALUE, in place of the environment
     #[arg(long, value_name = "FILE", value_parser = path)]
@@ -159,12 +157,10 @@ pub struct Waiting {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct MoveArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub waiting: Waiting,
+    pub(crate) waiting: Waiting,
 
     /// Name of the pool
     pub pool: String,
@@ -181,16 +177,13 @@ pub struct MoveArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct PauseArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub waiting: Waiting,
+    pub(crate) waiting: Waiting,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub which: Which,
+    pub(crate) which: Which,
 
     /// The reason, for other users
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
@@ -201,16 +194,13 @@ pub struct PauseArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ResumeArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub waiting: Waiting,
+    pub(crate) waiting: Waiting,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub which: Which,
+    pub(crate) which: Which,
 }
 
 /// Which objects.
@@ -230,8 +220,7 @@ pub struct Which {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct DashboardArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     /// Local port; 0 lets the system choose
     #[arg(long, value_name = "PORT", default_value_t = 0)]
@@ -260,6 +249,17 @@ impl Word {
     /// The flags about cluster and output, of a command that talks to a cluster.
     pub fn common(&self) -> Option<&Common> {
         match self {
+            Self::Status(StatusArgs { common, .. })
+            | Self::Plan(PlanArgs { common, .. })
+            | Self::Check(CheckArgs { common, .. })
+            | Self::Move(MoveArgs { common, .. })
+            | Self::Pause(PauseArgs { common, .. })
+            | Self::Resume(ResumeArgs { common, .. })
+            | Self::Dashboard(DashboardArgs { common, .. }) => Some(common),
+            Self::Completion(_) | Self::Crd | Self::Version => None,
+        }
+    }
+}
 
 /// An empty path is parsed like any other, so that `--kubeconfig=` can unset.
 #[expect(clippy::unnecessary_wraps, reason = "the signature that clap asks for")]
@@ -273,16 +273,5 @@ pub(super) fn go_bool(text: &str) -> Result<bool, String> {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("write true or false".to_owned()),
-    }
-}
-            Self::Status(StatusArgs { common, .. })
-            | Self::Plan(PlanArgs { common, .. })
-            | Self::Check(CheckArgs { common, .. })
-            | Self::Move(MoveArgs { common, .. })
-            | Self::Pause(PauseArgs { common, .. })
-            | Self::Resume(ResumeArgs { common, .. })
-            | Self::Dashboard(DashboardArgs { common, .. }) => Some(common),
-            Self::Completion(_) | Self::Crd | Self::Version => None,
-        }
     }
 }
