@@ -183,7 +183,7 @@ impl Pool {
         if self.deleting {
             return self.is_going();
         }
-        let followed = !self.unread && self.raw.is_ok() && !self.spec.is_frozen();
+        let followed = !self.unread && self.is_readable() && !self.spec.is_frozen();
         followed && self.spec.reclaim == ReclaimPolicy::Delete && !self.has_outdated_crds()
     }
 
