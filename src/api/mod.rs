@@ -16,10 +16,10 @@
 pub(crate) mod bounded;
 pub mod crd;
 mod firewall;
-mod lenient;
+pub(crate) mod lenient;
 mod pool;
 mod record_set;
-mod resource;
+pub(crate) mod resource;
 pub(crate) mod seen;
 mod shared;
 pub mod translate;
