@@ -8,7 +8,6 @@
 //! that has sent no request makes room, and nothing ends an answer that has begun. However many clients scrape, the
 //! metrics are rendered once a second.
 
-mod connections;
 pub mod page;
 
 use crate::config::BindAddress;
@@ -19,13 +18,14 @@ use axum::http::{Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use connections::{Admitted, Connections, MAX_CONNECTIONS, refuse};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Instant;
@@ -277,6 +277,74 @@ async fn debug(State(shared): State<Shared>, request: Request<Body>) -> Response
         (Ok(()), None) => StatusCode::NOT_FOUND.into_response(),
         (Err(refusal), _) => refusal.into_response(),
     }
+}
+
+/// Most connections at a time. Probes and scrapes need a handful; the others are slow or hostile. Well below the usual
+/// limit of 1,024 open files.
+const MAX_CONNECTIONS: usize = 256;
+
+/// Most connections of one address at a time. A browser opens six.
+const MAX_OF_PEER: usize = 8;
+
+/// The answer to a connection too many.
+const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n\
+    Content-Type: text/plain; charset=utf-8\r\nContent-Length: 53\r\n\r\n\
+    too many connections at once, from one address or all";
+
+/// The open connections, oldest first.
+#[derive(Default)]
+struct Connections(VecDeque<Open>);
+
+struct Open {
+    peer: IpAddr,
+    end: CancellationToken,
+    /// Its request has arrived.
+    asked: Arc<AtomicBool>,
+}
+
+impl Connections {
+    /// Adds a connection, unless there are too many of its address, or of all, and none of them makes room.
+    fn admit(&mut self, peer: IpAddr, parent: &CancellationToken) -> Option<Admitted> {
+        let peer = peer.to_canonical();
+        self.0.retain(|open| !open.end.is_cancelled());
+        let of_peer = self.0.iter().filter(|open| open.peer == peer).count();
+        if of_peer >= MAX_OF_PEER && !self.make_room(|open| open.peer == peer)
+            || self.0.len() >= MAX_CONNECTIONS && !self.make_room(|_| true)
+        {
+            return None;
+        }
+        let (end, asked) = (parent.child_token(), Arc::default());
+        self.0.push_back(Open { peer, end: end.clone(), asked: Arc::clone(&asked) });
+        Some(Admitted { end, asked })
+    }
+
+    /// Closes the oldest of these connections that has sent no request.
+    fn make_room(&mut self, of: impl Fn(&Open) -> bool) -> bool {
+        let idle = |open: &Open| of(open) && !open.asked.load(Ordering::Relaxed);
+        let oldest = self.0.iter().position(idle).and_then(|place| self.0.remove(place));
+        oldest.map(|oldest| oldest.end.cancel()).is_some()
+    }
+}
+
+/// An open connection. Marks it as closed when dropped.
+struct Admitted {
+    end: CancellationToken,
+    asked: Arc<AtomicBool>,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.end.cancel();
+    }
+}
+
+/// Refuses a connection. What its client has sent is read, because closing before that would destroy the answer.
+async fn refuse(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.write_all(REFUSAL).await?;
+    stream.shutdown().await?;
+    let mut sent = [0; 1_024];
+    while stream.read(&mut sent).await? > 0 {}
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Metrics of the checks of nodes.
 
+use crate::process_metrics::{counters, histograms, register};
 use flipop_core::model::node_check::CheckOutcome;
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, Registry};
 use std::time::Duration;
 
 /// Buckets for the seconds from the last answer of a node to the verdict. Kubernetes takes 40 s to 55 s.
@@ -24,13 +25,12 @@ impl CheckMetrics {
     /// # Errors
     /// If a name or label is malformed.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
-        let ended = IntCounterVec::new(
-            Opts::new(
-                "flipop_node_checks_total",
-                "Checks of nodes by outcome: the machine answered (passed), it did not answer (failed), or something failed \
-                 on the side of FLIPOP, so that the check says nothing about the machine (error).",
-            ),
+        let ended = counters(
+            registry,
+            "flipop_node_checks_total",
             &["outcome"],
+            "Checks of nodes by outcome: the machine answered (passed), it did not answer (failed), or something failed \
+             on the side of FLIPOP, so that the check says nothing about the machine (error).",
         )?;
         for outcome in ["passed", "failed", "error"] {
             ended.with_label_values(&[outcome]);
@@ -38,20 +38,17 @@ impl CheckMetrics {
         let stretched = IntGauge::new(
             "flipop_node_checks_stretched",
             "Checks of nodes that are more than a period late because 500 others are under way.",
-        )?;
-        let detections = HistogramVec::new(
-            HistogramOpts::new(
-                "flipop_detection_seconds",
-                "Time from the last answer of a node to the verdict that it is dead, in seconds. Stage 1 is the verdict of \
-                 one process, by its checks and the Lease of the node.",
-            )
-            .buckets(BUCKETS.to_vec()),
+        );
+        let stretched = register(registry, stretched)?;
+        let detections = histograms(
+            registry,
+            "flipop_detection_seconds",
             &["stage"],
+            &BUCKETS,
+            "Time from the last answer of a node to the verdict that it is dead, in seconds. Stage 1 is the verdict of \
+             one process, by its checks and the Lease of the node.",
         )?;
         detections.with_label_values(&[STAGE]);
-        registry.register(Box::new(ended.clone()))?;
-        registry.register(Box::new(stretched.clone()))?;
-        registry.register(Box::new(detections.clone()))?;
         Ok(Self { ended, stretched, detections })
     }
 

@@ -7,7 +7,7 @@
 use crate::check_metrics::CheckMetrics;
 use crate::clock::Clock;
 use crate::kube::watch::WatchHealth;
-use crate::process_metrics::ProcessMetrics;
+use crate::process_metrics::{ProcessMetrics, counters, gauges, histograms, register};
 use crate::provider::CallContext;
 use crate::provider::observe::{Call, CallObserver, CallRecord, Outcome};
 use arc_swap::ArcSwap;
@@ -19,8 +19,8 @@ use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{ObjectKind, ObjectName};
 
 use prometheus::{
-    CounterVec, Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec,
-    IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Registry, TextEncoder,
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,57 +82,43 @@ impl Metrics {
     /// If a name or label is malformed.
     pub fn new(health: WatchHealth, version: &str) -> Result<Arc<Self>, MetricsError> {
         let lasting = Registry::new();
-        let labels = ["provider", "call", "outcome", "kind", "namespace", "name"];
-        let calls = IntCounterVec::new(
-            Opts::new(
-                "flipop_providers_calls_total",
-                "Operations at a provider by outcome. One operation may be several HTTP requests.",
-            ),
-            &labels,
+        let calls = counters(
+            &lasting,
+            "flipop_providers_calls_total",
+            &["provider", "call", "outcome", "kind", "namespace", "name"],
+            "Operations at a provider by outcome. One operation may be several HTTP requests.",
         )?;
-        let labels = ["provider", "call", "kind", "namespace", "name"];
-        let durations = HistogramVec::new(
-            HistogramOpts::new(
-                "flipop_providers_call_duration_seconds",
-                "Duration of operations at a provider, in seconds.",
-            ),
-            &labels,
+        let durations = histograms(
+            &lasting,
+            "flipop_providers_call_duration_seconds",
+            &["provider", "call", "kind", "namespace", "name"],
+            prometheus::DEFAULT_BUCKETS,
+            "Duration of operations at a provider, in seconds.",
         )?;
-        let assignment_seconds = Histogram::with_opts(
-            HistogramOpts::new(
-                "flipop_assignment_seconds",
-                "Time from a change of nodes or pods to the confirmed assignment that follows from it, in \
-                 seconds.",
-            )
-            .buckets(ASSIGNMENT_BUCKETS.to_vec()),
-        )?;
-        let failover_seconds = HistogramVec::new(
-            HistogramOpts::new(
-                "flipop_failover_seconds",
-                "Time from the moment when a node with an address lost its match, after any grace, to the end of each \
-                 phase of the failover, in seconds.",
-            )
-            .buckets(ASSIGNMENT_BUCKETS.to_vec()),
+        let assignment_seconds = HistogramOpts::new(
+            "flipop_assignment_seconds",
+            "Time from a change of nodes or pods to the confirmed assignment that follows from it, in seconds.",
+        );
+        let assignment_seconds = assignment_seconds.buckets(ASSIGNMENT_BUCKETS.to_vec());
+        let assignment_seconds = register(&lasting, Histogram::with_opts(assignment_seconds))?;
+        let failover_seconds = histograms(
+            &lasting,
+            "flipop_failover_seconds",
             &["phase"],
+            &ASSIGNMENT_BUCKETS,
+            "Time from the moment when a node with an address lost its match, after any grace, to the end of each phase \
+             of the failover, in seconds.",
         )?;
         // An alert needs the series before the first failover.
         for phase in FailoverPhase::ALL {
             failover_seconds.with_label_values(&[phase.as_str()]);
         }
-        let leader =
-            IntGauge::new("flipop_leader", "1 while this process holds the Lease and may write, else 0.")?;
-        let build = IntGaugeVec::new(
-            Opts::new("flipop_build_info", "Version of the operator. The value is 1."),
-            &["version"],
-        )?;
+        let leader = "1 while this process holds the Lease and may write, else 0.";
+        let leader = register(&lasting, IntGauge::new("flipop_leader", leader))?;
+        let build = "Version of the operator. The value is 1.";
+        let build = gauges(&lasting, "flipop_build_info", &["version"], build)?;
         build.with_label_values(&[version]).set(1);
         let checks = CheckMetrics::new(&lasting)?;
-        lasting.register(Box::new(calls.clone()))?;
-        lasting.register(Box::new(durations.clone()))?;
-        lasting.register(Box::new(assignment_seconds.clone()))?;
-        lasting.register(Box::new(failover_seconds.clone()))?;
-        lasting.register(Box::new(leader.clone()))?;
-        lasting.register(Box::new(build))?;
         lasting.register(Box::new(ProcessMetrics::new()?))?;
         Ok(Arc::new(Self {
             lasting,
@@ -270,35 +256,31 @@ impl CallObserver for Metrics {
 /// The current values, in a separate registry.
 fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, MetricsError> {
     let registry = Registry::new();
-    let restarts = IntCounterVec::new(
-        Opts::new(
-            "flipop_watch_restarts_total",
-            "Restarts of watches of the Kubernetes API, by the kind that is watched and the reason.",
-        ),
+    let restarts = counters(
+        &registry,
+        "flipop_watch_restarts_total",
         &["kind", "reason"],
+        "Restarts of watches of the Kubernetes API, by the kind that is watched and the reason.",
     )?;
     for ((kind, reason), count) in health.restarts() {
         restarts.with_label_values(&[kind.as_str(), reason]).inc_by(count);
     }
-    registry.register(Box::new(restarts))?;
     if !snapshot.leading {
         return Ok(registry);
     }
-    registry.register(Box::new(suspicions(snapshot.grace)?))?;
+    suspicions(snapshot.grace, &registry)?;
     let left = IntCounter::new(
         "flipop_firewalls_left_total",
         "Firewalls that deleted pools left at the provider. FLIPOP no longer manages them.",
-    )?;
-    left.inc_by(snapshot.firewalls_left);
-    registry.register(Box::new(left))?;
+    );
+    register(&registry, left)?.inc_by(snapshot.firewalls_left);
     let families = PoolFamilies::new(&registry)?;
     snapshot.pools.iter().for_each(|pool| families.add(pool));
-    let records = IntGaugeVec::new(
-        Opts::new(
-            "flipop_nodednsrecordset_records",
-            "Number of addresses in the records of a NodeDNSRecordSet.",
-        ),
+    let records = gauges(
+        &registry,
+        "flipop_nodednsrecordset_records",
         &OBJECT_LABELS,
+        "Number of addresses in the records of a NodeDNSRecordSet.",
     )?;
     for set in &snapshot.record_sets {
         let RecordSetSnapshot { name: ObjectName { namespace, name }, provider, dns, records: count, .. } =
@@ -306,52 +288,47 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
         let count = i64::try_from(*count).unwrap_or(i64::MAX);
         records.with_label_values(&[namespace, name, provider, dns]).set(count);
     }
-    registry.register(Box::new(records))?;
-    let remaining = IntGaugeVec::new(
-        Opts::new(
-            "flipop_providers_rate_remaining",
-            "Requests left in the quota of the token: per hour at DigitalOcean, per five minutes at Cloudflare. Absent \
-             until the provider has reported it.",
-        ),
+    let remaining = gauges(
+        &registry,
+        "flipop_providers_rate_remaining",
         &["provider"],
+        "Requests left in the quota of the token: per hour at DigitalOcean, per five minutes at Cloudflare. Absent \
+         until the provider has reported it.",
     )?;
     for account in &snapshot.accounts {
         if let Some(left) = account.rate_remaining.and_then(|left| i64::try_from(left).ok()) {
             remaining.with_label_values(&[account.provider.as_str()]).set(left);
         }
     }
-    registry.register(Box::new(remaining))?;
-    registry.register(Box::new(conditions(snapshot)?))?;
+    conditions(snapshot, &registry)?;
     Ok(registry)
 }
 
 /// How failures under `spec.grace` ended.
 fn suspicions(
     GraceCounts { recovered, expired, overruled }: GraceCounts,
-) -> Result<IntCounterVec, MetricsError> {
-    let ended = IntCounterVec::new(
-        Opts::new(
-            "flipop_grace_total",
-            "Failures of nodes that served and had a grace, by how they ended: the node matched again in time (recovered), \
-             the grace ran out (expired), or something happened that has no grace, such as a cordon (overruled).",
-        ),
+    registry: &Registry,
+) -> Result<(), MetricsError> {
+    let ended = counters(
+        registry,
+        "flipop_grace_total",
         &["outcome"],
+        "Failures of nodes that served and had a grace, by how they ended: the node matched again in time (recovered), \
+         the grace ran out (expired), or something happened that has no grace, such as a cordon (overruled).",
     )?;
     for (outcome, count) in [("recovered", recovered), ("expired", expired), ("overruled", overruled)] {
         ended.with_label_values(&[outcome]).inc_by(count);
     }
-    Ok(ended)
+    Ok(())
 }
 
 /// The conditions of all objects.
-fn conditions(snapshot: &Snapshot) -> Result<IntGaugeVec, MetricsError> {
-    let labels = ["kind", "namespace", "name", "type", "status", "reason"];
-    let gauge = IntGaugeVec::new(
-        Opts::new(
-            "flipop_condition",
-            "A current condition of a FloatingIPPool or NodeDNSRecordSet. The value is 1.",
-        ),
-        &labels,
+fn conditions(snapshot: &Snapshot, registry: &Registry) -> Result<(), MetricsError> {
+    let gauge = gauges(
+        registry,
+        "flipop_condition",
+        &["kind", "namespace", "name", "type", "status", "reason"],
+        "A current condition of a FloatingIPPool or NodeDNSRecordSet. The value is 1.",
     )?;
     let pools = snapshot.pools.iter().map(|pool| (ObjectKind::Pool, &pool.name, &pool.conditions));
     let sets = snapshot.record_sets.iter().map(|set| (ObjectKind::RecordSet, &set.name, &set.conditions));
@@ -360,81 +337,67 @@ fn conditions(snapshot: &Snapshot) -> Result<IntGaugeVec, MetricsError> {
             gauge.with_label_values(&[kind.as_str(), namespace, name, type_, status, reason]).set(1);
         }
     }
-    Ok(gauge)
+    Ok(())
 }
 
 struct PoolFamilies {
     nodes: IntGaugeVec,
-    errors: CounterVec,
-    assignments: CounterVec,
-    ip_node: GaugeVec,
-    ip_state: GaugeVec,
+    errors: IntCounterVec,
+    assignments: IntCounterVec,
+    ip_node: IntGaugeVec,
+    ip_state: IntGaugeVec,
     unfulfilled: IntGaugeVec,
     moves: IntCounterVec,
 }
 
-fn with(labels: &[&'static str]) -> Vec<&'static str> {
-    OBJECT_LABELS.iter().chain(labels).copied().collect()
-}
-
-fn named(name: &str, help: &str) -> Opts {
-    Opts::new(format!("flipop_floatingippoolcontroller_{name}"), help)
-}
-
 impl PoolFamilies {
     fn new(registry: &Registry) -> Result<Self, MetricsError> {
-        let families = Self {
-            nodes: IntGaugeVec::new(
-                named(
-                    "node_status",
-                    "Number of nodes that match and have no address (status=\"available\"), and of used addresses \
-                     that are on a droplet (status=\"assigned\").",
-                ),
-                &with(&["status"]),
+        let with = |labels: &[&'static str]| [&OBJECT_LABELS[..], labels].concat();
+        let gauge = |name, labels: &[&'static str], help| gauges(registry, name, &with(labels), help);
+        let counter = |name, help| counters(registry, name, &with(&["ip"]), help);
+        Ok(Self {
+            nodes: gauge(
+                "flipop_floatingippoolcontroller_node_status",
+                &["status"],
+                "Number of nodes that match and have no address (status=\"available\"), and of used addresses that are \
+                 on a droplet (status=\"assigned\").",
             )?,
-            errors: CounterVec::new(
-                named("ip_assignment_errors", "Assignments of the address that failed."),
-                &with(&["ip"]),
+            errors: counter(
+                "flipop_floatingippoolcontroller_ip_assignment_errors",
+                "Assignments of the address that failed.",
             )?,
-            assignments: CounterVec::new(
-                named("ip_assignments", "Assignments of the address that succeeded."),
-                &with(&["ip"]),
+            assignments: counter(
+                "flipop_floatingippoolcontroller_ip_assignments",
+                "Assignments of the address that succeeded.",
             )?,
-            ip_node: GaugeVec::new(
-                named("ip_node", "The matching node that has the address. The value is 1."),
-                &with(&["ip", "provider_id", "node"]),
+            ip_node: gauge(
+                "flipop_floatingippoolcontroller_ip_node",
+                &["ip", "provider_id", "node"],
+                "The matching node that has the address. The value is 1.",
             )?,
-            ip_state: GaugeVec::new(
-                named("ip_state", "The state of the address. The value is 1."),
-                &with(&["ip", "state"]),
+            ip_state: gauge(
+                "flipop_floatingippoolcontroller_ip_state",
+                &["ip", "state"],
+                "The state of the address. The value is 1.",
             )?,
-            unfulfilled: IntGaugeVec::new(
-                named("unfulfilled_ips", "Number of addresses that the pool still has to create."),
-                &with(&[]),
+            unfulfilled: gauge(
+                "flipop_floatingippoolcontroller_unfulfilled_ips",
+                &[],
+                "Number of addresses that the pool still has to create.",
             )?,
-            moves: IntCounterVec::new(
-                Opts::new(
-                    "flipop_moves_total",
-                    "Addresses that FLIPOP moved from one node to another, by reason: why the node that they left \
-                     no longer matched, Manual for a move by hand, or Unseen for a node that no longer matched when \
-                     this process began to lead.",
-                ),
+            moves: counters(
+                registry,
+                "flipop_moves_total",
                 &["namespace", "name", "reason"],
+                "Addresses that FLIPOP moved from one node to another, by reason: why the node that they left no longer \
+                 matched, Manual for a move by hand, or Unseen for a node that no longer matched when this process began \
+                 to lead.",
             )?,
-        };
-        registry.register(Box::new(families.nodes.clone()))?;
-        registry.register(Box::new(families.errors.clone()))?;
-        registry.register(Box::new(families.assignments.clone()))?;
-        registry.register(Box::new(families.ip_node.clone()))?;
-        registry.register(Box::new(families.ip_state.clone()))?;
-        registry.register(Box::new(families.unfulfilled.clone()))?;
-        registry.register(Box::new(families.moves.clone()))?;
-        Ok(families)
+        })
     }
 
     fn add(&self, pool: &PoolSnapshot) {
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let number = |number: u64| f64::from(u32::try_from(number).unwrap_or(u32::MAX));
         let ObjectName { namespace, name } = &pool.name;
         let labels = [namespace.as_str(), name.as_str(), pool.provider.as_str(), pool.dns.as_str()];
         let [namespace, name, provider, dns] = labels;
@@ -450,16 +413,14 @@ impl PoolFamilies {
             let address = ip.ip.to_string();
             let address = address.as_str();
             let labels = [namespace, name, provider, dns, address];
-            self.errors.with_label_values(&labels).inc_by(number(ip.errors));
-            self.assignments.with_label_values(&labels).inc_by(number(ip.assignments));
+            self.errors.with_label_values(&labels).inc_by(ip.errors);
+            self.assignments.with_label_values(&labels).inc_by(ip.assignments);
             if !ip.state.is_empty() {
-                self.ip_state
-                    .with_label_values(&[namespace, name, provider, dns, address, &ip.state])
-                    .set(1.0);
+                self.ip_state.with_label_values(&[namespace, name, provider, dns, address, &ip.state]).set(1);
             }
             if !ip.node.is_empty() {
                 let labels = [namespace, name, provider, dns, address, &ip.provider_id, &ip.node];
-                self.ip_node.with_label_values(&labels).set(1.0);
+                self.ip_node.with_label_values(&labels).set(1);
             }
         }
     }

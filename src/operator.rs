@@ -15,8 +15,7 @@ use crate::liveness::Liveness;
 use crate::metrics::{Metrics, MetricsError};
 use crate::permit::PermitSource;
 use crate::probe::connect::Sockets;
-use crate::probe::feed::{self, Feed};
-use crate::probe::{self, Probe, Prober};
+use crate::probe::{self, Feed, Probe, Prober};
 use crate::provider::http::{BuildError, Transport};
 use crate::provider::observe::CallObserver;
 use crate::provider::{self, Providers, install_tls};
@@ -356,7 +355,7 @@ fn reconciler(
 
 /// Starts what checks nodes.
 fn check_nodes(probe: Arc<dyn Probe>, base: &Base) -> Feed {
-    let (feed, wanted, answers) = feed::feed();
+    let (feed, wanted, answers) = probe::feed();
     let (clock, random, metrics) = (base.clock.clone(), base.random.clone(), Arc::clone(&base.metrics));
     let prober = Prober::new(probe::Parts { probe, clock, random, metrics, wanted, answers });
     base.tracker.spawn(prober.run(base.stop.clone()));

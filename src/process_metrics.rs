@@ -1,12 +1,47 @@
-//! The usual `process_*` metrics, read from `/proc` at each scrape.
+//! The registration of metrics, and the usual `process_*` metrics, read from `/proc` at each scrape.
 //!
 //! The prometheus crate's own collector needs an extra library for these few numbers. A number that cannot be read is
 //! left out.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{Counter, Gauge, Opts};
+use prometheus::{
+    Counter, Gauge, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, Result,
+};
 use std::fs;
+
+/// Registers a metric, and passes it on.
+pub(crate) fn register<M: Collector + Clone + 'static>(registry: &Registry, metric: Result<M>) -> Result<M> {
+    let metric = metric?;
+    registry.register(Box::new(metric.clone()))?;
+    Ok(metric)
+}
+
+/// Registers counters that differ in these labels.
+pub(crate) fn counters(
+    registry: &Registry,
+    name: &str,
+    labels: &[&str],
+    help: &str,
+) -> Result<IntCounterVec> {
+    register(registry, IntCounterVec::new(Opts::new(name, help), labels))
+}
+
+/// Registers gauges that differ in these labels.
+pub(crate) fn gauges(registry: &Registry, name: &str, labels: &[&str], help: &str) -> Result<IntGaugeVec> {
+    register(registry, IntGaugeVec::new(Opts::new(name, help), labels))
+}
+
+/// Registers histograms that differ in these labels.
+pub(crate) fn histograms(
+    registry: &Registry,
+    name: &str,
+    labels: &[&str],
+    buckets: &[f64],
+    help: &str,
+) -> Result<HistogramVec> {
+    register(registry, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels))
+}
 
 /// Collects the process's numbers.
 #[derive(Debug)]
@@ -59,7 +94,7 @@ impl ProcessMetrics {
     ///
     /// # Errors
     /// Only if a metric's name were invalid.
-    pub fn new() -> Result<Self, prometheus::Error> {
+    pub fn new() -> Result<Self> {
         let cpu = Opts::new(
             "process_cpu_seconds_total",
             "CPU time that the process has used, user and system, in seconds.",
@@ -70,7 +105,7 @@ impl ProcessMetrics {
         Ok(Self {
             described_cpu: Counter::with_opts(cpu.clone())?,
             cpu,
-            gauges: gauges.collect::<Result<_, _>>()?,
+            gauges: gauges.collect::<Result<_>>()?,
             started_at: Stat::read().zip(booted_at()).map(|(stat, boot)| boot + stat.started_after_seconds),
         })
     }

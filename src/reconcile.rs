@@ -6,18 +6,16 @@
 
 mod writes;
 
-use crate::api::Condition;
-use crate::api::Seen;
-use crate::api::conditioned::Conditioned;
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
+use crate::api::{Condition, Conditioned, Seen};
 use crate::clock::Clock;
 use crate::execute::{Done, Executor};
 use crate::kube::server_time::ServerTime;
 use crate::leader::LeaderState;
 use crate::liveness::Heartbeat;
 use crate::metrics::Metrics;
-use crate::probe::feed::{BEAT, Feed};
+use crate::probe::{BEAT, Feed};
 use crate::provider::Providers;
 use crate::random::Random;
 use crate::watches::{Step, Watches};

@@ -16,7 +16,7 @@ use crate::kube::watch::sorted::Selection;
 use crate::kube::watch::teller::News;
 use crate::kube::watch::{self, Target, WatchContext, WatchHealth, WatchName, WatchStatus};
 use crate::kube::writes;
-use crate::probe::feed::BEAT;
+use crate::probe::BEAT;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::Moment;

@@ -1,10 +1,8 @@
 //! Tests of the endpoints over real sockets.
 
-use super::connections::MAX_OF_PEER;
 use super::*;
 use crate::clock::Clock;
 use std::sync::atomic::AtomicUsize;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
 struct Server {

@@ -1,9 +1,9 @@
 //! The agent's readiness and metrics, from a copy that waits for nothing.
 
 use super::able::NotAble;
-use crate::process_metrics::ProcessMetrics;
+use crate::process_metrics::{ProcessMetrics, counters, gauges, register};
 use crate::version;
-use prometheus::{Encoder, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, IntCounter, IntCounterVec, IntGaugeVec, Registry, TextEncoder};
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError};
 
@@ -28,16 +28,13 @@ impl Report {
     /// When a name or label is malformed.
     pub fn new(node: &str) -> Result<Self, prometheus::Error> {
         let registry = Registry::new();
-        let gauge = |name: &str, help: &str, labels: &[&str]| {
-            let gauge = IntGaugeVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(gauge.clone())).map(|()| gauge)
-        };
-        let counter = |name: &str, help: &str| {
-            let counter = IntCounterVec::new(Opts::new(name, help), &["outcome"])?;
+        let gauge = |name, help, labels| gauges(&registry, name, labels, help);
+        let counter = |name, help| {
+            let counter = counters(&registry, name, &["outcome"], help)?;
             for outcome in ["success", "error"] {
                 counter.with_label_values(&[outcome]).inc_by(0);
             }
-            registry.register(Box::new(counter.clone())).map(|()| counter)
+            Ok::<_, prometheus::Error>(counter)
         };
         let able = gauge(
             "flipop_agent_able",
@@ -55,11 +52,11 @@ impl Report {
             "flipop_agent_metadata_reads_total",
             "Reads of the droplet's metadata service by outcome.",
         )?;
-        let foreign = IntCounter::with_opts(Opts::new(
+        let foreign = IntCounter::new(
             "flipop_agent_foreign_rules_total",
             "Looks at the kernel that found a routing rule of others with a priority of the agent's rules.",
-        ))?;
-        registry.register(Box::new(foreign.clone()))?;
+        );
+        let foreign = register(&registry, foreign)?;
         let info = gauge(
             "flipop_build_info",
             "Version and commit of the build (always 1).",

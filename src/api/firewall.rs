@@ -1,6 +1,6 @@
 //! `spec.firewall` of a pool, and the firewalls that its status remembers.
 
-use super::lenient;
+use super::lenient::or_default;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -15,56 +15,56 @@ const SOURCE_CHARS_MAX: usize = 43;
 
 /// Ports that FLIPOP opens on every node that the pool may use, in cloud firewalls of its own.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Firewall {
     /// The ports to open. Without entries there is no firewall. FLIPOP reports and ignores a malformed entry. Values:
     /// at most 50 entries. Default: empty.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = PORTS_MAX))]
     pub ports: Option<Vec<FirewallPort>>,
 
     /// Networks from which the ports can be reached. `0.0.0.0/0` and `::/0` together mean everybody. FLIPOP reports and
     /// ignores an entry that is not a network, or that has bits beyond its prefix. If no entry is usable, open ports
     /// stay open and FLIPOP opens no others. Values: at most 1,000 networks. Default: empty; set the field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "sources_schema")]
     pub sources: Option<Vec<String>>,
 }
 
 /// A protocol and a port to open.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct FirewallPort {
     /// The protocol. Values: `tcp`, `udp`, `icmp`. Default: none; set the field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "protocol_schema")]
     pub protocol: Option<String>,
 
     /// The port, as a string: a number such as `"443"`, or a range such as `"30000-30100"`. Leave it out for `icmp`.
     /// Range: 1 to 65535. Default: none; set the field for `tcp` and `udp`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "port_schema")]
     pub port: Option<String>,
 }
 
 /// A firewall that FLIPOP made for a pool, or is about to make.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct FirewallEntry {
     /// Id of the firewall. Absent while FLIPOP does not know whether it was made.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub id: String,
 
     /// Name of the firewall: `flipop-`, the first 8 characters of the pool's uid, and a number.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
 
     /// Provider of the firewall.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub provider: String,
 
     /// Account of the firewall. Absent for the account of the token in the operator's environment.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub account: String,
 }
 

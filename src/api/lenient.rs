@@ -13,7 +13,7 @@ use std::fmt;
 const EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
 
 /// Decodes `null` and (with `#[serde(default)]`) absent as the type's default.
-pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,

@@ -14,13 +14,12 @@
 //! - Writing an object back changes nothing in a spec that was not changed on purpose.
 
 pub(crate) mod bounded;
-pub mod conditioned;
 pub mod crd;
 mod firewall;
-mod lenient;
+pub(crate) mod lenient;
 mod pool;
 mod record_set;
-mod resource;
+pub(crate) mod resource;
 pub(crate) mod seen;
 mod shared;
 pub mod translate;
@@ -31,7 +30,7 @@ pub use pool::{
     NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
 };
 pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, SuspectNode};
-pub use seen::{Seen, Undecodable};
+pub use seen::{Conditioned, Seen, Undecodable};
 pub use shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, Toleration};
 
 /// API group of both kinds.

@@ -2,7 +2,7 @@
 
 use super::bounded;
 use super::firewall::{Firewall, FirewallEntry};
-use super::lenient;
+use super::lenient::{integer, or_default, write_number};
 use super::resource::custom_resource;
 use super::shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, time_if_readable};
 use flipop_core::model::bounds::TooLarge;
@@ -33,43 +33,38 @@ custom_resource!(FloatingIPPool, FloatingIPPoolSpec, plural: "floatingippools");
 /// The desired state of the pool. FLIPOP reports a mistake in `status.error` and in the condition `SpecValid`,
 /// and stops only what depends on the mistaken field. In every field an empty string, 0 and null mean absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct FloatingIPPoolSpec {
     /// Provider of the addresses. An unknown provider, or one without a token, freezes the pool: existing assignments
     /// are kept, and no new ones are made. Values: `digitalocean`. Default: none; set the field.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 
     /// Region in which missing addresses are created, as a slug such as `nyc3`. Upper case and surrounding white
     /// space are ignored. Without a region no address is created; the field has no other use. Values: a region slug
     /// of the provider. Default: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
 
     /// Number of addresses that the pool uses: the first ones of `ips`. Further addresses are disabled. Missing ones
     /// are created in `region` and added to `ips`. Created addresses cost money, and a lower number deletes none: see
     /// `reclaimPolicy`. Above 1,000 the first 1,000 addresses are used and none is created. Range: 0 to 1,000. Default:
     /// 0, which uses all of `ips` and creates none.
-    #[serde(
-        rename = "desiredIPs",
-        default,
-        deserialize_with = "lenient::integer",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "desiredIPs", deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub desired_ips: Option<i64>,
 
     /// Least number of active addresses. While fewer are active, the condition `Ready` is False with reason
     /// `BelowMinimum` where it would otherwise be True. The field has no other effect. Range: 0 to 1,000. Default: 0,
     /// which sets no minimum.
-    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub min_active: Option<i64>,
 
     /// Reserved IPv4 addresses of the account, in the order in which the pool uses them. FLIPOP adds the
     /// addresses that it creates. It reports and ignores an entry that is not an IPv4 address or that repeats an
     /// earlier one. Values: IPv4 addresses. Default: empty; set `ips`, `desiredIPs` or both.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ips: Option<Vec<String>>,
 
     /// Addresses that the pool lets go of at once, created ones included. An address that is listed both here and in
@@ -78,7 +73,7 @@ pub struct FloatingIPPoolSpec {
     /// bought at once. When `status.createdIPs` no longer names the address, you can delete it in the account and
     /// remove it from this list. Keep the entry for as long as the address is in `ips`. Values: IPv4 addresses, at most
     /// 500. Default: empty.
-    #[serde(rename = "releasedIPs", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "releasedIPs", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "released_ips_schema")]
     pub released_ips: Option<Vec<String>>,
 
@@ -87,13 +82,13 @@ pub struct FloatingIPPoolSpec {
     /// uses it. Deleting the pool gives back everything that was bought for it. Addresses that FLIPOP did not
     /// buy are never deleted, and neither are those that a purchase with a lost answer brought. Another value counts as
     /// `Retain`. Values: `Retain`, `Delete`. Default: `Retain`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "reclaim_policy_schema")]
     pub reclaim_policy: Option<String>,
 
     /// Least time between the starts of two assignments of the pool, in seconds. Fractions count down to 1 ms. More
     /// than a year (31,536,000 s) counts as a year. Range: 0 or more. Default: 0, no pause.
-    #[serde(default, serialize_with = "lenient::write_number", skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "write_number", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub assignment_cool_off_seconds: Option<f64>,
 
@@ -101,33 +96,33 @@ pub struct FloatingIPPoolSpec {
     /// deleted, its `spec.providerID` is set, it has the labels of `nodeLabel`, each of its taints is tolerated and,
     /// if `podNamespace` or `podLabel` is set, it runs at least one Ready pod that they select. Default: every Ready
     /// node without taints.
-    #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
     /// How long a node that has an address of the pool may fail before it stops matching, so that the address can move.
     /// A taint that somebody sets, a deletion of the node and an edit of `match` have no grace. Default: no grace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
 
     /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. They need rights and an
     /// environment variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_check: Option<NodeCheck>,
 
     /// Labels on the nodes that have an address of the pool, for policies and routes that select nodes by label.
     /// Default: no labels.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_labels: Option<NodeLabels>,
 
     /// DNS A records of one name that hold exactly the active addresses of the pool. With no active address,
     /// `whenEmpty` decides. Default: none; no records are written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<DnsRecordSet>,
 
     /// Ports to open in cloud firewalls of the pool's own, on every node whose labels match and on every node that has
     /// an address of the pool. Removing the field removes these firewalls. Deleting the pool leaves them. Default:
     /// none; no firewall is touched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
 
     /// The fields that were over their bounds, and are cut above.
@@ -143,18 +138,18 @@ impl bounded::Bounded for FloatingIPPoolSpec {
 
 /// Labels of nodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeLabels {
     /// Whether a node has the labels `flipop.digitalocean.com/reserved-ip-active`, with the value `true`, and
     /// `flipop.digitalocean.com/reserved-ip`, with the address, for as long as it has the annotation. They are removed
     /// before the address moves. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 
     /// Whether the nodes also have the labels of an older tool: `do-outbound-floating-ip`, with the address, and
     /// `do-outbound-floating-ip-enabled`, which is `true`, or `false` on a matching node that has no address. It has no
     /// effect unless `enabled` is true. Default: false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub legacy: Option<bool>,
 }
 
@@ -189,309 +184,273 @@ fn released_ips_schema(_: &mut SchemaGenerator) -> Schema {
 /// The observed state of the pool, and FLIPOP's memory of it. Until FLIPOP has looked at a new
 /// object, the status is `observedGeneration: -1` alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct FloatingIPPoolStatus {
     /// State and place of each address of the pool, by address. An entry of `spec.ips` that is not an IPv4 address
     /// appears as it was written.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub ips: BTreeMap<String, IpStatus>,
 
     /// Number of addresses that the pool uses: `spec.desiredIPs`, or without it the number of valid entries of
     /// `spec.ips`. Addresses that are still to be created are included.
-    #[serde(
-        rename = "usedIPs",
-        default,
-        deserialize_with = "lenient::integer",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "usedIPs", deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub used_ips: Option<i64>,
 
     /// Number of addresses in state `active`.
-    #[serde(
-        rename = "activeIPs",
-        default,
-        deserialize_with = "lenient::integer",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(rename = "activeIPs", deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub active_ips: Option<i64>,
 
     /// Matching nodes that wait for an address, sorted by name.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub assignable_nodes: Vec<String>,
 
     /// Number of nodes in `assignableNodes`, if it lists only the first 500 of them.
-    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub assignable_node_count: Option<i64>,
 
     /// Matching nodes whose assignment failed or is blocked, sorted by name. The condition `NodesBlocked` says why.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub node_errors: Vec<String>,
 
     /// Number of nodes in `nodeErrors`, if it lists only the first 500 of them.
-    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub node_error_count: Option<i64>,
 
     /// The first of these that applies: what is wrong with the spec, that the installed CRDs are outdated, or why the
     /// last creation of an address failed.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 
     /// Conditions in the standard Kubernetes form, so that `kubectl wait --for=condition=Ready` works. `Ready` is
     /// about the addresses alone, and `RecordSetReady` about the DNS records.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
     /// The `metadata.generation` that this status describes. -1 means that FLIPOP has not looked at the object
     /// yet.
-    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
     /// Internal, do not edit: addresses that FLIPOP created for this pool, in order of creation. Absent means
     /// that FLIPOP remembers nothing of this pool.
-    #[serde(rename = "createdIPs", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "createdIPs", skip_serializing_if = "Option::is_none")]
     pub created_ips: Option<Vec<CreatedIp>>,
 
     /// Internal, do not edit: addresses that answers to purchases for this pool named, in order of purchase. FLIPOP
     /// deletes no other one. With `spec.reclaimPolicy: Retain`, an address that is let go leaves this list for good.
-    #[serde(
-        rename = "purchasedIPs",
-        default,
-        deserialize_with = "lenient::or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(rename = "purchasedIPs", deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub purchased_ips: Vec<PurchasedIp>,
 
     /// Internal, do not edit: addresses that the pool once had and gave up.
-    #[serde(
-        rename = "formerIPs",
-        default,
-        deserialize_with = "lenient::or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(rename = "formerIPs", deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub former_ips: Vec<String>,
 
     /// Internal, do not edit: addresses of the account that no pool names and that were seen on matching nodes of
     /// this pool, while nothing has been created for it. Each reduces the number of addresses to create by one, until
     /// it is in `spec.ips` or has left its droplet.
-    #[serde(
-        rename = "unknownIPs",
-        default,
-        deserialize_with = "lenient::or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(rename = "unknownIPs", deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub unknown_ips: Vec<String>,
 
     /// Internal, do not edit: addresses of the account that no pool named and that were on matching nodes of this
     /// pool before its first creation. Each reduces the number of addresses to create by one, until it is in
     /// `spec.ips` or has left its droplet. Absent means that nothing has been created for the pool.
-    #[serde(rename = "orphanIPs", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "orphanIPs", skip_serializing_if = "Option::is_none")]
     pub orphan_ips: Option<Vec<String>>,
 
     /// Internal, do not edit: the purchase of an address that has begun and is not recorded yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub creation: Option<Creation>,
 
     /// The last request to move an address by hand (the annotation `flipop.digitalocean.com/move`), and its outcome.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub last_move: Option<LastMove>,
 
     /// The DNS records as last published.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<PublishedRecordSet>,
 
     /// Internal, do not edit: the firewalls that FLIPOP made for the pool. It deletes only these.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub firewalls: Vec<FirewallEntry>,
 }
 
 /// State and place of one address.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct IpStatus {
     /// State of the address. Values: `active`, `in-progress`, `error`, `no-match`, `unassigned`, `disabled`.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub state: String,
 
     /// Name of the matching node that has the address, or that is to get it while the state is `in-progress`.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub node_name: String,
 
     /// The droplet that has the address, or that is to get it, in the form of a node's `spec.providerID`, for example
     /// `digitalocean://12345`.
     #[serde(
         rename = "providerID",
-        default,
-        deserialize_with = "lenient::or_default",
+        deserialize_with = "or_default",
         skip_serializing_if = "String::is_empty"
     )]
     pub provider_id: String,
 
     /// Why the last operation on the address failed, or why the address cannot be used.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 
     /// When the failure of the node began that `spec.grace` covers (RFC 3339, by the API server's clock). It is absent
     /// for the first 2 s of a failure.
-    #[serde(default, deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub suspect_since: Option<Time>,
 
     /// The failure of the node that `spec.grace` covers. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`,
     /// `CheckFailed`, `MachineOff`, the key of a taint.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub suspect_reason: String,
 }
 
 /// The last request to move an address by hand.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct LastMove {
     /// The annotation as it was set, up to 400 characters of it.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub request: String,
 
     /// The address to move. Absent if the request cannot be read.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub ip: String,
 
     /// The node that had the address, or else the droplet. Absent if the address was on no droplet.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub from: String,
 
     /// The node that is to get the address. Absent if the request cannot be read.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub to: String,
 
     /// When `outcome` last changed (RFC 3339).
-    #[serde(default, deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub time: Option<Time>,
 
     /// Outcome of the request. Values: `Pending`, `Done`, `Interrupted`, `Refused`, `Ignored`.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub outcome: String,
 
     /// Why the move was interrupted, refused or ignored.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
 /// An address that FLIPOP created.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct CreatedIp {
     /// The address.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub ip: String,
 
     /// True once the address is in `spec.ips`. FLIPOP does not add it there again.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub written: bool,
 }
 
 /// A purchase of an address that has begun.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Creation {
     /// Number of this creation, counted for each pool.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub number: u64,
 
     /// Provider that was asked.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub provider: String,
 
     /// Slug of the region that was asked for.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub region: String,
 
     /// Every address that the account had before the request. Any other address may be the new one.
-    #[serde(rename = "knownIPs", default, deserialize_with = "lenient::or_default")]
+    #[serde(rename = "knownIPs", deserialize_with = "or_default")]
     pub known_ips: Vec<String>,
 
     /// `Open` means that the outcome is not known yet. `Uncertain` means that more than one address may be the new
     /// one. Values: `Open`, `Uncertain`.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub phase: String,
 
     /// Addresses one of which may be the new one. Put the one that belongs to the pool into `spec.ips`.
-    #[serde(
-        rename = "uncertainIPs",
-        default,
-        deserialize_with = "lenient::or_default",
-        skip_serializing_if = "Vec::is_empty"
-    )]
+    #[serde(rename = "uncertainIPs", deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub uncertain_ips: Vec<String>,
 }
 
 /// An address that the answer to a purchase named.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct PurchasedIp {
     /// The address.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub ip: String,
 
     /// The provider that sold it.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub provider: String,
 
     /// The account there. Empty for the one whose token is in the operator's environment.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub account: String,
 
     /// `metadata.uid` of the pool for which it was bought.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub uid: String,
 
     /// The droplet on which the pool last had it, in the form of a node's `spec.providerID`.
-    #[serde(
-        rename = "heldOn",
-        default,
-        deserialize_with = "lenient::or_default",
-        skip_serializing_if = "String::is_empty"
-    )]
+    #[serde(rename = "heldOn", deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub held_on: String,
 
     /// Every place where records have held it.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<RecordName>,
 
     /// Whether its deletion may have been asked for.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub deleting: bool,
 }
 
 /// A place of records.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct RecordName {
     /// The provider of the zone.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub provider: String,
 
     /// The account there. Empty for the one whose token is in the operator's environment.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub account: String,
 
     /// The zone, by the id that its provider gives it.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub zone: String,
 
     /// Fully qualified name of the records.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub fqdn: String,
 }
 
 /// The DNS records as last published.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct PublishedRecordSet {
     /// Fully qualified name of the records.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub fqdn: String,
 
     /// Addresses that the records hold, sorted.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 }

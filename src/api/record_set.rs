@@ -1,7 +1,7 @@
 //! `NodeDNSRecordSet`: A records with the addresses of matching nodes.
 
 use super::bounded;
-use super::lenient;
+use super::lenient::{integer, or_default};
 use super::resource::custom_resource;
 use super::shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, time_if_readable};
 use flipop_core::model::bounds::TooLarge;
@@ -29,24 +29,24 @@ custom_resource!(NodeDNSRecordSet, NodeDNSRecordSetSpec, plural: "nodednsrecords
 /// `SpecValid`, and leaves the records as they are until it is corrected. In every field an empty string, 0 and null
 /// mean absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeDNSRecordSetSpec {
     /// Provider that hosts the zone. `dnsRecordSet.provider` takes precedence. Values: `digitalocean`, `cloudflare`.
     ///
     /// Default: `digitalocean`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 
     /// Which nodes are published. A node matches if its condition Ready is True, it is not being deleted, its
     /// `spec.providerID` is set, it has the labels of `nodeLabel`, each of its taints is tolerated and, if
     /// `podNamespace` or `podLabel` is set, it runs at least one Ready pod that they select. Default: every Ready
     /// node without taints.
-    #[serde(rename = "match", default, skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
     /// DNS A records of one name: one for each address of a matching node. With no matching node, `whenEmpty`
     /// decides. Default: none; no records are written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<DnsRecordSet>,
 
     /// Which addresses of a node are published. `ExternalIP` and `InternalIP`: those of that type in the status of
@@ -55,17 +55,17 @@ pub struct NodeDNSRecordSetSpec {
     /// the provider has confirmed the address there. Only IPv4 addresses are published; a node may have several. A
     /// matching node without such an address is left out, and the condition `AddressMissing` names it. Values:
     /// `ExternalIP`, `InternalIP`, `flipop.digitalocean.com/ipv4-reserved-ip`. Default: `ExternalIP`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub address_type: Option<String>,
 
     /// How long a node whose address is published may fail before the address leaves the records. A taint that
     /// somebody sets, a deletion of the node and an edit of `match` have no grace. Default: no grace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
 
     /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. They need rights and an
     /// environment variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node_check: Option<NodeCheck>,
 
     /// The fields that were over their bounds, and are cut above.
@@ -82,54 +82,54 @@ impl bounded::Bounded for NodeDNSRecordSetSpec {
 /// The observed state of the records. Until FLIPOP has looked at a new object, the status is
 /// `observedGeneration: -1` alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct NodeDNSRecordSetStatus {
     /// State of the records. `active` means that they are right. Values: `active`, `in-progress`, `error`.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub state: String,
 
     /// What is wrong with the spec, or why the last change of the records failed.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 
     /// Conditions in the standard Kubernetes form, so that `kubectl wait --for=condition=Ready` works. `Ready` says
     /// whether the records are right.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
     /// The `metadata.generation` that this status describes. -1 means that FLIPOP has not looked at the object
     /// yet.
-    #[serde(default, deserialize_with = "lenient::integer", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
     /// Fully qualified name of the records.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub fqdn: String,
 
     /// Addresses that the records hold as last published, sorted.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 
     /// Nodes that fail and keep their records for the time of `spec.grace`, sorted by name. A failure appears here once
     /// it has lasted 2 s.
-    #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<SuspectNode>,
 }
 
 /// A node that fails and keeps its records for the time of `spec.grace`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct SuspectNode {
     /// Name of the node.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub node: String,
 
     /// When the failure began (RFC 3339, by the API server's clock).
-    #[serde(default, deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "time_if_readable", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub since: Option<Time>,
 
     /// The failure. Values: `PodNotReady`, `NotReady`, `ReadyUnknown`, `CheckFailed`, `MachineOff`, the key of a taint.
-    #[serde(default, deserialize_with = "lenient::or_default")]
+    #[serde(deserialize_with = "or_default")]
     pub reason: String,
 }

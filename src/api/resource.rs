@@ -1,7 +1,36 @@
-//! Makes a struct a custom resource for kube.
+//! Makes a struct a resource for kube.
 //!
-//! kube's own derive requires a `spec`, but the Go operator's CRDs allow an object without one. With the derive such an
+//! For custom resources, kube's own derive requires a `spec`, but the Go operator's CRDs allow an object without one. With the derive such an
 //! object would be undecodable; here it is an empty pool. Hence this macro.
+
+/// Implements `kube::Resource` for a struct with the field `metadata`. The texts are its kind, group, version and plural.
+macro_rules! resource {
+    ($name:ident, $scope:ident, [$kind:expr, $group:expr, $version:expr, $plural:expr]) => {
+        impl kube::Resource for $name {
+            type DynamicType = ();
+            type Scope = kube::core::$scope;
+
+            fn kind((): &()) -> std::borrow::Cow<'_, str> {
+                $kind.into()
+            }
+            fn group((): &()) -> std::borrow::Cow<'_, str> {
+                $group.into()
+            }
+            fn version((): &()) -> std::borrow::Cow<'_, str> {
+                $version.into()
+            }
+            fn plural((): &()) -> std::borrow::Cow<'_, str> {
+                $plural.into()
+            }
+            fn meta(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &self.metadata
+            }
+            fn meta_mut(&mut self) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
+}
 
 /// Implements `kube::Resource`, `Serialize` (with `apiVersion` and `kind`) and `new` for a struct with the fields
 /// `metadata`, `spec` and `status`.
@@ -15,34 +44,11 @@ macro_rules! custom_resource {
             }
         }
 
-        impl kube::Resource for $root {
-            type DynamicType = ();
-            type Scope = kube::core::NamespaceResourceScope;
-
-            fn kind((): &()) -> std::borrow::Cow<'_, str> {
-                stringify!($root).into()
-            }
-
-            fn group((): &()) -> std::borrow::Cow<'_, str> {
-                crate::api::GROUP.into()
-            }
-
-            fn version((): &()) -> std::borrow::Cow<'_, str> {
-                crate::api::VERSION.into()
-            }
-
-            fn plural((): &()) -> std::borrow::Cow<'_, str> {
-                $plural.into()
-            }
-
-            fn meta(&self) -> &ObjectMeta {
-                &self.metadata
-            }
-
-            fn meta_mut(&mut self) -> &mut ObjectMeta {
-                &mut self.metadata
-            }
-        }
+        crate::api::resource::resource!(
+            $root,
+            NamespaceResourceScope,
+            [stringify!($root), crate::api::GROUP, crate::api::VERSION, $plural]
+        );
 
         impl serde::Serialize for $root {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -63,3 +69,4 @@ macro_rules! custom_resource {
 }
 
 pub(super) use custom_resource;
+pub(crate) use resource;

@@ -1,7 +1,7 @@
 //! Objects of our own kinds as the API server shows them, including those that cannot be decoded.
 
-use super::bounded;
-use flipop_core::model::ids::{ObjectName, Uid};
+use super::{Condition, FloatingIPPool, NodeDNSRecordSet, bounded};
+use flipop_core::model::ids::{ObjectKind, ObjectName, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Resource;
 use serde::de::{DeserializeOwned, Error as _};
@@ -112,5 +112,30 @@ pub(crate) fn seen<K>(guard: Guarded<K>) -> Seen<K> {
             annotations: meta.annotations.unwrap_or_default(),
             error: error.chars().take(MAX_ERROR_CHARS).collect(),
         }),
+    }
+}
+
+/// An object of ours, with conditions in its status.
+pub trait Conditioned: Resource {
+    /// Its kind.
+    const KIND: ObjectKind;
+
+    /// The conditions in its status.
+    fn conditions(&self) -> &[Condition];
+}
+
+impl Conditioned for FloatingIPPool {
+    const KIND: ObjectKind = ObjectKind::Pool;
+
+    fn conditions(&self) -> &[Condition] {
+        self.status.as_ref().map_or(&[], |status| &status.conditions)
+    }
+}
+
+impl Conditioned for NodeDNSRecordSet {
+    const KIND: ObjectKind = ObjectKind::RecordSet;
+
+    fn conditions(&self) -> &[Condition] {
+        self.status.as_ref().map_or(&[], |status| &status.conditions)
     }
 }

@@ -8,7 +8,6 @@ mod agent;
 mod flags;
 mod provider;
 mod proxies;
-mod values;
 mod variables;
 pub mod words;
 

@@ -1,8 +1,8 @@
 //! The commands of the command line, with their flags.
 //!
 //! Owns their names, help texts and forms. Does not own what they do (`crate::command`), nor the operator's own flags.
+//! A flattened field has no doc comment, because that would replace the text of the command.
 
-use super::values::{go_bool, path};
 use crate::version::VERSION;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -91,8 +91,7 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct StatusArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     /// Names of pools and record sets [default: all of the namespace]
     #[arg(value_name = "NAME")]
@@ -107,8 +106,7 @@ pub struct StatusArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct PlanArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     /// File with objects to use in place of or beside those that are installed; - is standard input
     #[arg(short, long = "filename", value_name = "FILE", value_parser = path)]
@@ -130,8 +128,7 @@ pub struct PlanArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct CheckArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     /// File with the tokens as lines NAME=VALUE, in place of the environment
     #[arg(long, value_name = "FILE", value_parser = path)]
@@ -160,12 +157,10 @@ pub struct Waiting {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct MoveArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub waiting: Waiting,
+    pub(crate) waiting: Waiting,
 
     /// Name of the pool
     pub pool: String,
@@ -182,16 +177,13 @@ pub struct MoveArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct PauseArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub waiting: Waiting,
+    pub(crate) waiting: Waiting,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub which: Which,
+    pub(crate) which: Which,
 
     /// The reason, for other users
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
@@ -202,16 +194,13 @@ pub struct PauseArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ResumeArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub waiting: Waiting,
+    pub(crate) waiting: Waiting,
 
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub which: Which,
+    pub(crate) which: Which,
 }
 
 /// Which objects.
@@ -231,8 +220,7 @@ pub struct Which {
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct DashboardArgs {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "flattened: a text here would replace that of the command")]
-    pub common: Common,
+    pub(crate) common: Common,
 
     /// Local port; 0 lets the system choose
     #[arg(long, value_name = "PORT", default_value_t = 0)]
@@ -270,5 +258,20 @@ impl Word {
             | Self::Dashboard(DashboardArgs { common, .. }) => Some(common),
             Self::Completion(_) | Self::Crd | Self::Version => None,
         }
+    }
+}
+
+/// An empty path is parsed like any other, so that `--kubeconfig=` can unset.
+#[expect(clippy::unnecessary_wraps, reason = "the signature that clap asks for")]
+pub(super) fn path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
+    Ok(PathBuf::from(text))
+}
+
+/// Accepts the words of Go's `strconv.ParseBool`.
+pub(super) fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("write true or false".to_owned()),
     }
 }

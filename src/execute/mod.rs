@@ -3,10 +3,8 @@
 //! Invariants: every action runs on a task of its own, so that a slow call delays nothing else; every task is
 //! tracked and awaited at shutdown; a mutating call holds the permit.
 
-mod addresses;
-mod firewalls;
 mod kubernetes;
-mod records;
+mod providers;
 mod underway;
 
 use crate::api::Condition;

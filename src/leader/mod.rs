@@ -9,7 +9,6 @@
 //! else.
 
 pub mod elector;
-mod failing;
 pub mod record;
 mod returns;
 mod sight;

@@ -49,7 +49,6 @@ impl PermitSource {
 
     /// A renewal sent at `sent_at` succeeded. Returns true if the permit had ended before this answer came. Permits
     /// taken earlier are then void for good.
-    #[expect(clippy::must_use_candidate, reason = "the effect is the point")]
     pub fn extend(&self, sent_at: Moment) -> bool {
         let now = self.clock.now();
         let ends_at = sent_at.plus_millis(PERMIT_MS);

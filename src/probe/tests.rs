@@ -1,6 +1,5 @@
 //! The times of checks, and the number that runs at once.
 
-use super::feed::{Feed, feed};
 use super::*;
 use crate::kube::watch::WatchHealth;
 use flipop_core::model::node_check::NodeCheck;

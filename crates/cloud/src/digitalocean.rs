@@ -9,14 +9,14 @@ use super::do_answers::{Problem, list};
 use super::faults::Fault;
 use super::render;
 use super::token::Token;
-use super::wire::{Op, Reply};
+use super::wire::{DROPLETS, Op, Reply};
 use super::world::{Context, World};
 
 /// The scope that an operation needs. `None`: any token is enough.
 fn scope(op: Op) -> Option<&'static str> {
     match op {
         Op::GetAccount => Some("account:read"),
-        Op::ListDroplets | Op::GetDroplet => Some("droplet:read"),
+        Op::ListDroplets | Op::GetDroplet => Some(DROPLETS.read_scope),
         Op::ListReservedIps | Op::GetReservedIp | Op::ListActions | Op::GetAction => Some("reserved_ip:read"),
         Op::CreateReservedIp => Some("reserved_ip:create"),
         Op::DeleteReservedIp => Some("reserved_ip:delete"),

@@ -60,7 +60,6 @@ impl Cloud {
 
     /// Adds a record from outside the API, unchecked. `zone` is a name at either provider. Returns its ID, or `None` if
     /// there is no such zone or the name is outside it.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn add_record(&self, provider: Provider, zone: &str, record: &RecordView) -> Option<String> {
         self.with(|world| match provider {
             Provider::DigitalOcean => {
@@ -90,7 +89,6 @@ impl Cloud {
     }
 
     /// Deletes a record from outside the API. Returns false if there is none.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn delete_record(&self, provider: Provider, zone: &str, id: &str) -> bool {
         self.with(|world| match provider {
             Provider::DigitalOcean => id.parse().is_ok_and(|id| world.take_record(zone, id)),

@@ -9,7 +9,7 @@ use super::do_answers::{Problem, list, text};
 use super::firewall_rules::{ids, names, render, rules};
 use super::firewalls::{Direction, Firewall, Parts, Rule};
 use super::token::Token;
-use super::wire::{Op, Reply};
+use super::wire::{DROPLETS, Op, Reply};
 use super::world::{Context, World};
 
 impl World {
@@ -69,7 +69,7 @@ impl World {
     }
 
     fn firewall_value(&self, token: &Token, firewall: &Firewall) -> Value {
-        let sees = token.allows("droplet:read");
+        let sees = token.allows(DROPLETS.read_scope);
         let pending: Vec<Value> = firewall
             .pending
             .iter()
@@ -99,7 +99,7 @@ impl World {
     fn put_firewall(&mut self, token: &Token, call: &Context<'_>) -> Result<Reply, Problem> {
         let id = call.route.arg(0).to_owned();
         let found = self.firewalls.now().get(&id).ok_or_else(Problem::not_found)?;
-        let hidden = (!found.parts.droplets.is_empty() && !token.allows("droplet:read"))
+        let hidden = (!found.parts.droplets.is_empty() && !token.allows(DROPLETS.read_scope))
             || (!found.parts.tags.is_empty() && !token.allows("tag:read"));
         if hidden {
             return Err(Problem::new(403, "You must be able to read every resource of the firewall"));
@@ -144,7 +144,7 @@ impl World {
 
     fn tag(&self, token: &Token, name: &str) -> Value {
         let tagged = self.droplets.values().filter(|droplet| droplet.tags.iter().any(|tag| tag == name));
-        let count = if token.allows("droplet:read") { tagged.count() } else { 0 };
+        let count = if token.allows(DROPLETS.read_scope) { tagged.count() } else { 0 };
         json!({"name": name, "resources": {"count": count, "droplets": {"count": count}}})
     }
 

@@ -66,7 +66,6 @@ fn view(world: &World, firewall: &Firewall) -> FirewallView {
 impl Cloud {
     /// Makes a firewall from outside the API, for these droplets and tags. It lets in SSH and lets out everything.
     /// Returns its id, or `None` if the API would refuse it.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn add_firewall(&self, name: &str, droplets: &[u64], tags: &[&str]) -> Option<String> {
         let rule = |protocol: &str, ports: &str| Rule {
             protocol: protocol.to_owned(),
@@ -88,38 +87,27 @@ impl Cloud {
     }
 
     /// Puts droplets into a firewall, or takes them out, as if by hand. Returns false if the API would refuse it.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn set_firewall_droplets(&self, id: &str, droplets: &[u64]) -> bool {
         self.alter(id, |parts| parts.droplets = droplets.to_vec())
     }
 
     /// Opens one more port of a firewall, as if by hand. Returns false if the API would refuse it.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn open_port(&self, id: &str, protocol: &str, ports: &str, source: &str) -> bool {
-        let rule = Rule {
-            protocol: protocol.to_owned(),
-            ports: ports.to_owned(),
-            addresses: vec![source.to_owned()],
-            ..Rule::default()
-        };
-        self.alter(id, |parts| parts.inbound.push(rule))
+        self.add_rule(id, false, (protocol, ports, source))
     }
 
     /// Denies a port in a firewall, as if by hand. Returns false if the API would refuse it.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn deny_port(&self, id: &str, protocol: &str, ports: &str, source: &str) -> bool {
-        let rule = Rule {
-            denies: true,
-            protocol: protocol.to_owned(),
-            ports: ports.to_owned(),
-            addresses: vec![source.to_owned()],
-            ..Rule::default()
-        };
+        self.add_rule(id, true, (protocol, ports, source))
+    }
+
+    fn add_rule(&self, id: &str, denies: bool, (protocol, ports, source): (&str, &str, &str)) -> bool {
+        let (protocol, ports, addresses) = (protocol.to_owned(), ports.to_owned(), vec![source.to_owned()]);
+        let rule = Rule { denies, protocol, ports, addresses, ..Rule::default() };
         self.alter(id, |parts| parts.inbound.push(rule))
     }
 
     /// Closes a port of a firewall for all sources, as if by hand. Returns false if the API would refuse it.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn close_port(&self, id: &str, protocol: &str, ports: &str) -> bool {
         self.alter(id, |parts| parts.inbound.retain(|rule| rule.protocol != protocol || rule.ports != ports))
     }
@@ -135,7 +123,6 @@ impl Cloud {
     }
 
     /// Deletes a firewall from outside the API. Returns false if there was none.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn delete_firewall(&self, id: &str) -> bool {
         self.with(|world| world.drop_firewall(id))
     }

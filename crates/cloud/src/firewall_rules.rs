@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::do_answers::Problem;
 use super::firewalls::{Direction, Rule};
 use super::token::Token;
+use super::wire::DROPLETS;
 
 /// Most addresses of one rule.
 const ADDRESSES_MAX: usize = 1_000;
@@ -162,7 +163,7 @@ pub(super) fn render(rule: &Rule, direction: Direction, token: &Token) -> Value 
     };
     let strings = |texts: &[String]| texts.iter().map(|text| json!(text)).collect::<Vec<_>>();
     put("addresses", strings(&rule.addresses));
-    if token.allows("droplet:read") {
+    if token.allows(DROPLETS.read_scope) {
         put("droplet_ids", rule.droplets.iter().map(|id| json!(id)).collect());
     }
     put("load_balancer_uids", strings(&rule.balancers));

@@ -259,13 +259,11 @@ impl Cloud {
     }
 
     /// Injects a fault.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn inject(&self, injection: Injection) -> InjectionId {
         self.with(|world| world.faults.push(injection))
     }
 
     /// Withdraws an injection. Returns false if it was used up.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn withdraw(&self, id: InjectionId) -> bool {
         self.with(|world| world.faults.withdraw(id))
     }
@@ -387,7 +385,6 @@ impl Cloud {
     }
 
     /// Reserves an address from outside the API: this one, or an invented one.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn add_ip(&self, ip: Option<Ipv4Addr>, region: &str) -> Ipv4Addr {
         self.with(|world| world.reserve_ip(ip, region))
     }
@@ -412,7 +409,6 @@ impl Cloud {
     }
 
     /// Releases an address from outside the API. Returns false if there was none.
-    #[expect(clippy::must_use_candidate, reason = "most callers know the result beforehand")]
     pub fn delete_ip(&self, ip: Ipv4Addr) -> bool {
         self.with(|world| world.release_ip(ip))
     }

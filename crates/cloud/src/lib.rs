@@ -46,6 +46,6 @@ pub use faults::{Fault, Garble, Injection, InjectionId, Refusal, Target, When};
 pub use firewall_handle::FirewallView;
 pub use handle::{Cloud, CloudError, ConnectionLost, IpView, Options};
 pub use server::{CloudServer, Trapped};
-pub use wire::{Op, Provider, Reply, Request};
+pub use wire::{DROPLETS, Machines, Op, Provider, Reply, Request};
 pub use world::Knobs;
 pub use zones::Plan;

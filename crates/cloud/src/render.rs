@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::actions::Action;
 use super::token::Token;
+use super::wire::DROPLETS;
 use super::world::{Droplet, ReservedIp, World};
 
 /// Regions that exist.
@@ -93,7 +94,8 @@ pub(super) fn droplet(world: &World, token: &Token, droplet: &Droplet) -> Value 
 
 /// A reserved IP, with its droplet only for tokens that may read droplets.
 pub(super) fn reserved_ip(world: &World, token: &Token, ip: &ReservedIp) -> Value {
-    let holder = ip.droplet.and_then(|id| world.droplets.get(&id)).filter(|_| token.allows("droplet:read"));
+    let holder =
+        ip.droplet.and_then(|id| world.droplets.get(&id)).filter(|_| token.allows(DROPLETS.read_scope));
     let mut value = json!({
         "ip": ip.ip,
         "region": region(&ip.region),

@@ -20,6 +20,47 @@ pub enum Provider {
     Cloudflare,
 }
 
+impl Provider {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::DigitalOcean, Self::Cloudflare];
+
+    /// Its name in specs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DigitalOcean => "digitalocean",
+            Self::Cloudflare => "cloudflare",
+        }
+    }
+
+    /// The provider of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|provider| provider.name() == name)
+    }
+}
+
+/// How nodes refer to the machines of a provider, and the scope of a token that shows machines.
+#[derive(Debug, Clone, Copy)]
+pub struct Machines {
+    scheme: &'static str,
+    /// The scope.
+    pub read_scope: &'static str,
+}
+
+/// The machines of `DigitalOcean`.
+pub const DROPLETS: Machines = Machines { scheme: "digitalocean", read_scope: "droplet:read" };
+
+impl Machines {
+    /// The `spec.providerID` of a machine's node.
+    pub fn provider_id(&self, id: u64) -> String {
+        format!("{}://{id}", self.scheme)
+    }
+
+    /// The machine that a node's `spec.providerID` names.
+    pub fn named(&self, provider_id: &str) -> Option<u64> {
+        provider_id.strip_prefix(self.scheme)?.strip_prefix("://")?.parse().ok()
+    }
+}
+
 /// The operation of a call, by the provider's own name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "each name says what the operation is; a sentence would repeat it")]

@@ -21,7 +21,6 @@ use flipop_core::model::ids::{ActionId, Address, ObjectName, ObjectRef, Uid};
 use flipop_core::model::machine::{MachineId, MachineKind};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
-use flipop_core::model::node_labels::NodeLabels;
 use flipop_core::model::provider::{Descriptor, Limits, Providers, Rules, ZoneForm};
 use flipop_core::model::spec::{RawMatch, RawRecordSet};
 use flipop_core::records::action as records;
@@ -98,17 +97,9 @@ fn node(number: u16, ready: Readiness) -> NodeFacts {
         provider_id: machine(number).provider_id(),
         machine: Some(machine(number)),
         ready,
-        created_at_s: None,
-        ready_since_s: None,
-        heartbeat_s: None,
-        deleting: false,
-        taints: Vec::new(),
         region: Some("nyc3".into()),
         external_ips: vec![address(number)],
-        internal_ips: Vec::new(),
-        annotation: None,
-        annotation_ours: false,
-        labels: NodeLabels::default(),
+        ..NodeFacts::default()
     }
 }
 

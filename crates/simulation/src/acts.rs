@@ -5,9 +5,9 @@ use super::furnish;
 use super::judge::pauses::ANNOTATION;
 use super::machines;
 use super::plan::{Act, Side};
-use super::scene::{API_VERSION, REGION, TAG, USER_NAMESPACE, token_name, zone_of};
+use super::scene::{API_VERSION, HOME, REGION, TAG, USER_NAMESPACE, zone_of};
 use flipop_apiserver::{Key, PodSpec, Readiness, ScenarioError, View};
-use flipop_cloud::{Provider, RecordView};
+use flipop_cloud::RecordView;
 use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
 use serde_json::{Value, json};
 
@@ -294,13 +294,13 @@ impl Bed {
                 }
             }
             Act::RevokeToken { provider, for_ms } => {
-                self.cloud.revoke_token(token_name(*provider), true);
+                self.cloud.revoke_token(provider.name(), true);
                 self.later(*for_ms, Undo::LetIn { provider: *provider });
             }
             Act::NarrowToken { without, for_ms } => {
                 let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| scope != without).collect();
-                self.let_in(Provider::DigitalOcean, &scopes);
-                self.later(*for_ms, Undo::LetIn { provider: Provider::DigitalOcean });
+                self.let_in(HOME, &scopes);
+                self.later(*for_ms, Undo::LetIn { provider: HOME });
             }
             Act::ActionTime { ms } => self.cloud.tune(|knobs| knobs.action_ms = *ms),
             Act::Quota { addresses } => self.cloud.tune(|knobs| knobs.reserved_ip_quota = *addresses),

@@ -7,7 +7,7 @@ use super::judge::{Judge, Violation, dns};
 use super::network::Network;
 use super::plan::{Plan, Side};
 use super::replica::Replica;
-use super::scene::{EPOCH_MS, TOKENS, epoch, token_name, zone_of};
+use super::scene::{EPOCH_MS, TOKENS, epoch, zone_of};
 use super::story::Story;
 use super::{frames, furnish};
 use flipop_apiserver::{ApiServer, View};
@@ -70,9 +70,9 @@ impl Bed {
     pub(super) fn new(plan: Plan, story: Story) -> Self {
         let epoch = epoch();
         let cloud = Cloud::new(Options { seed: plan.seed, epoch_ms: u64::try_from(EPOCH_MS).ok() });
-        let [digitalocean, cloudflare] = TOKENS;
-        cloud.add_token(Provider::DigitalOcean, token_name(Provider::DigitalOcean), digitalocean, &["*"]);
-        cloud.add_token(Provider::Cloudflare, token_name(Provider::Cloudflare), cloudflare, &["*"]);
+        for (provider, secret) in Provider::ALL.into_iter().zip(TOKENS) {
+            cloud.add_token(provider, provider.name(), secret, &["*"]);
+        }
         dns::furnish(&cloud);
         let foreign = dns::records(&cloud);
         cloud.tune(|knobs| {
@@ -170,12 +170,10 @@ impl Bed {
 
     /// From now on the operator's token has these scopes.
     pub(super) fn let_in(&self, provider: Provider, scopes: &[&str]) {
-        let [digitalocean, cloudflare] = TOKENS;
-        let secret = match provider {
-            Provider::DigitalOcean => digitalocean,
-            Provider::Cloudflare => cloudflare,
-        };
-        self.cloud.add_token(provider, token_name(provider), secret, scopes);
+        let secrets = Provider::ALL.into_iter().zip(TOKENS);
+        for (_, secret) in secrets.filter(|(of, _)| *of == provider) {
+            self.cloud.add_token(provider, provider.name(), secret, scopes);
+        }
     }
 
     pub(super) fn end_faults(&mut self) {

@@ -1,5 +1,6 @@
 //! The initial content of every simulated world.
 
+use super::scene::MACHINES;
 use flipop_apiserver::{ApiServer, NodeSpec, ScenarioError};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ pub fn add_node(
     let address = |base: Ipv4Addr| Ipv4Addr::from_bits(base.to_bits().wrapping_add(number)).to_string();
     api.create_node(&NodeSpec {
         name: name.to_owned(),
-        provider_id: flipop::provider::digitalocean::droplet(droplet).provider_id(),
+        provider_id: MACHINES.provider_id(droplet),
         labels,
         internal_ip: address(Ipv4Addr::new(10, 120, 0, 0)),
         external_ip: address(Ipv4Addr::new(198, 18, 0, 0)),

@@ -239,7 +239,7 @@ fn on_cluster(draw: &mut Draw, cast: &Cast) -> Option<Act> {
 fn on_account(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     let (node, ip) = (draw.of(&cast.nodes)?, draw.of(&cast.ips)?);
     let for_ms = draw.between(1_000, 90_000);
-    let provider = draw.of(&[Provider::DigitalOcean, Provider::Cloudflare])?;
+    let provider = draw.of(&Provider::ALL)?;
     let scopes =
         ["droplet:read", "reserved_ip:read", "reserved_ip:update", "reserved_ip:create", "domain:update"];
     Some(match draw.below(14) {
@@ -258,7 +258,7 @@ fn on_account(draw: &mut Draw, cast: &Cast) -> Option<Act> {
 
 /// Somebody changes records at a name of ours.
 fn on_names(draw: &mut Draw, cast: &Cast) -> Option<Act> {
-    let provider = draw.of(&[Provider::DigitalOcean, Provider::Cloudflare])?;
+    let provider = draw.of(&Provider::ALL)?;
     let pools = cast.pools.iter().map(|pool| pool.name.clone());
     let names: Vec<String> = pools.chain(cast.record_sets.iter().cloned()).collect();
     let name = draw.of(&names)?;
@@ -486,7 +486,7 @@ fn weather(draw: &mut Draw, replicas: usize) -> Option<Weather> {
     {
         which.provider = Some(Provider::DigitalOcean);
     } else if side == Side::Cloud && draw.chance(50) {
-        which.provider = draw.of(&[Provider::DigitalOcean, Provider::Cloudflare]);
+        which.provider = draw.of(&Provider::ALL);
     }
     if matches!(fault, Fault::RecordExists { .. }) {
         which.provider = Some(Provider::Cloudflare);

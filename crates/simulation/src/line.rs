@@ -9,11 +9,12 @@ use super::facts::{self, Facts};
 use super::judge::{Ending, Process};
 use super::network::{Death, Network, Verdict};
 use super::plan::{Fault, Oddity, Side};
+use super::scene::HOME;
 use axum::body::Body;
 use bytes::Bytes;
 use flipop::provider::http::{Broken, Transport};
 use flipop_apiserver::{ApiError, ApiServer, Disconnected, View};
-use flipop_cloud::{ActionOutcome, ActionPlan, Cloud, Garble, Injection, Refusal, Target};
+use flipop_cloud::{ActionOutcome, ActionPlan, Cloud, Garble, Injection, Provider, Refusal, Target};
 use futures::future::{BoxFuture, pending};
 use futures::{FutureExt, StreamExt};
 use http::{Request, Response, StatusCode};
@@ -306,11 +307,7 @@ fn incoming(request: &reqwest::Request, body: Bytes) -> flipop_cloud::Request {
     let header =
         |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     flipop_cloud::Request {
-        provider: if host.contains("cloudflare") {
-            flipop_cloud::Provider::Cloudflare
-        } else {
-            flipop_cloud::Provider::DigitalOcean
-        },
+        provider: Provider::ALL.into_iter().find(|of| host.contains(of.name())).unwrap_or(HOME),
         method: request.method().clone(),
         path: url.path().to_owned(),
         query: url.query().unwrap_or_default().to_owned(),

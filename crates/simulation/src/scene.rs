@@ -1,6 +1,6 @@
 //! Names and numbers shared by plans, the simulated world and the judge.
 
-use flipop_cloud::Provider;
+use flipop_cloud::{Machines, Provider};
 
 /// The wall clock at the start of every run, in milliseconds since 1970.
 pub(super) const EPOCH_MS: i64 = 1_790_000_000_000;
@@ -25,6 +25,12 @@ pub(super) const USER_NAMESPACE: &str = "default";
 /// The group and version of our kinds.
 pub(super) const API_VERSION: &str = "flipop.digitalocean.com/v1alpha1";
 
+/// The provider of the simulated addresses.
+pub(super) const HOME: Provider = Provider::DigitalOcean;
+
+/// Its machines, on which the nodes run.
+pub(super) const MACHINES: Machines = flipop_cloud::DROPLETS;
+
 /// The zone at `DigitalOcean`.
 pub(super) const ZONE: &str = "example.com";
 
@@ -44,14 +50,6 @@ pub(super) const PROMPT_MS: u64 = 5_000;
 
 /// The tokens of the simulated accounts: `DigitalOcean`, Cloudflare.
 pub(super) const TOKENS: [&str; 2] = ["simulated-token-5f2a", "simulated-token-91c7"];
-
-/// The operator's token in the simulated account.
-pub(super) fn token_name(provider: Provider) -> &'static str {
-    match provider {
-        Provider::DigitalOcean => "operator at DigitalOcean",
-        Provider::Cloudflare => "operator at Cloudflare",
-    }
-}
 
 /// How many characters of a pool's uid the names of its firewalls contain.
 const UID_CHARS: usize = 8;

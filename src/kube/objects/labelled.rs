@@ -29,7 +29,7 @@ struct Outline {
 
 #[derive(Deserialize, Default)]
 struct Metadata {
-    #[serde(default, deserialize_with = "super::nullable")]
+    #[serde(default, deserialize_with = "super::or_default")]
     labels: BTreeMap<String, Option<String>>,
 }
 

@@ -1,11 +1,10 @@
 //! The Lease that a kubelet renews, reduced to the facts that decisions need.
 
-use super::{RawIdentity, nullable, slim_metadata};
+use super::{RawIdentity, or_default, slim_metadata};
+use crate::api::resource::resource;
 use flipop_core::model::node_check::LeaseFacts;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{NamespaceResourceScope, Resource};
 use serde::{Deserialize, Deserializer};
-use std::borrow::Cow;
 
 /// The namespace of these Leases.
 pub const NAMESPACE: &str = "kube-node-lease";
@@ -31,9 +30,9 @@ impl LeaseSlim {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct RawLease {
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     pub(super) metadata: RawIdentity,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     pub(super) spec: RawLeaseSpec,
 }
 
@@ -68,29 +67,7 @@ impl From<RawLease> for LeaseSlim {
     }
 }
 
-impl Resource for LeaseSlim {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Lease".into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        "coordination.k8s.io".into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        "leases".into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+resource!(LeaseSlim, NamespaceResourceScope, ["Lease", "coordination.k8s.io", "v1", "leases"]);
 
 #[cfg(test)]
 mod tests {

@@ -10,15 +10,15 @@ pub mod lease;
 pub mod own_node;
 pub mod protobuf;
 
+use crate::api::lenient::or_default;
+use crate::api::resource::resource;
 use crate::provider;
 use flipop_core::model::facts::{NodeFacts, PodFacts, Readiness, Taint, region_slug};
 use flipop_core::model::ids::{Address, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{ClusterResourceScope, NamespaceResourceScope, Resource};
 use labels::{RawLabelFields, RawLabels, labels_of};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
-use std::borrow::Cow;
 
 /// Field manager of all our writes. The Go operator uses the same.
 pub const FIELD_MANAGER: &str = "flipop";
@@ -56,70 +56,16 @@ impl PodSlim {
     }
 }
 
-impl Resource for NodeSlim {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Node".into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-impl Resource for PodSlim {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Pod".into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        "pods".into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
-/// Reads `null` as the default, as Go does.
-fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
+resource!(NodeSlim, ClusterResourceScope, ["Node", "", "v1", "nodes"]);
+resource!(PodSlim, NamespaceResourceScope, ["Pod", "", "v1", "pods"]);
 
 /// The metadata of a pod or a Lease. The rest decides nothing, and pods are by far the most numerous objects.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct RawIdentity {
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     name: String,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     namespace: String,
     resource_version: Option<String>,
     deletion_timestamp: Option<IgnoredAny>,
@@ -129,19 +75,19 @@ struct RawIdentity {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct RawMeta {
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     name: String,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     uid: String,
     resource_version: Option<String>,
     #[serde(deserialize_with = "second")]
     creation_timestamp: Option<i64>,
     deletion_timestamp: Option<IgnoredAny>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     labels: RawLabels,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     annotations: RawAnnotations,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     managed_fields: Vec<RawManagedFields>,
 }
 
@@ -156,25 +102,25 @@ struct RawAnnotations {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawManagedFields {
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     manager: String,
-    #[serde(rename = "fieldsV1", deserialize_with = "nullable")]
+    #[serde(rename = "fieldsV1", deserialize_with = "or_default")]
     fields: RawFields,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawFields {
-    #[serde(rename = "f:metadata", deserialize_with = "nullable")]
+    #[serde(rename = "f:metadata", deserialize_with = "or_default")]
     metadata: RawMetadataFields,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawMetadataFields {
-    #[serde(rename = "f:annotations", deserialize_with = "nullable")]
+    #[serde(rename = "f:annotations", deserialize_with = "or_default")]
     annotations: RawAnnotationFields,
-    #[serde(rename = "f:labels", deserialize_with = "nullable")]
+    #[serde(rename = "f:labels", deserialize_with = "or_default")]
     labels: RawLabelFields,
 }
 
@@ -194,9 +140,9 @@ impl RawManagedFields {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawCondition {
-    #[serde(rename = "type", deserialize_with = "nullable")]
+    #[serde(rename = "type", deserialize_with = "or_default")]
     kind: String,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     status: String,
     #[serde(rename = "lastTransitionTime", deserialize_with = "second")]
     since_s: Option<i64>,
@@ -225,49 +171,49 @@ fn readiness(conditions: &[RawCondition]) -> Readiness {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawNode {
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     metadata: RawMeta,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     spec: RawNodeSpec,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     status: RawNodeStatus,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawNodeSpec {
-    #[serde(rename = "providerID", deserialize_with = "nullable")]
+    #[serde(rename = "providerID", deserialize_with = "or_default")]
     provider_id: String,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     taints: Vec<RawTaint>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawTaint {
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     key: String,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     value: String,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     effect: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawNodeStatus {
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     conditions: Vec<RawCondition>,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     addresses: Vec<RawAddress>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawAddress {
-    #[serde(rename = "type", deserialize_with = "nullable")]
+    #[serde(rename = "type", deserialize_with = "or_default")]
     kind: String,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     address: String,
 }
 
@@ -319,27 +265,27 @@ impl From<RawNode> for NodeSlim {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawPod {
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     metadata: RawIdentity,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     spec: RawPodSpec,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     status: RawPodStatus,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawPodSpec {
-    #[serde(rename = "nodeName", deserialize_with = "nullable")]
+    #[serde(rename = "nodeName", deserialize_with = "or_default")]
     node_name: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RawPodStatus {
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     phase: String,
-    #[serde(deserialize_with = "nullable")]
+    #[serde(deserialize_with = "or_default")]
     conditions: Vec<RawCondition>,
 }
 
@@ -413,15 +359,13 @@ mod tests {
                 machine: Some(droplet(11)),
                 ready: Readiness::Ready,
                 ready_since_s: Some(1_795_705_200),
-                heartbeat_s: None,
-                deleting: false,
                 taints: vec![Taint { key: "k".into(), value: String::new(), effect: "NoExecute".into() }],
                 region: Some("nyc3".into()),
                 external_ips: vec![Address::from([198, 51, 100, 1])],
                 internal_ips: vec![Address::from([10, 0, 0, 1])],
                 annotation: Some("192.0.2.1".into()),
                 annotation_ours: true,
-                labels: flipop_core::model::node_labels::NodeLabels::default(),
+                ..NodeFacts::default()
             }
         );
     }

@@ -1,16 +1,15 @@
 //! The node on which an agent runs, reduced to the facts that the agent needs.
 
+use crate::api::resource::resource;
 use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{ClusterResourceScope, Resource};
-use serde::{Deserialize, Deserializer};
-use std::borrow::Cow;
+use serde::Deserialize;
 
 /// A node as the API server sends it to an agent.
 #[derive(Debug, Clone, Deserialize)]
 pub struct OwnNode {
     metadata: ObjectMeta,
-    #[serde(default, deserialize_with = "nullable")]
+    #[serde(default, deserialize_with = "super::or_default")]
     spec: Spec,
 }
 
@@ -21,10 +20,6 @@ struct Spec {
     pod_cidr: Option<String>,
     #[serde(rename = "podCIDRs")]
     pod_cidrs: Option<Vec<String>>,
-}
-
-fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spec, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// The facts about its node that an agent needs.
@@ -48,29 +43,7 @@ impl OwnNode {
     }
 }
 
-impl Resource for OwnNode {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        "Node".into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+resource!(OwnNode, ClusterResourceScope, ["Node", "", "v1", "nodes"]);
 
 #[cfg(test)]
 mod tests {

@@ -53,39 +53,30 @@ async fn every_address_is_listed_once_whatever_the_number_of_pages() {
     }
 }
 
-#[tokio::test]
-async fn an_address_that_goes_while_pages_are_read_hides_no_other() {
-    let before = addresses(250);
-    let after: Vec<_> = before.iter().copied().skip(1).collect();
-    let expected = after.clone();
-    let asked = Mutex::new(0);
+/// Reads a list whose first answer alone shows the addresses `before`. Returns the number of requests.
+async fn requests_of(before: Vec<Address>, after: Vec<Address>) -> usize {
+    let (expected, asked) = (after.clone(), Mutex::new(0));
     let server = Server::start(move |request| {
         let mut asked = asked.lock().unwrap();
         *asked += 1;
-        // An address is deleted after the first page: number 201 moves from the second page to the first, which was
-        // already read.
         page(if *asked == 1 { &before } else { &after }, request, "https://api.digitalocean.com")
     })
     .await;
     let list = client(&server.url()).list_reserved_ips(&account()).await.unwrap();
     assert!(list.ips.keys().eq(&expected));
-    assert_eq!(server.received().len(), 4);
+    server.received().len()
+}
+
+#[tokio::test]
+async fn an_address_that_goes_while_pages_are_read_hides_no_other() {
+    let (before, after) = (addresses(250), addresses(250).split_off(1));
+    // Number 201 moves from the second page to the first, which was already read.
+    assert_eq!(requests_of(before, after).await, 4);
 }
 
 #[tokio::test]
 async fn an_address_that_comes_while_pages_are_read_is_not_doubled() {
-    let after = addresses(250);
-    let before: Vec<_> = after.iter().copied().skip(1).collect();
-    let expected = after.clone();
-    let asked = Mutex::new(0);
-    let server = Server::start(move |request| {
-        let mut asked = asked.lock().unwrap();
-        *asked += 1;
-        page(if *asked == 1 { &before } else { &after }, request, "https://api.digitalocean.com")
-    })
-    .await;
-    let list = client(&server.url()).list_reserved_ips(&account()).await.unwrap();
-    assert!(list.ips.keys().eq(&expected));
+    requests_of(addresses(250).split_off(1), addresses(250)).await;
 }
 
 #[tokio::test]

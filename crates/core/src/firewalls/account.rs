@@ -7,10 +7,9 @@ use super::action::{Action, Outcome};
 use super::cover::Covers;
 use super::looks::Looks;
 use super::report;
-use super::set::Set;
+use super::set::{Existence, Set};
 use super::status::Entry;
-use super::steps::{Scene, Step, Steps};
-use super::wish::{Leave, Wish};
+use super::steps::{Leave, Scene, Step, Steps, Wish};
 use crate::mechanism::budget::{Budget, Purpose};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::epoch::Epoch;
@@ -65,14 +64,14 @@ impl FirewallAccount {
 
     /// Takes in a change of the token.
     pub fn token_changed(&mut self, now: Moment) {
-        self.looks.token_changed(now);
+        self.looks.restart(now);
         self.gate = Gate::default();
         self.sets.values_mut().for_each(Set::forgive);
     }
 
     /// The entries that a pool's status is to remember. `None` while the pool has not been noted.
-    pub fn entries(&self, uid: &Uid) -> Option<&[Entry]> {
-        self.sets.get(uid).map(|set| set.entries.as_slice())
+    pub fn entries(&self, uid: &Uid) -> Option<impl Iterator<Item = &Entry>> {
+        self.sets.get(uid).map(Set::entries)
     }
 
     /// The conditions about a pool's firewalls. `None` while there is nothing to report.
@@ -81,14 +80,9 @@ impl FirewallAccount {
         report::conditions(set, &self.looks, wish, (self.machines.noun, unusable))
     }
 
-    /// The pools that have firewalls at the provider, or may have some.
-    pub fn owners(&self) -> impl Iterator<Item = &Uid> {
-        self.sets.iter().filter(|(_, set)| !set.entries.is_empty()).map(|(uid, _)| uid)
-    }
-
     /// Forgets a pool that is gone. Returns the firewalls that it leaves behind.
     pub fn forget(&mut self, uid: &Uid) -> Vec<Entry> {
-        self.sets.remove(uid).map(|set| set.entries).unwrap_or_default()
+        self.sets.remove(uid).iter().flat_map(Set::entries).cloned().collect()
     }
 
     /// Notes the wish of each pool. `remembered` are the entries of its status on the server.
@@ -114,7 +108,7 @@ impl FirewallAccount {
     }
 
     fn owned(&self) -> BTreeSet<String> {
-        let entries = self.sets.values().flat_map(|set| &set.entries);
+        let entries = self.sets.values().flat_map(Set::entries);
         entries.filter(|entry| !entry.id.is_empty()).map(|entry| entry.id.clone()).collect()
     }
 
@@ -140,7 +134,7 @@ impl FirewallAccount {
     pub fn plan(&mut self, wishes: &[(Wish, Vec<Entry>)], mut means: Means<'_>, out: &mut Effects<Action>) {
         let now = means.now;
         let asks = |uid: &Uid| wishes.iter().any(|(wish, _)| wish.pool.uid == *uid);
-        self.sets.retain(|uid, set| !set.entries.is_empty() || asks(uid));
+        self.sets.retain(|uid, set| !set.firewalls.is_empty() || asks(uid));
         self.note(wishes, now);
         let (owned, counts) = (self.owned(), self.counts());
         let mut whole_by = None;
@@ -150,8 +144,8 @@ impl FirewallAccount {
             let due = set.plan(wish, &self.scene(&owned, counts, remembered, now));
             let acts = wish.leave == Leave::Act;
             wanted |=
-                acts && (!set.entries.is_empty() || (wish.rules.is_some() && !wish.machines.is_empty()));
-            guards |= !set.entries.is_empty();
+                acts && (!set.firewalls.is_empty() || (wish.rules.is_some() && !wish.machines.is_empty()));
+            guards |= !set.firewalls.is_empty();
             out.later(due.wake);
             for until in set.gates(&self.looks, now).into_values() {
                 out.later(until);
@@ -198,20 +192,24 @@ impl FirewallAccount {
             let epoch = means.epoch.clone();
             match step {
                 Step::Find(entry) => {
-                    set.lost.insert(entry.name, true);
+                    if let Some(ours) = set.named(&entry.name) {
+                        ours.existence = Existence::Lost(true);
+                    }
                     out.act(Action::Find { epoch, pool: pool.clone(), id: entry.id });
                 }
                 Step::Create(name, rules, machines) => {
-                    set.note_creation(&name, &machines);
+                    if let Some(ours) = set.named(&name) {
+                        ours.note_creation(&machines);
+                    }
                     out.act(Action::Create { epoch, pool: pool.clone(), name, rules, machines });
                 }
                 Step::Change(Entry { id, name, .. }, change) => {
-                    let told = due.isolated.iter().filter(|(of, _)| *of == name);
-                    let told: BTreeSet<MachineId> = told.map(|(_, machine)| machine.clone()).collect();
-                    let fresh: Vec<&MachineId> = told.difference(&set.told).collect();
+                    let here = due.isolated.iter().filter(|(of, _)| *of == name).map(|(_, machine)| machine);
+                    let fresh: Vec<&MachineId> = here.filter(|machine| set.is_news(machine)).collect();
                     out.tell((!fresh.is_empty()).then(|| isolation(wish, &name, &fresh)));
-                    set.told.extend(told);
-                    set.note_change(&name, &change);
+                    if let Some(ours) = set.named(&name) {
+                        ours.note_change(&change);
+                    }
                     out.act(Action::Change { epoch, pool: pool.clone(), name, id, change });
                 }
             }

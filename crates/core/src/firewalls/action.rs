@@ -1,6 +1,6 @@
 //! The calls about firewalls that the core asks for, and their answers.
 
-use super::facts::{Rule, Sight};
+use super::facts::{Firewall, Rule, Sight, lacking};
 use crate::mechanism::epoch::Epoch;
 use crate::model::fault::CallFailure;
 use crate::model::ids::ObjectRef;
@@ -23,6 +23,20 @@ pub enum Change {
     RemoveMembers(Vec<MachineId>),
     /// Delete it.
     Delete,
+}
+
+impl Change {
+    /// Whether a list shows the effect of the change.
+    pub fn is_shown_by(&self, found: &Firewall) -> bool {
+        match self {
+            Self::AddRules(rules) => lacking(&rules.iter().cloned().collect(), &found.rules).is_empty(),
+            Self::RemoveRules(rules) => !rules.iter().any(|rule| found.rules.contains(rule)),
+            Self::AddMembers(machines) => machines.iter().all(|machine| found.machines.contains(machine)),
+            Self::RemoveMembers(machines) => !machines.iter().any(|machine| found.machines.contains(machine)),
+            Self::RemoveTags(tags) => !tags.iter().any(|tag| found.tags.contains(tag)),
+            Self::Delete => false,
+        }
+    }
 }
 
 /// A call about firewalls.

@@ -1,4 +1,4 @@
-//! Firewalls as a provider shows them.
+//! Firewalls as a provider shows them, and how their rules differ from the wanted ones.
 
 use crate::model::machine::MachineId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,9 +50,7 @@ impl Rule {
         rule.targets.addresses = self.targets.addresses.iter().map(|text| network(text)).collect();
         rule
     }
-}
 
-impl Rule {
     /// Whether some traffic is that of both rules, as far as their addresses tell.
     pub fn meets(&self, other: &Self) -> bool {
         let (networks, others) = (&self.targets.addresses, &other.targets.addresses);
@@ -61,6 +59,23 @@ impl Rule {
             && range(&self.ports).zip(range(&other.ports)).is_none_or(|(a, b)| a.0 <= b.1 && b.0 <= a.1)
             && networks.iter().any(|one| others.iter().any(|other| overlap(one, other)))
     }
+}
+
+/// The wanted rules that the firewall lacks.
+pub fn lacking(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
+    let there: BTreeSet<Rule> = there.iter().map(Rule::canonical).collect();
+    wished.iter().filter(|rule| !there.contains(&rule.canonical())).cloned().collect()
+}
+
+/// The rules that are not wanted, as the provider writes them.
+pub fn foreign(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
+    let wished: BTreeSet<Rule> = wished.iter().map(Rule::canonical).collect();
+    there.iter().filter(|rule| !wished.contains(&rule.canonical())).cloned().collect()
+}
+
+/// The rules that deny something, as the provider writes them. No pool asks for any.
+pub fn denials(there: &BTreeSet<Rule>) -> Vec<Rule> {
+    there.iter().filter(|rule| rule.denies).cloned().collect()
 }
 
 /// The first and the last port. `None` for all, and for what cannot be read.
@@ -130,15 +145,27 @@ pub struct Sight {
 mod tests {
     use super::*;
 
-    #[test]
-    fn two_rules_meet_if_protocol_ports_and_networks_have_something_in_common() {
-        let rule = |protocol: &str, ports: &str, from: &str| Rule {
+    fn rule(protocol: &str, ports: &str, from: &str) -> Rule {
+        Rule {
             denies: false,
             direction: Direction::Inbound,
             protocol: protocol.to_owned(),
             ports: ports.to_owned(),
             targets: Targets { addresses: [from.to_owned()].into(), ..Targets::default() },
-        };
+        }
+    }
+
+    #[test]
+    fn a_rule_with_another_source_is_another_rule_and_one_spelt_otherwise_is_not() {
+        let tcp = |ports, from| rule("tcp", ports, from);
+        let wished = BTreeSet::from([tcp("1", "192.0.2.1"), tcp("2", "::/0")]);
+        let there = BTreeSet::from([tcp("1", "192.0.2.1/32"), tcp("2", "0.0.0.0/0"), tcp("3", "::/0")]);
+        assert_eq!(lacking(&wished, &there), [tcp("2", "::/0")]);
+        assert_eq!(foreign(&wished, &there), [tcp("2", "0.0.0.0/0"), tcp("3", "::/0")]);
+    }
+
+    #[test]
+    fn two_rules_meet_if_protocol_ports_and_networks_have_something_in_common() {
         let opens = rule("tcp", "443", "192.0.2.0/24");
         for (protocol, ports, from, meets) in [
             ("tcp", "443", "0.0.0.0/0", true),

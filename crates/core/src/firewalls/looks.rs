@@ -186,9 +186,4 @@ impl Looks {
             self.polls = 0;
         }
     }
-
-    /// Takes in a change of the token. The reads that the former token was refused prove nothing.
-    pub fn token_changed(&mut self, now: Moment) {
-        self.restart(now);
-    }
 }

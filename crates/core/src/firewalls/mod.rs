@@ -10,13 +10,10 @@
 pub mod account;
 pub mod action;
 pub mod cover;
-pub mod exact;
 pub mod facts;
 pub mod looks;
-pub mod place;
 pub mod report;
 pub mod set;
 pub mod spec;
 pub mod status;
 pub mod steps;
-pub mod wish;

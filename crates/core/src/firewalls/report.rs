@@ -2,7 +2,7 @@
 
 use super::looks::Looks;
 use super::set::Set;
-use super::wish::Wish;
+use super::steps::Wish;
 use crate::model::catalog::firewalls::{FirewallReady, FirewallWouldIsolate};
 use crate::model::condition::Condition;
 use crate::model::words::{enumerate, name_all};
@@ -25,7 +25,7 @@ pub fn conditions(
     wish: &Wish,
     (noun, unusable): (&str, bool),
 ) -> Option<Vec<Condition>> {
-    if wish.rules.is_none() && set.entries.is_empty() && !unusable {
+    if wish.rules.is_none() && set.firewalls.is_empty() && !unusable {
         return Some(Vec::new());
     }
     let ready = ready(set, looks, wish, unusable)?;
@@ -65,7 +65,7 @@ fn ready(set: &Set, looks: &Looks, wish: &Wish, unusable: bool) -> Option<Condit
         let message = "the pool no longer asks for ports; FLIPOP is removing its firewalls";
         return Some(Condition::new(FirewallReady::Leaving, message.to_owned()));
     }
-    let new = set.entries.is_empty() && !wish.machines.is_empty();
+    let new = set.firewalls.is_empty() && !wish.machines.is_empty();
     looks.whole().or(None.filter(|_| new))?;
     if !set.denied.is_empty() {
         let nodes: BTreeSet<&str> = set.denied.values().flatten().map(String::as_str).collect();
@@ -77,13 +77,13 @@ fn ready(set: &Set, looks: &Looks, wish: &Wish, unusable: bool) -> Option<Condit
         );
         return Some(Condition::new(FirewallReady::DeniedByOther, message));
     }
-    if !set.lacking.is_empty() || set.entries.iter().any(|entry| entry.id.is_empty()) {
+    if set.lacking().next().is_some() || set.entries().any(|entry| entry.id.is_empty()) {
         let message = "the ports are being opened on some nodes";
         return Some(Condition::new(FirewallReady::Applying, message.to_owned()));
     }
     let members = set.members().len();
-    let named = name_all(set.entries.iter().map(|entry| entry.name.as_str()));
-    let message = match set.entries.len() {
+    let named = name_all(set.entries().map(|entry| entry.name.as_str()));
+    let message = match set.firewalls.len() {
         0 => "no node needs a firewall of the pool".to_owned(),
         _ => format!("the ports are open on {members} of the nodes that the pool may use, by {named}"),
     };

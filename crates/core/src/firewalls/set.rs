@@ -7,12 +7,12 @@
 
 use super::action::Change;
 use super::cover::{Cover, Covers};
-use super::exact;
 use super::facts::Firewall;
 use super::looks::Trouble;
 use super::status::{Entry, number_of};
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::fault::{CallFailure, Fault, FaultKind};
+use crate::model::ids::AccountId;
 use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,51 +28,185 @@ pub(super) const AGREE_MS: u64 = 5_000;
 #[derive(Debug, Default)]
 pub struct Set {
     /// The firewalls that the status is to remember.
-    pub entries: Vec<Entry>,
-    /// Each firewall by name, as the last look that counts for it showed it.
-    pub(super) shown: BTreeMap<String, Firewall>,
-    /// Firewalls with a call under way.
-    pub(super) busy: BTreeSet<String>,
-    /// When the last call about each ended.
-    settled: BTreeMap<String, Moment>,
-    /// The last change of each firewall that was sent and did not fail, until a look shows it.
-    unshown: BTreeMap<String, Change>,
-    /// Machines that a call adds, until a look shows the result.
-    pub(super) adding: BTreeMap<String, BTreeSet<MachineId>>,
-    /// Firewalls that certainly do not exist yet.
-    pub(super) unsent: BTreeSet<String>,
-    /// Firewalls that may exist, but were missing from a list that began at this moment.
-    absent: BTreeMap<String, Moment>,
-    /// Firewalls that are missing from a list. The value says whether a read by id is under way.
-    pub(super) lost: BTreeMap<String, bool>,
-    /// Firewalls that a list, begun at this moment, showed without any of their members.
-    doubted: BTreeMap<String, Moment>,
-    /// Names that more than one firewall has.
-    ambiguous: BTreeSet<String>,
-    /// Members that only our firewalls govern, by a list that began at this moment.
-    pub(super) uncovered: BTreeMap<MachineId, Moment>,
-    /// Members for which a second look has confirmed that.
-    pub(super) isolated: BTreeSet<MachineId>,
-    /// When each member ceased to be wanted.
-    pub(super) unwanted: BTreeMap<MachineId, Moment>,
-    /// When each wanted machine whose ports are not open was first seen as such. Only a later look judges its cover.
-    pub(super) unopened: BTreeMap<MachineId, Moment>,
-    /// When each machine that may still enter a firewall of ours began to wait for its ports.
-    pub(super) lacking: BTreeMap<MachineId, Moment>,
+    pub(super) firewalls: Vec<Ours>,
+    /// The machines in them.
+    pub(super) members: BTreeMap<MachineId, Member>,
+    /// The wanted machines whose ports are not open.
+    pub(super) unopened: BTreeMap<MachineId, Unopened>,
     /// Nodes whose machines no other firewall governs.
     pub(super) bare: BTreeSet<String>,
     /// Firewalls of others that deny what the pool opens, each with the nodes where it does.
     pub(super) denied: BTreeMap<String, BTreeSet<String>>,
-    /// Isolated members about which an Event was sent.
-    pub(super) told: BTreeSet<MachineId>,
     pub(super) retry: Retry,
     trouble: Option<Trouble>,
+}
+
+/// A firewall of the pool.
+#[derive(Debug, Default)]
+pub(super) struct Ours {
+    pub(super) entry: Entry,
+    pub(super) existence: Existence,
+    /// More than one firewall has its name.
+    ambiguous: bool,
+    /// As the last look that counts for it showed it.
+    pub(super) shown: Option<Firewall>,
+    /// When the first list began that showed it without any of its members.
+    emptied: Option<Moment>,
+    /// A call is under way.
+    pub(super) busy: bool,
+    /// When the last call about it ended.
+    settled: Option<Moment>,
+    /// The last change that was sent and did not fail, until a look shows it.
+    unshown: Option<Change>,
+    /// Machines that a call adds, until a look shows the result.
+    pub(super) adding: Option<BTreeSet<MachineId>>,
+}
+
+/// The existence of a firewall, as calls and lists show it. The first two have no id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Existence {
+    /// It certainly does not exist yet.
+    #[default]
+    Unsent,
+    /// It may exist. Holds the start of the first list after its creation that left it out.
+    Possible(Option<Moment>),
+    /// It was made or seen.
+    Certain,
+    /// A list left it out. The value says whether a read by its id is under way.
+    Lost(bool),
+}
+
+/// A machine in a firewall of the pool.
+#[derive(Debug, Default)]
+pub(super) struct Member {
+    /// When the first list began that showed only our firewalls on it.
+    uncovered: Option<Moment>,
+    /// A second look has confirmed that.
+    pub(super) isolated: bool,
+    /// An Event told of it.
+    pub(super) told: bool,
+    /// When it ceased to be wanted.
+    pub(super) unwanted: Option<Moment>,
+}
+
+/// A wanted machine whose ports are not open.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unopened {
+    /// When it was first seen as such. Only a later look judges its cover.
+    pub(super) since: Moment,
+    /// When it began to wait for its ports, if it may still enter a firewall of ours.
+    pub(super) lacking: Option<Moment>,
+}
+
+impl Ours {
+    /// Why its state is unknown, and the rank of that reason.
+    fn doubt(&self) -> Option<(u8, &'static str)> {
+        match self.existence {
+            Existence::Lost(_) => Some((0, "is not on the list of firewalls")),
+            Existence::Certain => self.emptied.map(|_| (1, "is shown without its members")),
+            Existence::Unsent | Existence::Possible(_) => {
+                self.ambiguous.then_some((2, "is the name of several firewalls"))
+            }
+        }
+    }
+
+    /// Whether a creation may be sent.
+    pub(super) fn may_be_made(&self) -> bool {
+        self.existence == Existence::Unsent && !self.busy
+    }
+
+    /// The firewall, if no call about it is under way and the last look counts for it.
+    pub(super) fn idle(&self) -> Option<&Firewall> {
+        let free = !self.busy && self.existence == Existence::Certain;
+        self.shown.as_ref().filter(|shown| free && self.adding.is_none() && shown.id == self.entry.id)
+    }
+
+    /// The machines that the last look showed in it.
+    fn machines(&self) -> impl Iterator<Item = &MachineId> {
+        self.shown.iter().flat_map(|shown| &shown.machines)
+    }
+
+    /// Takes in the result of a look.
+    fn saw(&mut self, begun: Moment, firewalls: &[Firewall], machines: Option<&Covers<'_>>) {
+        if self.busy || self.settled.is_some_and(|settled| begun < settled) {
+            return;
+        }
+        if self.entry.id.is_empty() {
+            let mut named = firewalls.iter().filter(|found| found.name == self.entry.name);
+            let found = named.next();
+            self.ambiguous = named.next().is_some();
+            let Some(found) = found.filter(|_| !self.ambiguous) else {
+                if let Existence::Possible(first) = &mut self.existence
+                    && !self.ambiguous
+                    && begun >= first.get_or_insert(begun).plus_millis(LAG_MS)
+                {
+                    self.existence = Existence::Unsent;
+                }
+                return;
+            };
+            self.entry.id.clone_from(&found.id);
+        }
+        let lags = self.settled.is_some_and(|at| begun < at.plus_millis(LAG_MS));
+        let Some(found) = firewalls.iter().find(|found| found.id == self.entry.id) else {
+            if !lags && self.existence == Existence::Certain {
+                self.existence = Existence::Lost(false);
+            }
+            return;
+        };
+        self.existence = Existence::Certain;
+        // Without this, a late list would cause a repetition of our change.
+        if lags && self.unshown.as_ref().is_some_and(|change| !change.is_shown_by(found)) {
+            return;
+        }
+        let removed = match self.unshown.take() {
+            Some(Change::RemoveMembers(machines)) => machines,
+            Some(_) | None => Vec::new(),
+        };
+        // A member whose machine no longer exists did not leave by itself.
+        let exists = |machine: &MachineId| machines.is_none_or(|all| all.machines.contains_key(machine));
+        let had = self.machines().filter(|machine| exists(machine) && !removed.contains(*machine));
+        let had: Vec<&MachineId> = had.collect();
+        if !had.is_empty() && had.iter().all(|machine| !found.machines.contains(*machine)) {
+            let first = *self.emptied.get_or_insert(begun);
+            if begun < first.plus_millis(AGREE_MS) {
+                return;
+            }
+        }
+        self.emptied = None;
+        self.adding = None;
+        self.shown = Some(found.clone());
+    }
+
+    /// Notes that a creation was sent.
+    pub(super) fn note_creation(&mut self, machines: &BTreeSet<MachineId>) {
+        self.busy = true;
+        self.existence = Existence::Possible(None);
+        self.adding = Some(machines.clone());
+    }
+
+    /// Notes that a change was sent.
+    pub(super) fn note_change(&mut self, change: &Change) {
+        self.busy = true;
+        self.unshown = Some(change.clone());
+        if let Change::AddMembers(machines) = change {
+            self.adding = Some(machines.iter().cloned().collect());
+        }
+    }
 }
 
 impl Set {
     /// The firewalls that a status remembers. An entry without an id may have been made.
     pub fn recalled(entries: Vec<Entry>) -> Self {
-        Self { entries, ..Self::default() }
+        let recalled = entries.into_iter().map(|entry| {
+            let existence = if entry.id.is_empty() { Existence::Possible(None) } else { Existence::Certain };
+            Ours { entry, existence, ..Ours::default() }
+        });
+        Self { firewalls: recalled.collect(), ..Self::default() }
+    }
+
+    /// The firewalls that the status is to remember.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.firewalls.iter().map(|ours| &ours.entry)
     }
 
     /// Why the last change failed.
@@ -82,189 +216,133 @@ impl Set {
 
     /// Why the state of its firewalls is unknown, in a few words.
     pub fn doubt(&self) -> Option<String> {
-        let named = |what: &str, name: &String| format!("{name} {what}");
-        let lost = self.lost.keys().map(|name| named("is not on the list of firewalls", name));
-        let doubted = self.doubted.keys().map(|name| named("is shown without its members", name));
-        let ambiguous = self.ambiguous.iter().map(|name| named("is the name of several firewalls", name));
-        lost.chain(doubted).chain(ambiguous).next()
+        let doubts = self.firewalls.iter().filter_map(|ours| Some((ours.doubt()?, &ours.entry.name)));
+        doubts.min().map(|((_, doubt), name)| format!("{name} {doubt}"))
     }
 
     /// Takes in the result of a look. `machines` is the cover of all machines, if it was a whole look.
     pub fn saw(&mut self, begun: Moment, firewalls: &[Firewall], machines: Option<&Covers<'_>>) {
-        for entry in &mut self.entries {
-            let name = entry.name.clone();
-            if self.busy.contains(&name) || self.settled.get(&name).is_some_and(|settled| begun < *settled) {
-                continue;
-            }
-            let named: Vec<&Firewall> = firewalls.iter().filter(|found| found.name == name).collect();
-            if entry.id.is_empty() {
-                match named.as_slice() {
-                    [found] => entry.id.clone_from(&found.id),
-                    [] => {
-                        self.ambiguous.remove(&name);
-                        let first = *self.absent.entry(name.clone()).or_insert(begun);
-                        if begun >= first.plus_millis(LAG_MS) {
-                            self.absent.remove(&name);
-                            self.unsent.insert(name);
-                        }
-                        continue;
-                    }
-                    _ => {
-                        self.ambiguous.insert(name);
-                        continue;
-                    }
-                }
-                self.absent.remove(&name);
-                self.unsent.remove(&name);
-                self.ambiguous.remove(&name);
-            }
-            let Some(found) = firewalls.iter().find(|found| found.id == entry.id) else {
-                let lags = self.settled.get(&name).is_some_and(|at| begun < at.plus_millis(LAG_MS));
-                if !lags {
-                    self.lost.entry(name).or_insert(false);
-                }
-                continue;
-            };
-            self.lost.remove(&name);
-            // Without this, a late list would cause a repetition of our change.
-            let lags = self.settled.get(&name).is_some_and(|at| begun < at.plus_millis(LAG_MS));
-            if lags && self.unshown.get(&name).is_some_and(|change| !exact::shows(change, found)) {
-                continue;
-            }
-            let removed = match self.unshown.remove(&name) {
-                Some(Change::RemoveMembers(machines)) => machines,
-                Some(_) | None => Vec::new(),
-            };
-            // A member whose machine no longer exists did not leave by itself.
-            let exists =
-                |machine: &&MachineId| machines.is_none_or(|all| all.machines.contains_key(*machine));
-            let before = self.shown.get(&name).map(|before| &before.machines);
-            let had = before.into_iter().flatten().filter(exists);
-            let had: Vec<&MachineId> = had.filter(|machine| !removed.contains(*machine)).collect();
-            if !had.is_empty() && had.iter().all(|machine| !found.machines.contains(*machine)) {
-                let first = *self.doubted.entry(name.clone()).or_insert(begun);
-                if begun < first.plus_millis(AGREE_MS) {
-                    continue;
-                }
-            }
-            self.doubted.remove(&name);
-            self.adding.remove(&name);
-            self.shown.insert(name, found.clone());
+        for ours in &mut self.firewalls {
+            ours.saw(begun, firewalls, machines);
         }
+        self.follow_members();
         if let Some(covers) = machines {
             self.watch_cover(begun, covers);
         }
     }
 
+    /// Follows which machines the last looks showed in its firewalls.
+    fn follow_members(&mut self) {
+        let shown: BTreeSet<&MachineId> = self.firewalls.iter().flat_map(Ours::machines).collect();
+        self.members.retain(|machine, _| shown.contains(machine));
+        for machine in shown {
+            self.members.entry(machine.clone()).or_default();
+        }
+    }
+
     /// Notes the members that have lost the last firewall that no pool owns.
     fn watch_cover(&mut self, begun: Moment, covers: &Covers<'_>) {
-        let members: BTreeSet<MachineId> =
-            self.shown.values().flat_map(|shown| shown.machines.iter().cloned()).collect();
-        self.uncovered.retain(|machine, _| members.contains(machine));
-        for machine in &members {
+        for (machine, member) in &mut self.members {
             match covers.of(machine) {
                 Cover::OnlyOurs => {
-                    let first = *self.uncovered.entry(machine.clone()).or_insert(begun);
-                    if begun >= first.plus_millis(AGREE_MS) {
-                        self.isolated.insert(machine.clone());
-                    }
+                    let first = *member.uncovered.get_or_insert(begun);
+                    member.isolated |= begun >= first.plus_millis(AGREE_MS);
                 }
                 Cover::Foreign | Cover::Open => {
-                    self.uncovered.remove(machine);
-                    self.isolated.remove(machine);
+                    *member = Member { unwanted: member.unwanted, ..Member::default() };
                 }
                 Cover::Unknown => {}
             }
         }
-        self.isolated.retain(|machine| members.contains(machine));
-        self.told.retain(|machine| self.isolated.contains(machine));
     }
 
     /// When a second look can confirm the first.
     pub fn agrees_at(&self) -> Option<Moment> {
-        let uncovered = self.uncovered.iter().filter(|(machine, _)| !self.isolated.contains(*machine));
-        let since = uncovered.map(|(_, since)| since).chain(self.doubted.values());
-        since.map(|since| since.plus_millis(AGREE_MS)).min()
+        let uncovered = self.members.values().filter(|of| !of.isolated).filter_map(|of| of.uncovered);
+        let emptied = self.firewalls.iter().filter_map(|ours| ours.emptied);
+        uncovered.chain(emptied).map(|since| since.plus_millis(AGREE_MS)).min()
     }
 
     /// When to list the firewalls, to find out whether one was made.
     pub fn resolves_at(&self, now: Moment) -> Option<Moment> {
-        let open = self.entries.iter().filter(|entry| entry.id.is_empty());
-        let open =
-            open.filter(|entry| !self.unsent.contains(&entry.name) && !self.busy.contains(&entry.name));
-        open.map(|entry| self.absent.get(&entry.name).map_or(now, |first| first.plus_millis(LAG_MS))).min()
+        let open = self.firewalls.iter().filter(|ours| !ours.busy).filter_map(|ours| match ours.existence {
+            Existence::Possible(first) => Some(first.map_or(now, |first| first.plus_millis(LAG_MS))),
+            Existence::Unsent | Existence::Certain | Existence::Lost(_) => None,
+        });
+        open.min()
     }
 
     /// Whether a part of a change has not arrived yet, by the last look.
     pub fn is_unfinished(&self) -> bool {
-        let pending = self.shown.values().any(|shown| {
-            shown
-                .pending
-                .keys()
-                .any(|machine| self.lacking.contains_key(machine) || shown.machines.contains(machine))
-        });
-        pending || self.entries.iter().any(|entry| self.awaits_look(&entry.name))
+        let concerns = |shown: &Firewall, machine: &MachineId| {
+            shown.machines.contains(machine)
+                || self.unopened.get(machine).is_some_and(|of| of.lacking.is_some())
+        };
+        self.firewalls.iter().any(|ours| {
+            let mut shown = ours.shown.iter();
+            shown.any(|shown| shown.pending.keys().any(|machine| concerns(shown, machine)))
+                || ours.adding.is_some() && !ours.busy
+        })
     }
 
-    fn awaits_look(&self, name: &str) -> bool {
-        self.adding.contains_key(name) && !self.busy.contains(name)
+    /// Machines that wait for their ports, and since when.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = (&MachineId, Moment)> {
+        self.unopened.iter().filter_map(|(machine, of)| Some((machine, of.lacking?)))
     }
 
-    /// The firewall of an entry, if no call about it is under way and the last look counts for it.
-    pub(super) fn idle(&self, entry: &Entry) -> Option<&Firewall> {
-        let free = !self.busy.contains(&entry.name) && !self.lost.contains_key(&entry.name);
-        let settled = !self.adding.contains_key(&entry.name);
-        self.shown.get(&entry.name).filter(|shown| free && settled && shown.id == entry.id)
+    /// Notes that an Event tells of an isolated member. Returns whether it is the first to do so.
+    pub(super) fn is_news(&mut self, machine: &MachineId) -> bool {
+        self.members.get_mut(machine).is_some_and(|of| !std::mem::replace(&mut of.told, true))
+    }
+
+    /// Its firewalls about which no call is under way, as the last look showed them.
+    pub(super) fn idle(&self) -> impl Iterator<Item = (&Entry, &Firewall)> {
+        self.firewalls.iter().filter_map(|ours| Some((&ours.entry, ours.idle()?)))
     }
 
     /// Every machine that is in one of its firewalls, or is being added.
     pub(super) fn members(&self) -> BTreeSet<MachineId> {
-        let shown = self.shown.values().flat_map(|shown| &shown.machines);
-        shown.chain(self.adding.values().flatten()).cloned().collect()
+        let adding = self.firewalls.iter().filter_map(|ours| ours.adding.as_ref());
+        adding.flatten().chain(self.members.keys()).cloned().collect()
     }
 
     /// The numbers of its firewalls.
     pub(super) fn numbers(&self) -> BTreeSet<u64> {
-        self.entries.iter().filter_map(|entry| number_of(&entry.name)).collect()
+        self.entries().filter_map(|entry| number_of(&entry.name)).collect()
     }
 
-    /// Notes that a creation was sent.
-    pub(super) fn note_creation(&mut self, name: &str, machines: &BTreeSet<MachineId>) {
-        self.busy.insert(name.to_owned());
-        self.unsent.remove(name);
-        self.adding.insert(name.to_owned(), machines.clone());
+    /// Adds a firewall that is to be made.
+    pub(super) fn announce(&mut self, name: String, account_id: AccountId) {
+        let entry = Entry { id: String::new(), name, account_id };
+        self.firewalls.push(Ours { entry, ..Ours::default() });
     }
 
-    /// Notes that a change was sent.
-    pub(super) fn note_change(&mut self, name: &str, change: &Change) {
-        self.busy.insert(name.to_owned());
-        self.unshown.insert(name.to_owned(), change.clone());
-        if let Change::AddMembers(machines) = change {
-            self.adding.insert(name.to_owned(), machines.iter().cloned().collect());
-        }
+    /// The firewall of this name.
+    pub(super) fn named(&mut self, name: &str) -> Option<&mut Ours> {
+        self.firewalls.iter_mut().find(|ours| ours.entry.name == name)
     }
 
     /// Takes in the answer to a creation.
     pub fn created(&mut self, name: &str, result: Result<String, CallFailure>, at: Context) {
-        self.busy.remove(name);
+        let Some(ours) = self.named(name) else { return };
+        ours.busy = false;
         match result {
             Ok(id) => {
-                self.settled.insert(name.to_owned(), at.now);
-                if let Some(entry) = self.entries.iter_mut().find(|entry| entry.name == name) {
-                    entry.id = id;
-                }
+                ours.settled = Some(at.now);
+                ours.entry.id = id;
+                ours.existence = Existence::Certain;
                 self.succeeded();
             }
             Err(CallFailure::NotSent) => {
-                self.adding.remove(name);
-                self.unsent.insert(name.to_owned());
+                ours.adding = None;
+                ours.existence = Existence::Unsent;
                 self.retry.not_before(at.now.plus_millis(1_000));
             }
             Err(CallFailure::Fault(fault)) => {
-                self.adding.remove(name);
-                self.settled.insert(name.to_owned(), at.now);
+                ours.adding = None;
+                ours.settled = Some(at.now);
                 if !fault.outcome_unknown && fault.kind != FaultKind::InProgress {
-                    self.unsent.insert(name.to_owned());
+                    ours.existence = Existence::Unsent;
                 }
                 self.failed(fault, at);
             }
@@ -273,28 +351,27 @@ impl Set {
 
     /// Takes in the answer to a change.
     pub fn changed(&mut self, name: &str, deleted: bool, result: Result<(), CallFailure>, at: Context) {
-        self.busy.remove(name);
+        let Some(ours) = self.named(name) else { return };
+        ours.busy = false;
         match result {
             Ok(()) => {
-                self.settled.insert(name.to_owned(), at.now);
+                ours.settled = Some(at.now);
                 if deleted {
-                    self.forget(name);
+                    self.forget(|entry| entry.name == name);
                 } else {
                     // The next change has to wait for a new look.
-                    self.adding.entry(name.to_owned()).or_default();
+                    ours.adding.get_or_insert_default();
                 }
                 self.succeeded();
             }
             Err(CallFailure::NotSent) => {
-                self.adding.remove(name);
-                self.unshown.remove(name);
+                (ours.adding, ours.unshown) = (None, None);
                 self.retry.not_before(at.now.plus_millis(1_000));
             }
             Err(CallFailure::Fault(fault)) => {
                 // The next look shows whether it took effect anyway.
-                self.unshown.remove(name);
-                self.settled.insert(name.to_owned(), at.now);
-                self.adding.insert(name.to_owned(), BTreeSet::new());
+                (ours.adding, ours.unshown) = (Some(BTreeSet::new()), None);
+                ours.settled = Some(at.now);
                 self.failed(fault, at);
             }
         }
@@ -302,38 +379,18 @@ impl Set {
 
     /// Takes in whether a firewall exists that is missing from a list.
     pub fn found(&mut self, id: &str, result: Result<bool, CallFailure>, at: Context) {
-        let Some(name) = self.entries.iter().find(|entry| entry.id == id).map(|entry| entry.name.clone())
-        else {
-            return;
-        };
+        let Some(ours) = self.firewalls.iter_mut().find(|ours| ours.entry.id == id) else { return };
+        ours.existence = Existence::Lost(false);
         match result {
-            Ok(false) => self.forget(&name),
-            Ok(true) | Err(CallFailure::NotSent) => {
-                self.lost.insert(name, false);
-                self.retry.not_before(at.now.plus_millis(10_000));
-            }
-            Err(CallFailure::Fault(fault)) => {
-                self.lost.insert(name, false);
-                self.failed(fault, at);
-            }
+            Ok(false) => self.forget(|entry| entry.id == id),
+            Ok(true) | Err(CallFailure::NotSent) => self.retry.not_before(at.now.plus_millis(10_000)),
+            Err(CallFailure::Fault(fault)) => self.failed(fault, at),
         }
     }
 
-    fn forget(&mut self, name: &str) {
-        self.entries.retain(|entry| entry.name != name);
-        self.shown.remove(name);
-        self.adding.remove(name);
-        self.unsent.remove(name);
-        self.absent.remove(name);
-        self.lost.remove(name);
-        self.doubted.remove(name);
-        self.settled.remove(name);
-        self.unshown.remove(name);
-    }
-
-    /// Forgets an intent that was never sent.
-    pub(super) fn drop_intent(&mut self, name: &str) {
-        self.forget(name);
+    fn forget(&mut self, is_gone: impl Fn(&Entry) -> bool) {
+        self.firewalls.retain(|ours| !is_gone(&ours.entry));
+        self.follow_members();
     }
 
     /// Notes that the last change succeeded.
@@ -351,5 +408,26 @@ impl Set {
     pub fn forgive(&mut self) {
         self.retry = Retry::default();
         self.trouble = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_from_before_a_creation_does_not_show_that_nothing_was_made() {
+        let (name, at) = ("flipop-01234567-1", |seconds: u64| Moment::from_millis(seconds * 1_000));
+        let mut set = Set::default();
+        set.announce(name.to_owned(), AccountId::default());
+        set.saw(at(0), &[], None);
+        set.named(name).unwrap().note_creation(&BTreeSet::new());
+        let (kind, message) = (FaultKind::Transient, "no answer".to_owned());
+        let lost = Fault { kind, message, outcome_unknown: true, retry_after_ms: None };
+        set.created(name, Err(CallFailure::Fault(lost)), Context::exactly(at(40)));
+        for (begun, may) in [(at(41), false), (at(70), false), (at(71), true)] {
+            set.saw(begun, &[], None);
+            assert_eq!(set.named(name).unwrap().may_be_made(), may, "{begun:?}");
+        }
     }
 }

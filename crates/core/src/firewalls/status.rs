@@ -9,7 +9,7 @@ const PREFIX: &str = "flipop-";
 const UID_CHARS: usize = 8;
 
 /// A firewall of a pool. The status holds it before it is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entry {
     /// Its id. Empty until FLIPOP learns it.
     pub id: String,

@@ -1,18 +1,16 @@
-//! The next steps for the firewalls of one pool.
+//! The next steps for the firewalls of one pool, which give it exactly the rules and the machines that it wants.
 //!
 //! The order is: remove members that would be isolated; add rules; add machines. Only after that, and while no address
-//! is being moved, remove rules and machines, and delete empty firewalls.
+//! is being moved, remove rules and machines, and delete empty firewalls. A machine stays in its firewall. New machines
+//! fill gaps in order, and the others go into new firewalls.
 
 use super::action::Change;
 use super::cover::{Cover, Covers};
-use super::exact;
-use super::facts::{Firewall, Rule};
+use super::facts::{Firewall, Rule, denials, foreign, lacking};
 use super::looks::{FRESH_MS, Looks};
-use super::place;
-use super::set::Set;
+use super::set::{Existence, Ours, Set, Unopened};
 use super::status::{Entry, name_of, number_of};
-use super::wish::{Leave, Wish};
-use crate::model::ids::AccountId;
+use crate::model::ids::{AccountId, ObjectRef};
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +23,37 @@ pub const GATE_MS: u64 = 10_000;
 
 /// Nodes often begin to match in a burst. They are added together, this long after the first one.
 const GATHER_MS: u64 = 300;
+
+/// The changes that FLIPOP may make for a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// Only protect machines from isolation, because the pool is paused, frozen or not known well enough.
+    Guard,
+    /// All changes.
+    Act,
+}
+
+/// The wish of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// The pool.
+    pub pool: ObjectRef,
+    /// The rules. `None` for no firewall.
+    pub rules: Option<BTreeSet<Rule>>,
+    /// The machines, with the names of their nodes.
+    pub machines: BTreeMap<MachineId, String>,
+    /// The changes that FLIPOP may make.
+    pub leave: Leave,
+    /// An address is being moved. Nothing is removed meanwhile.
+    pub moving: bool,
+}
+
+impl Wish {
+    /// Whether this machine is to be in a firewall.
+    pub fn wants(&self, machine: &MachineId) -> bool {
+        self.rules.is_some() && self.machines.contains_key(machine)
+    }
+}
 
 /// The facts on which the steps rest.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +107,12 @@ pub struct Steps {
     pub wake: Option<Moment>,
 }
 
+impl Steps {
+    fn changes(&self, entry: &Entry) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Change(of, _) if of.name == entry.name))
+    }
+}
+
 fn sooner(slot: &mut Option<Moment>, at: Moment) {
     *slot = Some(slot.map_or(at, |before| before.min(at)));
 }
@@ -89,12 +124,13 @@ impl Set {
             return;
         }
         let covers = scene.covers();
-        let (mut unopened, mut lacking) = (BTreeMap::new(), BTreeMap::new());
+        let mut unopened = BTreeMap::new();
         let (mut bare, mut denied) = (BTreeSet::new(), BTreeMap::<String, BTreeSet<String>>::new());
         for (machine, node) in wish.machines.iter().filter(|(machine, _)| wish.wants(machine)) {
-            let first = self.unopened.get(machine).copied().unwrap_or(scene.now);
+            let before = self.unopened.get(machine);
+            let since = before.map_or(scene.now, |of| of.since);
             let cover =
-                covers.filter(|(begun, ..)| scene.counts && *begun >= first).map(|(.., c)| c.of(machine));
+                covers.filter(|(begun, ..)| scene.counts && *begun >= since).map(|(.., c)| c.of(machine));
             let known = covers.filter(|_| scene.counts).map(|(.., covers)| covers.of(machine));
             if matches!(known, Some(Cover::Open | Cover::OnlyOurs)) {
                 bare.insert(node.clone());
@@ -109,14 +145,10 @@ impl Set {
             if self.has_opened(machine, wish) {
                 continue;
             }
-            unopened.insert(machine.clone(), first);
-            if !elsewhere {
-                let since = self.lacking.get(machine).copied().unwrap_or(scene.now);
-                lacking.insert(machine.clone(), since);
-            }
+            let waits = before.and_then(|of| of.lacking).unwrap_or(scene.now);
+            unopened.insert(machine.clone(), Unopened { since, lacking: (!elsewhere).then_some(waits) });
         }
         self.unopened = unopened;
-        self.lacking = lacking;
         self.bare = bare;
         self.denied = denied;
     }
@@ -124,11 +156,11 @@ impl Set {
     /// Whether the last look showed the ports of the pool open on a machine.
     fn has_opened(&self, machine: &MachineId, wish: &Wish) -> bool {
         let Some(rules) = &wish.rules else { return true };
-        self.shown.values().any(|shown| {
+        self.firewalls.iter().filter_map(|ours| ours.shown.as_ref()).any(|shown| {
             shown.machines.contains(machine)
                 && !shown.pending.contains_key(machine)
-                && exact::lacking(rules, &shown.rules).is_empty()
-                && exact::denials(&shown.rules).is_empty()
+                && lacking(rules, &shown.rules).is_empty()
+                && denials(&shown.rules).is_empty()
         })
     }
 
@@ -136,12 +168,12 @@ impl Set {
     pub fn gates(&self, looks: &Looks, now: Moment) -> BTreeMap<MachineId, Moment> {
         // Firewalls from before this leadership are probably right, so no failover waits for the first look. One that was
         // only announced has opened nothing.
-        let made = self.entries.iter().any(|entry| !entry.id.is_empty());
+        let made = self.entries().any(|entry| !entry.id.is_empty());
         let unseen = !looks.is_answered() && made;
         if unseen {
             return BTreeMap::new();
         }
-        let until = self.lacking.iter().map(|(machine, since)| (machine.clone(), since.plus_millis(GATE_MS)));
+        let until = self.lacking().map(|(machine, since)| (machine.clone(), since.plus_millis(GATE_MS)));
         until.filter(|(_, until)| *until > now).collect()
     }
 
@@ -152,8 +184,8 @@ impl Set {
         if waits {
             sooner(&mut due.wake, self.retry.due());
         }
-        let lost = self.entries.iter().filter(|entry| !waits && self.lost.get(&entry.name) == Some(&false));
-        due.steps.extend(lost.cloned().map(Step::Find));
+        let lost = self.firewalls.iter().filter(|ours| !waits && ours.existence == Existence::Lost(false));
+        due.steps.extend(lost.map(|ours| Step::Find(ours.entry.clone())));
         if let Some(at) = self.agrees_at() {
             // A look that begins at exactly that moment is late enough.
             sooner(&mut due.whole_by, at.max(scene.now));
@@ -174,7 +206,8 @@ impl Set {
             self.removals(wish, scene, &mut due);
             // A change whose answer was lost may have worked. In that case no later change would clear the failure by
             // its success.
-            if due.steps.is_empty() && self.busy.is_empty() && self.adding.is_empty() {
+            let is_quiet = |ours: &Ours| !ours.busy && ours.adding.is_none();
+            if due.steps.is_empty() && self.firewalls.iter().all(is_quiet) {
                 self.succeeded();
             }
         }
@@ -182,9 +215,9 @@ impl Set {
     }
 
     fn keep_from_isolation(&self, due: &mut Steps) {
-        for entry in &self.entries {
-            let Some(shown) = self.idle(entry) else { continue };
-            let out: Vec<MachineId> = shown.machines.intersection(&self.isolated).cloned().collect();
+        let isolated = |machine: &&MachineId| self.members.get(machine).is_some_and(|of| of.isolated);
+        for (entry, shown) in self.idle() {
+            let out: Vec<MachineId> = shown.machines.iter().filter(isolated).cloned().collect();
             if !out.is_empty() {
                 due.isolated.extend(out.iter().map(|machine| (entry.name.clone(), machine.clone())));
                 due.steps.push(Step::Change(entry.clone(), Change::RemoveMembers(out)));
@@ -194,46 +227,33 @@ impl Set {
 
     /// Notes when each unwanted member ceased to be wanted.
     fn count_unwanted(&mut self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) {
-        let members: BTreeSet<&MachineId> = self.shown.values().flat_map(|shown| &shown.machines).collect();
-        let unwanted: BTreeMap<MachineId, Moment> = members
-            .into_iter()
-            .filter(|machine| !wish.wants(machine))
-            .map(|machine| (machine.clone(), self.unwanted.get(machine).copied().unwrap_or(scene.now)))
-            .collect();
-        for since in unwanted.values() {
-            let at = since.plus_millis(LEAVE_MS);
-            if at > scene.now {
+        for (machine, member) in &mut self.members {
+            member.unwanted = (!wish.wants(machine)).then(|| member.unwanted.unwrap_or(scene.now));
+            if let Some(at) = member.unwanted.map(|since| since.plus_millis(LEAVE_MS))
+                && at > scene.now
+            {
                 sooner(&mut due.wake, at);
             }
         }
-        self.unwanted = unwanted;
-    }
-
-    fn is_taken(&self, entry: &Entry, due: &Steps) -> bool {
-        due.steps.iter().any(|step| matches!(step, Step::Change(of, _) if of.name == entry.name))
-            || self.idle(entry).is_none()
     }
 
     /// Adds missing rules and machines, and removes denials, which close ports. Returns whether some are missing that
     /// can be added.
     fn additions(&mut self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) -> bool {
         let Some(rules) = &wish.rules else {
-            self.drop_unsent();
+            self.firewalls.retain(|ours| !ours.may_be_made());
             return false;
         };
         let mut lacks = BTreeSet::new();
-        for entry in
-            self.entries.iter().filter(|entry| !self.is_taken(entry, due)).cloned().collect::<Vec<_>>()
-        {
-            let Some(shown) = self.idle(&entry) else { continue };
-            let (lacking, denials) = (exact::lacking(rules, &shown.rules), exact::denials(&shown.rules));
+        for (entry, shown) in self.idle().filter(|(entry, _)| !due.changes(entry)).collect::<Vec<_>>() {
+            let (lacking, denials) = (lacking(rules, &shown.rules), denials(&shown.rules));
             let change = match (lacking.is_empty(), denials.is_empty()) {
                 (false, _) => Change::AddRules(lacking),
                 (true, false) => Change::RemoveRules(denials),
                 (true, true) => continue,
             };
             lacks.insert(entry.name.clone());
-            due.steps.push(Step::Change(entry, change));
+            due.steps.push(Step::Change(entry.clone(), change));
         }
         let (new, unjudged) = self.to_put_in(wish, scene);
         if let Some(since) = unjudged {
@@ -242,22 +262,9 @@ impl Set {
         // A machine without a judgement may be added later.
         let more = !new.is_empty() || unjudged.is_some();
         self.put_in(new, wish, &lacks, scene, due);
-        let under_way = self.entries.iter().any(|entry| {
-            self.busy.contains(&entry.name) || self.adding.get(&entry.name).is_some_and(|add| !add.is_empty())
-        });
+        let is_adding = |ours: &Ours| ours.adding.as_ref().is_some_and(|adding| !adding.is_empty());
+        let under_way = self.firewalls.iter().any(|ours| ours.busy || is_adding(ours));
         more || under_way || !lacks.is_empty()
-    }
-
-    /// Forgets firewalls that were announced but certainly never made. They are no longer wanted.
-    fn drop_unsent(&mut self) {
-        let never_made = |entry: &&Entry| {
-            entry.id.is_empty() && self.unsent.contains(&entry.name) && !self.busy.contains(&entry.name)
-        };
-        let names: Vec<String> =
-            self.entries.iter().filter(never_made).map(|entry| entry.name.clone()).collect();
-        for name in &names {
-            self.drop_intent(name);
-        }
     }
 
     /// The machines that may be added now, and when others began to wait for a look that judges them.
@@ -268,15 +275,13 @@ impl Set {
         for machine in
             wish.machines.keys().filter(|machine| wish.wants(machine) && !members.contains(*machine))
         {
-            let since = self.lacking.get(machine).copied();
+            let since = self.unopened.get(machine).and_then(|of| of.lacking);
             let seen_since = |moment: Moment| since.is_none_or(|since| moment >= since);
             match scene.covers().map(|(begun, _, covers)| (begun, covers.of(machine))) {
                 // A firewall that governed it a moment ago is enough. The absence of one proves nothing, since the
                 // machine may be new.
                 Some((begun, Cover::Foreign)) if seen_since(begun.plus_millis(FRESH_MS)) => {
-                    if !self.isolated.contains(machine) {
-                        new.insert(machine.clone());
-                    }
+                    new.insert(machine.clone());
                 }
                 Some((begun, _)) if seen_since(begun) => {}
                 Some(_) | None => sooner(&mut unjudged, since.unwrap_or(scene.now)),
@@ -295,38 +300,28 @@ impl Set {
         due: &mut Steps,
     ) {
         let (wanted, rules) = (!new.is_empty(), wish.rules.clone().unwrap_or_default());
-        let room = |entry: &Entry| {
-            let shown = self.shown.get(&entry.name).map_or(0, |shown| shown.machines.len());
-            let adding = self.adding.get(&entry.name).map_or(0, BTreeSet::len);
+        let room = |ours: &Ours| {
+            let shown = ours.shown.as_ref().map_or(0, |shown| shown.machines.len());
+            let adding = ours.adding.as_ref().map_or(0, BTreeSet::len);
             scene.capacity.saturating_sub(shown.saturating_add(adding))
         };
-        let room: Vec<(String, usize)> =
-            self.entries.iter().map(|entry| (entry.name.clone(), room(entry))).collect();
-        let (placed, left) = place::fill(new, room.iter().map(|(name, room)| (name, *room)));
+        let rooms = self.firewalls.iter().map(|ours| (&ours.entry.name, room(ours)));
+        let (placed, left) = fill(new, rooms);
         let is_fresh =
             scene.covers().is_some_and(|(_, arrived, _)| scene.now.millis_since(arrived) <= FRESH_MS);
-        for entry in self.entries.clone() {
-            let here = placed.get(&entry.name).cloned().unwrap_or_default();
-            if entry.id.is_empty() {
-                let may = self.unsent.contains(&entry.name) && !self.busy.contains(&entry.name);
-                let on_server = scene.remembered.iter().any(|told| told.name == entry.name);
-                if may && here.is_empty() {
-                    self.drop_intent(&entry.name);
-                } else if may && on_server && is_fresh {
-                    due.steps.push(Step::Create(entry.name.clone(), rules.clone(), here));
-                }
-            } else if !here.is_empty()
-                && is_fresh
-                && !lacks.contains(&entry.name)
-                && !self.is_taken(&entry, due)
-            {
-                due.steps.push(Step::Change(entry, Change::AddMembers(here.into_iter().collect())));
+        self.firewalls.retain(|ours| !ours.may_be_made() || placed.contains_key(&ours.entry.name));
+        for ours in &self.firewalls {
+            let (entry, name) = (&ours.entry, &ours.entry.name);
+            let Some(here) = placed.get(name).filter(|_| is_fresh) else { continue };
+            if ours.may_be_made() && scene.remembered.iter().any(|told| told.name == *name) {
+                due.steps.push(Step::Create(name.clone(), rules.clone(), here.clone()));
+            } else if ours.idle().is_some() && !lacks.contains(name) && !due.changes(entry) {
+                due.steps
+                    .push(Step::Change(entry.clone(), Change::AddMembers(here.iter().cloned().collect())));
             }
         }
-        for number in place::new_numbers(&self.numbers(), left.len(), scene.capacity) {
-            let name = name_of(&wish.pool.uid, number);
-            self.unsent.insert(name.clone());
-            self.entries.push(Entry { id: String::new(), name, account_id: scene.account_id.clone() });
+        for number in new_numbers(&self.numbers(), left.len(), scene.capacity) {
+            self.announce(name_of(&wish.pool.uid, number), scene.account_id.clone());
         }
         if wanted && !is_fresh {
             sooner(&mut due.whole_by, scene.looks.round_for(scene.now));
@@ -336,27 +331,28 @@ impl Set {
     /// Removes rules, machines and firewalls that are no longer wanted.
     fn removals(&self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) {
         let mut seen: BTreeSet<&MachineId> = BTreeSet::new();
-        for entry in &self.entries {
-            let Some(shown) = self.idle(entry) else { continue };
+        for (entry, shown) in self.idle() {
             let twice: Vec<MachineId> =
                 shown.machines.iter().filter(|machine| !seen.insert(machine)).cloned().collect();
-            if !self.is_taken(entry, due)
+            if !due.changes(entry)
                 && let Some(change) = self.removal(shown, twice, wish, scene.now)
             {
                 due.steps.push(Step::Change(entry.clone(), change));
             }
         }
-        let last = self.entries.iter().max_by_key(|entry| number_of(&entry.name));
-        if let Some(last) = last.filter(|last| !self.is_taken(last, due))
-            && self.idle(last).is_some_and(|shown| shown.machines.is_empty() && shown.tags.is_empty())
+        let last = self.firewalls.iter().max_by_key(|ours| number_of(&ours.entry.name));
+        if let Some(Ours { entry, .. }) = last.filter(|last| !due.changes(&last.entry))
+            && last
+                .and_then(Ours::idle)
+                .is_some_and(|shown| shown.machines.is_empty() && shown.tags.is_empty())
         {
-            due.steps.push(Step::Change(last.clone(), Change::Delete));
+            due.steps.push(Step::Change(entry.clone(), Change::Delete));
         }
     }
 
     fn removal(&self, shown: &Firewall, twice: Vec<MachineId>, wish: &Wish, now: Moment) -> Option<Change> {
         if let Some(rules) = &wish.rules {
-            let foreign = exact::foreign(rules, &shown.rules);
+            let foreign = foreign(rules, &shown.rules);
             if !foreign.is_empty() {
                 return Some(Change::RemoveRules(foreign));
             }
@@ -366,10 +362,52 @@ impl Set {
         }
         let wait_ms = if wish.rules.is_some() { LEAVE_MS } else { 0 };
         let over = |machine: &&MachineId| {
-            self.unwanted.get(*machine).is_some_and(|since| since.plus_millis(wait_ms) <= now)
+            let unwanted = self.members.get(machine).and_then(|of| of.unwanted);
+            unwanted.is_some_and(|since| since.plus_millis(wait_ms) <= now)
         };
         let mut out: BTreeSet<MachineId> = shown.machines.iter().filter(over).cloned().collect();
         out.extend(twice);
         (!out.is_empty()).then(|| Change::RemoveMembers(out.into_iter().collect()))
+    }
+}
+
+/// Places machines into firewalls that have room. `room` has, in order, the number of machines that each one takes.
+/// Also returns the machines that are left.
+fn fill<'a>(
+    mut machines: BTreeSet<MachineId>,
+    room: impl Iterator<Item = (&'a String, usize)>,
+) -> (BTreeMap<String, BTreeSet<MachineId>>, BTreeSet<MachineId>) {
+    let mut placed = BTreeMap::new();
+    for (name, room) in room {
+        let here: BTreeSet<MachineId> = machines.iter().take(room).cloned().collect();
+        machines.retain(|machine| !here.contains(machine));
+        if !here.is_empty() {
+            placed.insert(name.clone(), here);
+        }
+    }
+    (placed, machines)
+}
+
+/// The lowest free numbers for the new firewalls that so many machines need, with at most `each` machines in one.
+fn new_numbers(taken: &BTreeSet<u64>, machines: usize, each: usize) -> Vec<u64> {
+    (1..).filter(|number| !taken.contains(number)).take(machines.div_ceil(each.max(1))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::provider::examples::droplet;
+
+    #[test]
+    fn gaps_are_filled_in_order_and_the_rest_is_left() {
+        let machines: BTreeSet<MachineId> = (1..=5).map(droplet).collect();
+        let names = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
+        let (placed, left) = fill(machines, names.iter().zip([2, 0, 1]));
+        assert_eq!(placed["a"], [droplet(1), droplet(2)].into());
+        assert_eq!(placed.get("b"), None);
+        assert_eq!(placed["c"], [droplet(3)].into());
+        assert_eq!(left, [droplet(4), droplet(5)].into());
+        assert_eq!(new_numbers(&[1, 3].into(), 21, 10), [2, 4, 5]);
+        assert_eq!(new_numbers(&BTreeSet::new(), 0, 10), Vec::<u64>::new());
     }
 }

@@ -366,20 +366,10 @@ mod tests {
         let seen = |annotation: Option<String>, ours| NodeFacts {
             name: "n".to_owned(),
             uid: Uid("u".to_owned()),
-            provider_id: String::new(),
-            machine: None,
             ready: true.into(),
-            created_at_s: None,
-            ready_since_s: None,
-            heartbeat_s: None,
-            deleting: false,
-            taints: Vec::new(),
-            region: None,
-            external_ips: Vec::new(),
-            internal_ips: Vec::new(),
             annotation,
             annotation_ours: ours,
-            labels: NodeLabels::default(),
+            ..NodeFacts::default()
         };
         annotations.written(
             "n".to_owned(),

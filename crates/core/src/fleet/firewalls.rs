@@ -11,7 +11,7 @@ use crate::firewalls::account::{FirewallAccount, Means};
 use crate::firewalls::action::{Action as Call, Outcome};
 use crate::firewalls::spec::FirewallSpec;
 use crate::firewalls::status::Entry;
-use crate::firewalls::wish::{Leave, Wish};
+use crate::firewalls::steps::{Leave, Wish};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::model::catalog::events::EventReason;
 use crate::model::condition::{Condition, ConditionType};
@@ -80,7 +80,7 @@ impl Fleet {
     pub(super) fn pools_with_firewalls(&self) -> BTreeSet<Uid> {
         let has_some = |uid: &Uid, pool: &Pool| {
             let known = self.firewalls.accounts.values().find_map(|account| account.entries(uid));
-            !known.unwrap_or(&pool.on_server.firewalls).is_empty()
+            known.map_or(!pool.on_server.firewalls.is_empty(), |mut entries| entries.next().is_some())
         };
         let due = self.due_pools().map(|pool| (&pool.object.uid, pool));
         due.filter(|(uid, pool)| has_some(uid, pool)).map(|(uid, _)| uid.clone()).collect()
@@ -100,7 +100,7 @@ impl Fleet {
                 .cloned()
                 .collect();
             let known = self.firewalls.accounts.get(account_id).and_then(|of| of.entries(&pool.object.uid));
-            let stands = !remembered.is_empty() || known.is_some_and(|entries| !entries.is_empty());
+            let stands = !remembered.is_empty() || known.is_some_and(|mut entries| entries.next().is_some());
             let asks = pool.spec.firewall != FirewallSpec::None;
             (asks || stands).then(|| (self.wish(pool, account, now), remembered))
         })
@@ -227,7 +227,7 @@ impl Fleet {
         let known = firewalls.and_then(|firewalls| firewalls.entries(&pool.object.uid));
         let elsewhere = before.firewalls.iter().filter(|entry| entry.account_id != *id).cloned();
         let entries = match known {
-            Some(entries) => entries.iter().cloned().chain(elsewhere).collect(),
+            Some(entries) => entries.cloned().chain(elsewhere).collect(),
             None => before.firewalls.clone(),
         };
         let unusable = pool.spec.firewall == FirewallSpec::Unusable;

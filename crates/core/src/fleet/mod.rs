@@ -15,10 +15,8 @@ mod explain;
 mod failovers;
 mod firewalls;
 mod labels;
-mod left_out;
 mod node_writes;
 mod objects;
-mod others;
 mod outcomes;
 mod patience;
 mod plan;
@@ -33,8 +31,8 @@ mod witness;
 mod writes;
 
 pub use crate::addresses::pool::change::{Change, Failover, Phases};
+pub use explain::{LeftOut, NodesLeftOut};
 pub use failovers::FailoverPhase;
-pub use left_out::{LeftOut, NodesLeftOut};
 pub use patience::GraceCounts;
 pub use snapshot::{
     AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, SuspectSnapshot, Waiting,
@@ -136,7 +134,7 @@ pub struct Plan {
 }
 
 /// The whole state.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, each with a meaning of its own")]
 pub struct Fleet {
     settings: Settings,
@@ -197,45 +195,8 @@ impl Fleet {
         let accounts = settings.providers.of_addresses().filter_map(account).collect();
         let dns = Dns::new(&settings.providers, settings.zones.clone(), settings.epoch_ms);
         let firewalls = firewalls::Firewalls::new(&settings.providers);
-        Self {
-            epoch_ms: settings.epoch_ms,
-            grace: GraceCounts::default(),
-            checks: checks::Checks::new(&settings.providers),
-            settings,
-            leading: false,
-            permit: false,
-            draining: false,
-            events_denied: false,
-            pools_listed: false,
-            record_sets_listed: false,
-            pools: BTreeMap::new(),
-            attention: attention::Attention::default(),
-            claims: claims::Claims::default(),
-            shown: snapshot::Shown::default(),
-            denied: (None, None),
-            matched_once: BTreeSet::new(),
-            record_sets: BTreeMap::new(),
-            nodes: BTreeMap::new(),
-            pods: BTreeMap::new(),
-            watch_trouble: BTreeMap::new(),
-            accounts,
-            annotations: Annotations::default(),
-            wishes: wishes::Wishes::default(),
-            labels: NodeLabelling::default(),
-            dns,
-            firewalls,
-            objects: objects::Objects::default(),
-            adoption_waits: None,
-            outbox: Vec::new(),
-            census: explain::Census::default(),
-            changes: changes::Changes::default(),
-            failovers: failovers::Failovers::default(),
-            unready: BTreeMap::new(),
-            born: None,
-            dirty: false,
-            wake: None,
-            latencies_ms: Vec::new(),
-        }
+        let checks = checks::Checks::new(&settings.providers);
+        Self { epoch_ms: settings.epoch_ms, settings, accounts, checks, dns, firewalls, ..Self::default() }
     }
 
     /// The watches that some object asks for.

@@ -29,11 +29,12 @@ pub struct Taint {
 }
 
 /// Status of the condition `Ready`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Readiness {
     /// `True`.
     Ready,
     /// `False`, or absent.
+    #[default]
     NotReady,
     /// `Unknown`, which Kubernetes writes when a kubelet stops reporting.
     Unknown,
@@ -53,7 +54,7 @@ impl From<bool> for Readiness {
 }
 
 /// The facts about a node that decisions need. Labels are not kept, because the server filters nodes by label.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeFacts {
     /// Name of the node.
     pub name: String,

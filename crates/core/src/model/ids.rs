@@ -5,7 +5,7 @@ use std::net::{AddrParseError, IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 /// Namespace and name of one of our objects.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ObjectName {
     /// Namespace of the object.
     pub namespace: String,
@@ -27,7 +27,7 @@ impl fmt::Display for ObjectName {
 }
 
 /// `metadata.uid`. An object that is deleted and recreated under the same name gets a new one.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Uid(pub String);
 
 impl fmt::Display for Uid {
@@ -124,7 +124,7 @@ impl fmt::Display for ActionId {
 }
 
 /// One of our objects.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ObjectRef {
     /// `metadata.uid`.
     pub uid: Uid,

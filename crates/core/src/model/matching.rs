@@ -338,19 +338,8 @@ pub(crate) mod example {
             name: name.into(),
             uid: Uid(format!("uid-{name}")),
             provider_id: "digitalocean://1".into(),
-            machine: None,
             ready: Readiness::Ready,
-            created_at_s: None,
-            ready_since_s: None,
-            heartbeat_s: None,
-            deleting: false,
-            taints: Vec::new(),
-            region: None,
-            external_ips: Vec::new(),
-            internal_ips: Vec::new(),
-            annotation: None,
-            annotation_ours: false,
-            labels: crate::model::node_labels::NodeLabels::default(),
+            ..NodeFacts::default()
         }
     }
 }

@@ -20,7 +20,6 @@ pub mod mark;
 pub mod name;
 pub mod node_set;
 pub mod object;
-pub mod pause;
 mod refusals;
 pub mod set;
 pub mod site;

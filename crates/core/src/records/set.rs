@@ -15,6 +15,7 @@ use crate::model::moment::Moment;
 use crate::model::provider::Rules;
 use crate::model::words::{count_addresses, enumerate};
 use crate::records::dns::Zone;
+use std::collections::BTreeSet;
 
 /// The wait after the last change of a node set's wishes. So a burst of node events becomes one round.
 const QUIET_MS: u64 = 300;
@@ -442,4 +443,22 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(Obstacle, String)> {
         | FaultKind::Permanent => format!("failed to bring the records up to date: {kind}: {message}"),
     };
     Some((Obstacle::of(kind)?, text))
+}
+
+/// The part of the wanted change that may happen now. Nothing begins for a paused object: its records stay as they are,
+/// and only addresses that earlier operations have moved join them.
+pub fn allowed(view: &View, wanted: Wanted, site: &Site) -> Wanted {
+    if view.paused.is_none() {
+        return wanted;
+    }
+    let Wanted { target, undecided, ttl } = wanted;
+    let stand = site.addresses().unwrap_or_default();
+    let lacks = |ip: &&Address| view.finishing.contains(ip) && !stand.contains(ip);
+    let due: BTreeSet<Address> = match &target {
+        Target::Exact(addresses) => addresses.iter().filter(lacks).copied().collect(),
+        Target::Empty | Target::Keep | Target::Without(_) => BTreeSet::new(),
+    };
+    let target = if due.is_empty() { Target::Keep } else { Target::Exact(&stand | &due) };
+    let (TtlRule::Every(new) | TtlRule::New(new)) = ttl;
+    Wanted { target, undecided, ttl: TtlRule::New(new) }
 }

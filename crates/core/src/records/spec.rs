@@ -423,24 +423,8 @@ mod tests {
 
     #[test]
     fn of_an_annotation_only_an_ipv4_address_counts() {
-        let node = |annotation: &str| NodeFacts {
-            name: "n".into(),
-            uid: crate::model::ids::Uid("u".into()),
-            provider_id: String::new(),
-            machine: None,
-            ready: true.into(),
-            created_at_s: None,
-            ready_since_s: None,
-            heartbeat_s: None,
-            deleting: false,
-            taints: Vec::new(),
-            region: None,
-            external_ips: Vec::new(),
-            internal_ips: Vec::new(),
-            annotation: Some(annotation.to_owned()),
-            annotation_ours: false,
-            labels: crate::model::node_labels::NodeLabels::default(),
-        };
+        let node =
+            |annotation: &str| NodeFacts { annotation: Some(annotation.to_owned()), ..NodeFacts::default() };
         assert_eq!(AddressSource::Annotation.of(&node("192.0.2.1")), [Address::from([192, 0, 2, 1])]);
         for other in ["", "2001:db8::1", "nonsense"] {
             assert!(AddressSource::Annotation.of(&node(other)).is_empty(), "{other}");

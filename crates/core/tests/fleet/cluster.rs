@@ -121,10 +121,6 @@ impl World {
             provider_id: on.provider_id(),
             machine: Some(on),
             ready: ready.into(),
-            ready_since_s: None,
-            heartbeat_s: None,
-            deleting: false,
-            taints: Vec::new(),
             region: Some("nyc3".into()),
             external_ips: vec![external(n)],
             internal_ips: vec![internal(n)],
@@ -132,6 +128,7 @@ impl World {
             annotation_ours: !self.foreign.contains(&name),
             labels: self.labels.get(&name).cloned().unwrap_or_default(),
             name: name.clone(),
+            ..NodeFacts::default()
         };
         self.nodes.insert(name, node.clone());
         self.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));

@@ -38,17 +38,8 @@ fn node(number: u64) -> NodeFacts {
         provider_id: droplet_of(number).provider_id(),
         machine: Some(droplet_of(number)),
         ready: Readiness::Ready,
-        created_at_s: None,
-        ready_since_s: None,
-        heartbeat_s: None,
-        deleting: false,
-        taints: Vec::new(),
         region: Some("nyc3".into()),
-        external_ips: Vec::new(),
-        internal_ips: Vec::new(),
-        annotation: None,
-        annotation_ours: false,
-        labels: flipop_core::model::node_labels::NodeLabels::default(),
+        ..NodeFacts::default()
     }
 }
 

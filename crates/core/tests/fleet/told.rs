@@ -134,7 +134,7 @@ fn a_node_that_is_no_droplet_is_told_with_its_provider_id() {
     world.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
     world.run(10);
     let message = "node-1: spec.providerID \"aws:///i-1\" is not of the form digitalocean://<droplet id>";
-    assert_eq!(told(&world, "NodesBlocked"), ("True", "NotADroplet", message));
+    assert_eq!(told(&world, "NodesBlocked"), ("True", "NotAMachine", message));
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
     world.start();
     world.run(10);
     let (status, reason, message) = told(&world, "NodesBlocked");
-    assert_eq!((status, reason), ("True", "DropletClaimed"), "{message}");
+    assert_eq!((status, reason), ("True", "MachineClaimed"), "{message}");
     assert!(message.contains("ns/idle") && message.contains("192.0.2.2"), "{message}");
     assert_eq!(world.holder(1), Some(ip(2)));
 }
@@ -326,7 +326,7 @@ fn a_node_with_another_pools_surplus_address_is_blocked_though_that_pool_matches
     world.start();
     world.run(120);
     let (status, reason, message) = told(&world, "NodesBlocked");
-    assert_eq!((status, reason), ("True", "DropletClaimed"), "{message}");
+    assert_eq!((status, reason), ("True", "MachineClaimed"), "{message}");
     assert!(message.contains("ns/idle") && message.contains("192.0.2.2"), "{message}");
     assert_eq!((world.holder(1), world.moved.len()), (Some(ip(2)), 0));
 }

@@ -278,14 +278,11 @@ fn heal(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
 
 fn token(story: &mut Story, good: bool, provider: Option<Provider>) {
     let cloud = story.stage.cloud.cloud().clone();
-    let names = match provider {
-        None => vec![Provider::DigitalOcean, Provider::Cloudflare],
-        Some(provider) => vec![provider],
-    };
+    let names = provider.map_or_else(|| Provider::ALL.to_vec(), |provider| vec![provider]);
     for provider in &names {
         cloud.revoke_token_of(*provider, TOKEN_NAME, !good);
     }
-    let names: Vec<&str> = names.iter().map(|name| super::zones::provider_name(*name)).collect();
+    let names: Vec<&str> = names.into_iter().map(Provider::name).collect();
     let state = if good { "accepted again" } else { "refused" };
     let text = format!("TOKEN: the operator's token is {state} at {}", names.join(" and "));
     story.tell(Line::Sandbox, &text);

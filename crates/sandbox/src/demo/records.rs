@@ -5,7 +5,7 @@
 
 use super::pools::{self, API_VERSION, Cluster, POOL_KIND, Pool, RECORD_SET_KIND, Standing};
 use super::stage::Stage;
-use super::zones::{Zone, provider_name};
+use super::zones::Zone;
 use flipop::api::translate::record_set::record_set_object;
 use flipop::api::{Condition, NodeDNSRecordSet};
 use flipop_apiserver::ApiServer;
@@ -159,7 +159,7 @@ impl RecordSet {
         };
         let held = cloud.a_records(zone.provider, &zone.name, &fqdn);
         let published: BTreeSet<String> = held.iter().cloned().collect();
-        let at = format!("{fqdn} at {}", provider_name(zone.provider));
+        let at = format!("{fqdn} at {}", zone.provider.name());
         if published.len() != held.len() {
             return Err(format!("{at} holds an address twice: {}", held.join(", ")));
         }
@@ -188,7 +188,7 @@ impl RecordSet {
         let addresses: BTreeSet<String> = records.into_iter().map(|record| record.data).collect();
         let ttls: Vec<String> = ttls.into_iter().collect();
         let object = format!("{} {}", self.kind, self.object);
-        Some([fqdn, provider_name(zone.provider).to_owned(), ttls.join(", "), object, list(&addresses)])
+        Some([fqdn, zone.provider.name().to_owned(), ttls.join(", "), object, list(&addresses)])
     }
 
     /// Why an address came or left, as far as the cluster shows.

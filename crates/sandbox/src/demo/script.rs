@@ -7,7 +7,6 @@ use super::pools::{self, POOL_KIND, Pool, Victim};
 use super::stage::Stage;
 use super::story::{Move, PATIENCE, Story};
 use super::teller::{Line, Teller};
-use super::zones::provider_name;
 use super::{DemoError, explain, records, restart, summary};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_core::model::ids::ObjectName;
@@ -108,7 +107,7 @@ pub(super) fn introduce(story: &mut Story, cast: &Cast, lowered: &[String]) {
         );
     }
     for zone in &cast.zones {
-        let provider = provider_name(zone.provider);
+        let provider = zone.provider.name();
         story.tell(
             Line::Sandbox,
             &format!("the simulated {provider} has the zone {zone}, with records of others that must stay"),

@@ -2,7 +2,6 @@
 
 use super::story::{Move, Story};
 use super::teller::{brief, seconds};
-use super::zones::provider_name;
 use super::{pools, records};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -87,7 +86,7 @@ pub(super) fn tell(story: &mut Story) {
     summary.placed = story.moves.len().saturating_sub(summary.failovers.len());
     let cloud = story.stage.cloud.cloud();
     for call in cloud.calls(0) {
-        let of_provider = summary.calls.entry(provider_name(call.provider)).or_default();
+        let of_provider = summary.calls.entry(call.provider.name()).or_default();
         let count = of_provider.entry(format!("{:?}", call.op)).or_default();
         *count = count.saturating_add(1);
     }

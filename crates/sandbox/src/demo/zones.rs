@@ -28,7 +28,7 @@ impl Zone {
             ZoneRef::Name(name) => self.name == *name,
             ZoneRef::Id(id) => self.id.as_ref() == Some(id),
         };
-        same && provider_name(self.provider) == place.account_id.provider
+        same && self.provider.name() == place.account_id.provider
     }
 }
 
@@ -42,26 +42,11 @@ impl fmt::Display for Zone {
     }
 }
 
-/// A provider's name in specs.
-pub(super) fn provider_name(provider: Provider) -> &'static str {
-    match provider {
-        Provider::DigitalOcean => "digitalocean",
-        Provider::Cloudflare => "cloudflare",
-    }
-}
-
 /// The zones of these objects. Zones given by name come first.
 pub(super) fn zones(documents: &[Document]) -> Vec<Zone> {
-    let places: Vec<(Provider, Destination)> = documents
-        .iter()
-        .filter_map(place)
-        .filter_map(|place| {
-            let all = [Provider::DigitalOcean, Provider::Cloudflare];
-            let provider =
-                all.into_iter().find(|provider| provider_name(*provider) == place.account_id.provider)?;
-            Some((provider, place))
-        })
-        .collect();
+    let places = documents.iter().filter_map(place);
+    let places: Vec<(Provider, Destination)> =
+        places.filter_map(|place| Some((Provider::named(&place.account_id.provider)?, place))).collect();
     let mut zones: Vec<Zone> = Vec::new();
     for (provider, place) in &places {
         if let ZoneRef::Name(name) = &place.zone
@@ -119,7 +104,7 @@ mod tests {
     use super::*;
 
     fn named(documents: &[Document]) -> Vec<String> {
-        let named = |zone: &Zone| format!("{} {zone}", provider_name(zone.provider));
+        let named = |zone: &Zone| format!("{} {zone}", zone.provider.name());
         zones(documents).iter().map(named).collect()
     }
 

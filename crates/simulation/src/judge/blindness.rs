@@ -2,7 +2,7 @@
 
 use super::calm::Calm;
 use crate::plan::{Act, Plan, Side};
-use crate::scene::PROMPT_MS;
+use crate::scene::{HOME, PROMPT_MS};
 use flipop_cloud::Provider;
 
 /// The spans in which the operator's view of the cluster may be outdated, according to the plan's faults.
@@ -122,14 +122,14 @@ impl Blindness {
 
 /// The spans in which the account may be unreadable, sorted by time.
 fn unread(plan: &Plan) -> Vec<(u64, u64)> {
-    let account = |provider: Option<Provider>| provider.is_none_or(|of| of == Provider::DigitalOcean);
+    let account = |provider: Option<Provider>| provider.is_none_or(|of| of == HOME);
     let weather = plan
         .weather
         .iter()
         .filter(|weather| weather.which.side != Some(Side::Kube) && account(weather.which.provider));
     let weather = weather.map(|weather| (weather.from_ms, weather.to_ms));
     let acts = plan.steps.iter().filter_map(|step| {
-        let (Act::RevokeToken { provider: Provider::DigitalOcean, for_ms }
+        let (Act::RevokeToken { provider: HOME, for_ms }
         | Act::Cut { side: Side::Cloud, for_ms, .. }
         | Act::Pause { for_ms, .. }) = step.act
         else {

@@ -3,6 +3,7 @@
 
 use super::EDITED_MS;
 use crate::plan::{Act, Fault, Plan, Side};
+use crate::scene::HOME;
 use flipop_cloud::Provider;
 use std::collections::BTreeMap;
 
@@ -94,7 +95,7 @@ impl Calm {
 
 /// The provider that an act disturbs (`None`: all), and for how long.
 fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
-    let account = Some(Provider::DigitalOcean);
+    let account = Some(HOME);
     match act {
         // Changes of addresses by others, and new addresses, are seen in the next list.
         Act::MoveIp { .. }

@@ -8,6 +8,7 @@ use super::dns::{self, Place};
 use super::grace::suspected;
 use super::truth::{Pool, Truth};
 use super::validity::{self, Reach, text};
+use crate::scene::MACHINES;
 use flipop_cloud::{IpView, Provider, RecordView};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -220,7 +221,7 @@ impl Scene<'_> {
         let Some(view) = self.ips.get(&ip).filter(|_| self.owns(pool, ip)) else {
             return Right { state: "error", ..Right::default() };
         };
-        let provider_id = view.droplet.map(|droplet| format!("digitalocean://{droplet}")).unwrap_or_default();
+        let provider_id = view.droplet.map(|droplet| MACHINES.provider_id(droplet)).unwrap_or_default();
         let node =
             self.truth.candidates(pool).find(|node| node.droplet.is_some() && node.droplet == view.droplet);
         let (state, node) = match (used, view.droplet, node) {

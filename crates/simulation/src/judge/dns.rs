@@ -6,7 +6,7 @@
 use super::since::Since;
 use super::truth::{Node, Pool, Truth};
 use super::validity::{self, Reach, text};
-use crate::scene::{CLOUDFLARE_ZONE, ZONE};
+use crate::scene::{CLOUDFLARE_ZONE, ZONE, zone_of};
 use flipop_cloud::{Cloud, IpView, Plan, Provider, RecordView};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,8 @@ pub(crate) fn furnish(cloud: &Cloud) {
     cloud.add_domain(ZONE);
     // The id is not needed: plans name the zone.
     let _id = cloud.add_zone(CLOUDFLARE_ZONE, Plan::Free);
-    for (provider, zone) in [(Provider::DigitalOcean, ZONE), (Provider::Cloudflare, CLOUDFLARE_ZONE)] {
+    for provider in Provider::ALL {
+        let zone = zone_of(provider);
         let foreign = [
             RecordView::new(&format!("www.{zone}"), "A", "203.0.113.7", 300),
             RecordView::new(zone, "TXT", "v=spf1 -all", 300),
@@ -59,9 +60,7 @@ pub(crate) fn furnish(cloud: &Cloud) {
 
 /// All records, by provider.
 pub(crate) fn records(cloud: &Cloud) -> BTreeMap<Provider, Vec<RecordView>> {
-    [(Provider::DigitalOcean, ZONE), (Provider::Cloudflare, CLOUDFLARE_ZONE)]
-        .map(|(provider, zone)| (provider, cloud.records(provider, zone)))
-        .into()
+    Provider::ALL.map(|provider| (provider, cloud.records(provider, zone_of(provider)))).into()
 }
 
 /// The place that an object names, even if the rest of its spec is wrong.
@@ -85,10 +84,7 @@ pub(super) fn place(object: &Pool) -> Option<Place> {
     } else {
         format!("{name}.{zone}")
     };
-    let found = match provider {
-        Provider::DigitalOcean => zone == ZONE,
-        Provider::Cloudflare => zone == CLOUDFLARE_ZONE,
-    };
+    let found = zone == zone_of(provider);
     Some(Place { site: (provider, fqdn), zone, found })
 }
 

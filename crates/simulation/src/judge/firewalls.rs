@@ -11,8 +11,8 @@ use super::since::Since;
 use super::truth::{Node, Pool};
 use super::validity::{field, text};
 use crate::facts::{Facts, Kind};
-use crate::scene::firewall_prefix;
-use flipop_cloud::{FirewallView, Provider};
+use crate::scene::{HOME, firewall_prefix};
+use flipop_cloud::FirewallView;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -251,7 +251,7 @@ impl Judge {
     /// An assignment waits for the ports of its droplet, within its limit.
     pub(super) fn check_gate(&mut self, now_ms: u64, facts: &Facts) {
         let Kind::Assign { ip, droplet } = facts.kind else { return };
-        if !self.blindness.calm.is_calm(Provider::DigitalOcean, now_ms) {
+        if !self.blindness.calm.is_calm(HOME, now_ms) {
             return;
         }
         let Some(pool) = self.truth.owner(ip) else { return };

@@ -8,6 +8,7 @@ use super::limits::{Asked, Limits};
 use super::truth::{Fails, Node, Pool, Truth};
 use super::validity::{self, field, text};
 use super::{Judge, Process, ROUNDING_MS, dns};
+use crate::scene::MACHINES;
 use flipop_cloud::{Cloud, IpView};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -367,7 +368,7 @@ fn shown(truth: &Truth, cloud: &Cloud, set: &Pool, node: &Node) -> bool {
 /// Whether the status says that the node serves.
 fn told(object: &Pool, is_pool: bool, node: &Node) -> bool {
     if is_pool {
-        let id = node.droplet.map(|droplet| format!("digitalocean://{droplet}"));
+        let id = node.droplet.map(|droplet| MACHINES.provider_id(droplet));
         let mut entries = field(&object.status, "/ips").and_then(Value::as_object).into_iter().flatten();
         return entries.any(|(_, entry)| {
             text(entry, "/state") == "active" && id.as_deref() == Some(text(entry, "/providerID"))

@@ -216,9 +216,10 @@ impl Loads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scene::HOME;
 
     fn facts(side: Side, kind: Kind) -> Facts {
-        let account = (side == Side::Cloud).then_some(Provider::DigitalOcean);
+        let account = (side == Side::Cloud).then_some(HOME);
         Facts { side, account, what: format!("{kind:?}"), scope: String::new(), kind }
     }
 

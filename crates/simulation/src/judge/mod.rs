@@ -74,6 +74,7 @@ use self::tellings::Tellings;
 use self::truth::{Pool, Truth};
 use self::untouched::Written;
 use crate::facts::{Facts, Hold, Kind};
+use crate::scene::{HOME, MACHINES};
 use flipop_apiserver::Change;
 use flipop_cloud::{ChangeKind, Cloud, RecordVerb, RecordView};
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,9 +89,6 @@ const ROUNDING_MS: u64 = 2;
 /// How long the operator may rely on its own last round at a name whose records were edited by hand: until its next
 /// look.
 pub(super) const EDITED_MS: u64 = 630_000;
-
-/// Without this scope, an address on a droplet looks as if it were on none.
-const DROPLETS: &str = "droplet:read";
 
 /// The operator's field manager.
 const MANAGER: &str = "flipop";
@@ -306,7 +304,8 @@ impl Judge {
             }
             Kind::Lease { write: Some(Hold::Released) } => known.permit_ends_ms = None,
             Kind::List { .. } | Kind::ListIps | Kind::ReadRecords | Kind::Read => {
-                let shows = self.cloud.allows(flipop_cloud::Provider::DigitalOcean, DROPLETS)
+                // Without the scope, an address on a machine looks as if it were on none.
+                let shows = self.cloud.allows(HOME, MACHINES.read_scope)
                     && self.cloud.ips().iter().any(|view| view.droplet.is_some());
                 known.reads.answered(&open.facts, &self.truth, shows);
                 known.listed_ms =

@@ -6,6 +6,7 @@ use super::dns::{self, Site};
 use super::supply;
 use super::truth::Pool;
 use super::{EDITED_MS, Judge, firewalls};
+use crate::scene::HOME;
 use flipop_cloud::{IpView, Provider, RecordView};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -32,7 +33,7 @@ impl Judge {
         self.looked = (now_ms, self.graces.is_any_open(&self.blindness, now_ms));
         let mut waits = Vec::new();
         let calm = |provider| self.calm.is_calm(provider, now_ms);
-        if calm(Provider::DigitalOcean) {
+        if calm(HOME) {
             let ips: BTreeMap<Ipv4Addr, IpView> =
                 self.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
             let rests = |pool: &Pool| {
@@ -40,17 +41,13 @@ impl Judge {
                     || self.graces.is_open(&pool.uid, &self.blindness, now_ms)
                     || firewalls::opens(pool)
             };
-            waits.extend(
-                supply::waits(&self.truth, &ips, rests)
-                    .into_iter()
-                    .map(|what| (Provider::DigitalOcean, what)),
-            );
+            waits.extend(supply::waits(&self.truth, &ips, rests).into_iter().map(|what| (HOME, what)));
         }
-        if calm(Provider::DigitalOcean) || calm(Provider::Cloudflare) {
+        if Provider::ALL.into_iter().any(calm) {
             for wanted in dns::wanted(&self.truth, &self.cloud.ips()).into_values() {
                 // The places of addresses are known only as well as their account is.
                 let rests = self.pauses.rests(wanted.of_pool, &wanted.owner, now_ms);
-                if rests || (wanted.of_pool && !calm(Provider::DigitalOcean)) {
+                if rests || (wanted.of_pool && !calm(HOME)) {
                     continue;
                 }
                 let owner = dns::owner(&self.truth, &wanted.site);

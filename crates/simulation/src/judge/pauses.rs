@@ -7,6 +7,7 @@ use super::dns::{self, Site};
 use super::truth::Pool;
 use super::{Judge, MANAGER, Process};
 use crate::facts::{Facts, Kind};
+use crate::scene::HOME;
 use flipop_apiserver::Change;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -160,7 +161,7 @@ impl Judge {
     /// Whether a change about an address finishes an assignment that was sent before a pause, or just then.
     fn finishes(&self, ip: &str, paused_ms: u64, now_ms: u64) -> bool {
         let ip: Option<Ipv4Addr> = ip.parse().ok();
-        let calm = self.blindness.calm.is_calm(flipop_cloud::Provider::DigitalOcean, paused_ms)
+        let calm = self.blindness.calm.is_calm(HOME, paused_ms)
             && self.blindness.calm.is_calm(flipop_cloud::Provider::Cloudflare, now_ms);
         let within_ms = if calm { FINISHED_MS } else { DISTURBED_MS };
         let assigned = ip.and_then(|ip| self.pauses.assigned.get(&ip));

@@ -4,6 +4,7 @@ use super::truth::Pool;
 use super::validity::text;
 use super::{Judge, Process};
 use crate::facts::{Facts, Kind};
+use crate::scene::HOME;
 use flipop_cloud::Provider;
 use serde_json::Value;
 use std::net::Ipv4Addr;
@@ -83,10 +84,7 @@ impl Judge {
         }
         let names = pool.bought(ip)?.get("names").and_then(Value::as_array).into_iter().flatten();
         for held in names {
-            let provider = match text(held, "/provider") {
-                "cloudflare" => Provider::Cloudflare,
-                _ => Provider::DigitalOcean,
-            };
+            let provider = Provider::named(text(held, "/provider")).unwrap_or(HOME);
             let fqdn = text(held, "/fqdn").to_owned();
             let edited = self.touched.get(&(provider, fqdn.clone()));
             let edited = edited.is_some_and(|at| at.saturating_add(FRESH_MS) > now_ms);

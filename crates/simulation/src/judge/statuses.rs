@@ -4,6 +4,7 @@
 use super::truth::{Pool, Truth};
 use super::validity::{self, text};
 use super::{Judge, Violation};
+use crate::scene::MACHINES;
 use flipop_apiserver::Change;
 use flipop_cloud::{Cloud, IpView};
 use flipop_core::model::catalog;
@@ -70,7 +71,7 @@ fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: &Cloud) -> 
     // read that address alone.
     let (told, there) = (before.map(active).unwrap_or_default(), cloud.ips());
     let stands = |view: &IpView, place: &str| {
-        view.droplet.is_some_and(|droplet| place == format!("digitalocean://{droplet}"))
+        view.droplet.is_some_and(|droplet| place == MACHINES.provider_id(droplet))
     };
     let is_kept = |ip: &str, place: &str| {
         told.get(ip) == Some(&place)

@@ -6,6 +6,7 @@
 use super::selector::selects;
 use super::since::{Former, Since};
 use super::validity::{self, field, text};
+use crate::scene::MACHINES;
 use flipop_apiserver::Change;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,9 +84,7 @@ fn node(object: &Value) -> Node {
     Node {
         name: text(object, "/metadata/name").to_owned(),
         uid: text(object, "/metadata/uid").to_owned(),
-        droplet: text(object, "/spec/providerID")
-            .strip_prefix("digitalocean://")
-            .and_then(|id| id.parse().ok()),
+        droplet: MACHINES.named(text(object, "/spec/providerID")),
         annotation: object
             .pointer("/metadata/annotations/flipop.digitalocean.com~1ipv4-reserved-ip")
             .and_then(Value::as_str)

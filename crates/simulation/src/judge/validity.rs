@@ -1,6 +1,7 @@
 //! Mistakes in a spec, and how far each one reaches. This is a second opinion, written without the core's parser.
 
 use super::selector::{MOST_BYTES, Selector};
+use crate::scene::HOME;
 use flipop_cloud::Provider;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -98,7 +99,7 @@ pub(super) fn of_pool(spec: &Value) -> BTreeSet<Reach> {
     let good: Vec<Ipv4Addr> = ips.iter().filter_map(|entry| entry.parse().ok()).collect();
     let unique: BTreeSet<Ipv4Addr> = good.iter().copied().collect();
     let desired = number(spec, "/desiredIPs");
-    if text(spec, "/provider") != "digitalocean" || !criteria_good(spec) || (ips.is_empty() && desired <= 0) {
+    if text(spec, "/provider") != HOME.name() || !criteria_good(spec) || (ips.is_empty() && desired <= 0) {
         wrong.insert(Reach::Pool);
     }
     let more = usize::try_from(desired).is_ok_and(|desired| desired > unique.len());
@@ -158,11 +159,7 @@ pub(super) fn record_set(spec: &Value) -> Option<&Value> {
 
 /// The provider of a record set; `None` if the name is unknown.
 pub(super) fn dns_provider(set: &Value, default: &str) -> Option<Provider> {
-    match [text(set, "/provider"), default].into_iter().find(|name| !name.is_empty())? {
-        "digitalocean" => Some(Provider::DigitalOcean),
-        "cloudflare" => Some(Provider::Cloudflare),
-        _ => None,
-    }
+    Provider::named([text(set, "/provider"), default].into_iter().find(|name| !name.is_empty())?)
 }
 
 fn record_set_good(set: &Value, default: &str) -> bool {

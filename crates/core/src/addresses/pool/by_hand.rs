@@ -5,9 +5,9 @@
 //! address then stays in its place like any other.
 
 use super::Pool;
+use super::candidates::{Free, Taker};
 use super::last_move::{LastMove, MoveOutcome, Request};
 use super::moving::{Sight, Stage, Unkept};
-use super::offer::{Free, Taker};
 use super::report::Wait;
 use super::world::World;
 use crate::addresses::account::Account;

@@ -6,9 +6,8 @@
 //! created are never more than `desiredIPs`.
 
 use super::Pool;
-use super::absences::{Absences, BETWEEN_LISTS_MS};
 use super::memory::Intent;
-use super::orphans::Sightings;
+use super::orphans::{Absences, BETWEEN_LISTS_MS, Sightings};
 use super::world::World;
 use crate::addresses::account::Account;
 use crate::addresses::account::rights::Right;

@@ -141,7 +141,7 @@ impl Pool {
         owners: &BTreeMap<Address, ObjectRef>,
         others_visible: bool,
     ) {
-        if self.raw.is_err() || self.spec.is_frozen() {
+        if !self.is_readable() || self.spec.is_frozen() {
             // A spec that cannot be read or followed gives nothing up.
             return;
         }

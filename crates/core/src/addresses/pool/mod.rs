@@ -3,15 +3,12 @@
 //! Invariants: a used address leaves a candidate only by a move by hand. The pool assigns only its own addresses, and
 //! only to candidates. It does nothing before the nodes and the account are known.
 
-mod absences;
 pub mod assign;
-mod behind;
 mod blocked;
 mod by_hand;
 pub mod candidates;
 pub mod change;
 mod checked;
-mod crds;
 pub mod creation;
 mod idle;
 mod labels;
@@ -21,7 +18,6 @@ pub(crate) mod losses;
 pub mod memory;
 mod moving;
 pub mod object;
-mod offer;
 pub mod orphans;
 mod outcome;
 mod patience;
@@ -54,7 +50,7 @@ use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use crate::model::provider::Providers;
 use crate::model::survey::Explanation;
-use behind::Behind;
+use assign::Behind;
 use candidates::{Candidate, Candidates};
 use memory::Memory;
 use pause::Pause;
@@ -92,7 +88,7 @@ pub struct IpRecord {
 }
 
 /// A pool.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, and any may hold with any other"
@@ -115,7 +111,7 @@ pub struct Pool {
     /// The spec.
     pub(crate) spec: PoolSpec,
     /// The spec as it was written, or why it cannot be read.
-    raw: Result<spec::RawPoolSpec, String>,
+    raw: Option<Result<spec::RawPoolSpec, String>>,
     /// Counts changes of the spec.
     spec_version: u64,
     /// The memory that has to survive a restart. `None` before the first plan if the status has none.
@@ -176,46 +172,8 @@ pub struct Pool {
 impl Pool {
     /// A pool at its first sight.
     pub fn new(seen: PoolObject, providers: &Providers) -> Self {
-        let mut pool = Self {
-            object: seen.object.clone(),
-            created_at_s: seen.created_at_s,
-            generation: seen.generation,
-            resource_version: seen.resource_version.clone(),
-            deleting: seen.deleting,
-            guarded: seen.guarded,
-            pause: Pause::default(),
-            spec: PoolSpec::default(),
-            raw: Err(String::new()),
-            spec_version: 0,
-            memory: None,
-            on_server: PoolStatus::default(),
-            candidates: Candidates::default(),
-            matched: false,
-            ips: BTreeMap::new(),
-            node_failures: BTreeMap::new(),
-            behind: BTreeMap::new(),
-            roomy: BTreeMap::new(),
-            unlabelling: labels::Unlabelling::default(),
-            creation: creation::Creation::default(),
-            moving: moving::Moving::default(),
-            last_assigned: None,
-            changed_at: Moment::default(),
-            report: Report::default(),
-            shown: PoolStatus::default(),
-            losses: losses::Losses::default(),
-            moves: BTreeMap::new(),
-            suspects: Suspects::default(),
-            checked: CheckedNodes::default(),
-            no_match: Explanation::default(),
-            idle: idle::Idle::default(),
-            conditions: None,
-            reclaim: reclaim::Reclaim::default(),
-            writes: Writes::default(),
-            effective_before: BTreeSet::new(),
-            named_first: BTreeSet::new(),
-            unread: false,
-            counter: 0,
-        };
+        let (object, created_at_s) = (seen.object.clone(), seen.created_at_s);
+        let mut pool = Self { object, created_at_s, ..Self::default() };
         pool.recall(&seen);
         pool.update(seen, providers);
         pool
@@ -229,6 +187,11 @@ impl Pool {
             (Some(ours), Some(theirs)) => theirs < ours,
             (None, _) | (_, None) => false,
         }
+    }
+
+    /// Whether the present spec can be read.
+    fn is_readable(&self) -> bool {
+        matches!(self.raw, Some(Ok(_)))
     }
 
     /// Drops earlier knowledge, because leadership begins.
@@ -254,7 +217,7 @@ impl Pool {
             self.moving.observed(seen.move_request.as_deref());
         }
         self.writes.observed_again();
-        if self.raw == seen.spec {
+        if self.raw.as_ref() == Some(&seen.spec) {
             return false;
         }
         let criteria = self.spec.criteria.take();
@@ -287,7 +250,7 @@ impl Pool {
             self.candidates.look_at_all();
             self.account_changed();
         }
-        self.raw = seen.spec;
+        self.raw = Some(seen.spec);
         self.spec_version += 1;
         true
     }

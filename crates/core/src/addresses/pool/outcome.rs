@@ -2,7 +2,7 @@
 //! have to wait.
 
 use super::Pool;
-use super::behind::Behind;
+use super::assign::Behind;
 use crate::addresses::account::op::{End, OpKind};
 use crate::addresses::account::{Account, Finished};
 use crate::mechanism::effects::Notice;

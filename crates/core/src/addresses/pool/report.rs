@@ -62,10 +62,10 @@ impl Wait {
     pub fn blocked(&self) -> Option<NodesBlocked> {
         match self {
             Self::RetryAt(..) => Some(NodesBlocked::AssignmentFailed),
-            Self::ClaimedBy(..) => Some(NodesBlocked::DropletClaimed),
+            Self::ClaimedBy(..) => Some(NodesBlocked::MachineClaimed),
             Self::Foreign(_) => Some(NodesBlocked::ForeignAddress),
             Self::OtherRegion(_) => Some(NodesBlocked::OtherRegion),
-            Self::NotAMachine(_) => Some(NodesBlocked::NotADroplet),
+            Self::NotAMachine(_) => Some(NodesBlocked::NotAMachine),
             Self::SharedMachine(_) => Some(NodesBlocked::SharedMachine),
             Self::NoFreeIp
             | Self::CoolOff

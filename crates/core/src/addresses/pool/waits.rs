@@ -3,8 +3,7 @@
 //! Decides which candidates a plan looks at. Does not decide which node gets an address.
 
 use super::Pool;
-use super::candidates::{Candidate, Candidates, Named};
-use super::offer::Taker;
+use super::candidates::{Candidate, Candidates, Named, Taker};
 use super::report::Wait;
 use super::world::World;
 use crate::addresses::account::Account;

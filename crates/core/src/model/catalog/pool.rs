@@ -163,7 +163,7 @@ sections! {
             AssignmentFailed => True,
                 "The last assignment to the node failed. FLIPOP tries again.",
                 "Read the provider's words in the message.";
-            DropletClaimed => True,
+            MachineClaimed => True,
                 "An address of another pool is on the droplet, and that pool does not use it there: the node does not \
                  match that pool, or the address is surplus (state `disabled`).",
                 "Take that address off the droplet, or out of that pool.";
@@ -173,7 +173,7 @@ sections! {
             OtherRegion => True,
                 "The free addresses are in a different region from the node.",
                 "Add addresses of the node's region.";
-            NotADroplet => True,
+            NotAMachine => True,
                 "The node's `spec.providerID` is not of the form `digitalocean://<droplet id>`.",
                 "Narrow `spec.match` to nodes that are droplets.";
             SharedMachine => True,

@@ -3,7 +3,6 @@
 use super::super::pools::{self, Cluster, RECORD_SET_KIND, Standing};
 use super::super::records::{self, RecordSet};
 use super::super::teller::{Line, brief, seconds};
-use super::super::zones::provider_name;
 use super::{Move, Story};
 use flipop_cloud::{ChangeKind, RecordVerb};
 use std::net::Ipv4Addr;
@@ -34,7 +33,7 @@ impl Story {
                     (RecordVerb::Updated, Some(old)) if old != data => format!("put in place of {old}"),
                     (RecordVerb::Updated, _) => "updated".to_owned(),
                 };
-                let provider = provider_name(*provider);
+                let provider = provider.name();
                 let reason = self.record_reason(at_ms, provider, (fqdn, data), verb != "deleted");
                 self.teller.line(
                     at_ms,
@@ -59,7 +58,7 @@ impl Story {
         let zones = &self.stage.zones;
         let here = |set: &RecordSet| {
             let located = set.located(zones);
-            located.is_some_and(|(zone, name)| name == fqdn && provider_name(zone.provider) == provider)
+            located.is_some_and(|(zone, name)| name == fqdn && zone.provider.name() == provider)
         };
         let sets = records::record_sets(&self.stage.api);
         // Other objects with this name write nothing.

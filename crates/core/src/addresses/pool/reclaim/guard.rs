@@ -75,7 +75,7 @@ impl Pool {
 
     /// Whether the pool is being deleted, and its deletion waits for FLIPOP.
     pub(crate) fn is_going(&self) -> bool {
-        self.deleting && self.guarded && !self.unread && self.raw.is_ok() && self.asks_for_deletions()
+        self.deleting && self.guarded && !self.unread && self.is_readable() && self.asks_for_deletions()
     }
 
     /// Whether to set (`true`) or remove (`false`) the finalizer. The write counts as sent.
@@ -83,7 +83,7 @@ impl Pool {
     /// # Errors
     /// Too early: the moment at which the write may start, or `None` while another write is under way.
     pub(crate) fn due_guard(&mut self, firewalls: bool, now: Moment) -> Result<Option<bool>, Option<Moment>> {
-        if self.unread || self.raw.is_err() {
+        if self.unread || !self.is_readable() {
             return Ok(None);
         }
         let wanted = self.is_to_wait(firewalls);

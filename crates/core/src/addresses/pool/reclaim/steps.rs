@@ -5,8 +5,7 @@
 
 use super::super::Pool;
 use super::super::memory::Purchased;
-use super::around::{Around, Records};
-use super::{Blocked, Giving};
+use super::{Around, Blocked, Giving, Records};
 use crate::addresses::account::Account;
 use crate::addresses::account::EFFECT_MS;
 use crate::addresses::account::belief::{Belief, Place};
