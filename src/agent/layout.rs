@@ -90,6 +90,15 @@ pub struct Route {
     pub way: Way,
 }
 
+/// A route of the main table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MainRoute {
+    /// The destination.
+    pub to: Network,
+    /// The interface on whose link the destination is. `None`: the route leads through a gateway, or nowhere.
+    pub link: Option<u32>,
+}
+
 /// A routing rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
@@ -261,6 +270,10 @@ pub struct Found {
     pub foreign_routes6: usize,
     /// Rules of others with a priority that we use.
     pub foreign_rules: usize,
+    /// The specific IPv4 routes of the main table.
+    pub main: Vec<MainRoute>,
+    /// A network of pods outside of those that the agent knows.
+    pub outside: Option<Network>,
     /// IPv4 addresses, with the numbers of their interfaces.
     pub addresses: Vec<(Ipv4Addr, u32)>,
     /// Whether the kernel has IPv6.

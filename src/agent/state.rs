@@ -40,6 +40,8 @@ pub struct State {
     planned: Vec<Step>,
     annotation: Annotation,
     reserved: Option<Reserved>,
+    /// Whether there are pods outside of the known networks.
+    outside: bool,
 }
 
 impl State {
@@ -58,6 +60,7 @@ impl State {
             planned: Vec::new(),
             annotation: Annotation::Unseen,
             reserved: None,
+            outside: false,
         }
     }
 
@@ -121,7 +124,7 @@ impl State {
             Some(kernel) => kernel,
             None => Kernel::open()?,
         };
-        let found = kernel.look()?;
+        let mut found = kernel.look()?;
         let decision = self.decision.get_or_insert_with(|| {
             self.known.recall(&found);
             let mut decision = Decision::new(found.intact(), now);
@@ -130,6 +133,9 @@ impl State {
             decision
         });
         let (address, wake) = decision.decide(now);
+        let outside = kernel.outside(&found.main, &self.known.pods)?;
+        self.tell_outside(outside);
+        found.outside = outside.filter(|_| !self.was_able);
         let result = self.set(&mut kernel, &found, address);
         self.kernel = Some(kernel);
         result.map(|()| wake)
@@ -218,6 +224,17 @@ impl State {
             self.told = text;
         }
         self.report.able(active);
+    }
+
+    fn tell_outside(&mut self, outside: Option<Network>) {
+        let before = std::mem::replace(&mut self.outside, outside.is_some());
+        if let Some(network) = outside.filter(|_| !before) {
+            tracing::warn!(
+                %network,
+                "there are pods outside of the known networks of pods: they do not leave through the address"
+            );
+        }
+        self.report.outside(outside.is_some());
     }
 
     fn tell(&mut self, why: NotAble, detail: &str) {

@@ -13,8 +13,10 @@ mod socket;
 pub use notices::Notices;
 pub use socket::NetlinkError;
 
-use crate::agent::layout::{Found, Nat, Signature, Step};
+use crate::agent::layout::{Found, MainRoute, Nat, Signature, Step};
+use crate::network::Network;
 use message::Message;
+use route::Listed;
 use rustix::io::Errno;
 use rustix::net::netlink;
 use socket::Socket;
@@ -82,8 +84,9 @@ impl Kernel {
                 if family == route::INET { &mut found.foreign_routes } else { &mut found.foreign_routes6 };
             for route in self.routes.dump(&route::list_routes(family), route::read_route)? {
                 match route {
-                    Whose::Ours(route) => found.routes.push(route),
-                    Whose::Others => *foreign += 1,
+                    Listed::Egress(Whose::Ours(route)) => found.routes.push(route),
+                    Listed::Egress(Whose::Others) => *foreign += 1,
+                    Listed::Main(route) => found.main.push(route),
                 }
             }
         }
@@ -116,6 +119,24 @@ impl Kernel {
                 Ok(_) => return Ok(Some(name)),
                 Err(error) if error.is(Errno::NODEV) => {}
                 Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// A network outside of these that pods use: that of a bridge, or one address behind a pair of devices.
+    ///
+    /// # Errors
+    /// [`NetlinkError`].
+    pub fn outside(&mut self, main: &[MainRoute], pods: &[Network]) -> Result<Option<Network>, NetlinkError> {
+        for MainRoute { to, link } in main.iter().filter(|_| !pods.is_empty()) {
+            let Some(link) = link.filter(|_| !pods.iter().any(|pods| pods.covers(*to))) else { continue };
+            let found = match self.routes.ask(&route::find_link_by_number(link)) {
+                Err(error) if error.is(Errno::NODEV) => continue,
+                found => found?,
+            };
+            if found.iter().any(|link| route::leads_to_pods(link, *to)) {
+                return Ok(Some(*to));
             }
         }
         Ok(None)

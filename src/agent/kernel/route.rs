@@ -4,12 +4,13 @@ use super::Whose;
 use super::message::{ACK, Attribute, CREATE, EXCLUSIVE, Message, attribute, u8_at, u32_at};
 use super::socket::Answer;
 use crate::agent::layout::{
-    EGRESS_PRIORITY, PROTOCOL, Route, Rule, SPECIFIC_PRIORITY, TABLE, UNREACHABLE_METRIC, Way,
+    EGRESS_PRIORITY, MainRoute, PROTOCOL, Route, Rule, SPECIFIC_PRIORITY, TABLE, UNREACHABLE_METRIC, Way,
 };
 use crate::network::Network;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Types of messages (`linux/rtnetlink.h`).
+const NEW_LINK: u16 = 16;
 const NEW_ADDRESS: u16 = 20;
 const GET_LINK: u16 = 18;
 const GET_ADDRESS: u16 = 22;
@@ -40,6 +41,9 @@ const THROW: u8 = 9;
 /// The scope that matches any route in a deletion.
 const ANY_SCOPE: u8 = 255;
 
+/// The scope of destinations on a link. Narrower scopes have greater numbers.
+const LINK_SCOPE: u8 = 253;
+
 /// The action of a rule that looks up a table.
 const TO_TABLE: u8 = 1;
 
@@ -65,6 +69,12 @@ const RULE_PROTOCOL: u16 = 21;
 /// Attributes of addresses and links.
 const LOCAL_ADDRESS: u16 = 2;
 const LINK_NAME: u16 = 3;
+const LINK_INFO: u16 = 18;
+const LINK_KIND: u16 = 1;
+
+/// The length of the fixed header of links, and the flag of one that is up with a carrier (`IFF_LOWER_UP`).
+const LINK_FIXED: usize = 16;
+const CARRIER: u32 = 0x1_0000;
 
 pub(super) fn add_route(route: Route) -> Message {
     route_message(NEW_ROUTE, ACK | CREATE | EXCLUSIVE, route, 0)
@@ -148,13 +158,47 @@ pub(super) fn list_addresses() -> Message {
 
 /// A request for a device by name.
 pub(super) fn find_link(name: &str) -> Message {
-    Message::new(GET_LINK, ACK, &[0; 16], &[Attribute::text(LINK_NAME, name)])
+    Message::new(GET_LINK, ACK, &[0; LINK_FIXED], &[Attribute::text(LINK_NAME, name)])
 }
 
-/// A route of our table. It is ours if it has a form that we write. `None`: it is in another table.
-pub(super) fn read_route(answer: &Answer) -> Option<Whose<Route>> {
+pub(super) fn find_link_by_number(number: u32) -> Message {
+    Message::new(GET_LINK, ACK, &[[0; 4], number.to_ne_bytes(), [0; 4], [0; 4]].concat(), &[])
+}
+
+/// Whether pods are at this destination on a link: CNIs connect them with a bridge, or route each address to one end of
+/// a pair of devices. A device without a carrier connects nobody.
+pub(super) fn leads_to_pods(Answer { kind, body }: &Answer, to: Network) -> bool {
+    let kind_of = || attribute(attribute(body, LINK_FIXED, LINK_INFO)?, 0, LINK_KIND);
+    let up = *kind == NEW_LINK && u32_at(body, 8).is_some_and(|flags| flags & CARRIER != 0);
+    match kind_of() {
+        Some(b"bridge\0") => up,
+        Some(b"veth\0" | b"netkit\0") => up && to.length() == 32,
+        _ => false,
+    }
+}
+
+/// A route in a table that matters.
+pub(super) enum Listed {
+    /// In our table. It is ours if it has a form that we write.
+    Egress(Whose<Route>),
+    /// A specific IPv4 route in the main table.
+    Main(MainRoute),
+}
+
+pub(super) fn read_route(answer: &Answer) -> Option<Listed> {
     let Answer { kind: NEW_ROUTE, body } = answer else { return None };
-    (number(body, ROUTE_TABLE) == Some(TABLE)).then(|| Whose::of(own_route(body)))
+    match number(body, ROUTE_TABLE)? {
+        TABLE => Some(Listed::Egress(Whose::of(own_route(body)))),
+        MAIN_TABLE => main_route(body).map(Listed::Main),
+        _ => None,
+    }
+}
+
+fn main_route(body: &[u8]) -> Option<MainRoute> {
+    let to = address(body, ROUTE_TO).filter(IpAddr::is_ipv4)?;
+    let on_link = u8_at(body, 6)? >= LINK_SCOPE;
+    let link = number(body, ROUTE_INTERFACE).filter(|_| on_link);
+    Some(MainRoute { to: Network::new(to, u8_at(body, 1)?), link })
 }
 
 fn own_route(body: &[u8]) -> Option<Route> {
@@ -215,4 +259,29 @@ fn address(body: &[u8], kind: u16) -> Option<IpAddr> {
     let value = attribute(body, FIXED, kind)?;
     let six = || <[u8; 16]>::try_from(value).ok().map(IpAddr::from);
     <[u8; 4]>::try_from(value).ok().map(IpAddr::from).or_else(six)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_are_at_a_bridge_or_at_one_end_of_a_pair_that_has_a_carrier() {
+        let leads = |kind: &str, flags: u32, to: &str| {
+            let fixed = [[0; 4], [0; 4], flags.to_ne_bytes(), [0; 4]].concat();
+            let info = Attribute::nest(LINK_INFO, &[Attribute::text(LINK_KIND, kind)]);
+            let Message { body, .. } = Message::new(NEW_LINK, 0, &fixed, &[info]);
+            leads_to_pods(&Answer { kind: NEW_LINK, body }, Network::parse(to).unwrap())
+        };
+        assert!(leads("bridge", CARRIER, "10.88.0.0/16"));
+        assert!(leads("veth", CARRIER, "10.0.1.5/32") && leads("netkit", CARRIER, "10.0.1.5/32"));
+        for (kind, flags, to) in [
+            ("bridge", 0, "10.88.0.0/16"),
+            ("veth", CARRIER, "10.0.1.0/24"),
+            ("wireguard", CARRIER, "10.0.1.5/32"),
+            ("", CARRIER, "192.0.2.1/32"),
+        ] {
+            assert!(!leads(kind, flags, to), "{kind} {flags} {to}");
+        }
+    }
 }
