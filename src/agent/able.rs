@@ -92,10 +92,12 @@ impl Known {
             return Err(NotAble::PodsOutside);
         }
         let pods6 = self.pods6.iter().flatten();
+        let (subnets, others) = found.subnets(&self.pods);
         Ok(Layout {
             exit,
             pods: self.pods.clone(),
-            except: config.except.clone(),
+            except: [config.except.as_slice(), &others].concat(),
+            subnets,
             block,
             except6: (block && found.ipv6).then(|| pods6.chain(&config.except6).copied().collect()),
             mark: config.mark,

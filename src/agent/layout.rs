@@ -15,6 +15,9 @@ pub const PROTOCOL: u8 = 141;
 /// The routing table.
 pub const TABLE: u32 = 7_141;
 
+/// The priority of the rules that send traffic of pods to public subnets of the node by our table.
+pub const SUBNET_PRIORITY: u32 = 7_139;
+
 /// The priority of the rule that sends traffic of pods by the specific routes of the main table.
 pub const SPECIFIC_PRIORITY: u32 = 7_140;
 
@@ -62,6 +65,8 @@ pub struct Layout {
     pub pods: Vec<Network>,
     /// Destinations that pods reach without the address, besides the private ones.
     pub except: Vec<Network>,
+    /// Public subnets of the node. Their hosts count as outside, although the main table leads to them directly.
+    pub subnets: Vec<Network>,
     /// Whether nothing leaves without the address.
     pub block: bool,
     /// The IPv6 networks that pods reach although public IPv6 is blocked. `None`: it is not blocked.
@@ -106,6 +111,8 @@ pub enum Rule {
     Specific(Network),
     /// Marked traffic from this network goes by our table.
     Egress(Network, u32),
+    /// Marked traffic from the first network to the second goes by our table.
+    Subnet(Network, Network, u32),
     /// Marked IPv6 traffic goes by our table.
     Egress6(u32),
 }
@@ -131,6 +138,9 @@ impl fmt::Display for Rule {
             Self::Egress(from, mark) => {
                 write!(f, "{EGRESS_PRIORITY}: from {from} fwmark {mark:#x}/{mark:#x} lookup {TABLE}")
             }
+            Self::Subnet(from, to, mark) => {
+                write!(f, "{SUBNET_PRIORITY}: from {from} to {to} fwmark {mark:#x}/{mark:#x} lookup {TABLE}")
+            }
             Self::Egress6(mark) => {
                 write!(f, "{EGRESS_PRIORITY}: from IPv6 fwmark {mark:#x}/{mark:#x} lookup {TABLE}")
             }
@@ -155,7 +165,15 @@ impl Layout {
     pub fn rules(&self) -> Vec<Rule> {
         let specific = self.pods.iter().map(|from| Rule::Specific(*from));
         let egress = self.pods.iter().map(|from| Rule::Egress(*from, self.mark));
-        specific.chain(egress).chain(self.except6.as_ref().map(|_| Rule::Egress6(self.mark))).collect()
+        let subnets = self
+            .subnets
+            .iter()
+            .flat_map(|to| self.pods.iter().map(move |from| Rule::Subnet(*from, *to, self.mark)));
+        specific
+            .chain(egress)
+            .chain(subnets)
+            .chain(self.except6.as_ref().map(|_| Rule::Egress6(self.mark)))
+            .collect()
     }
 
     /// The signature in the comments of the NAT table. Layouts with different tables have different signatures.
@@ -321,6 +339,20 @@ impl Found {
         let mut ends: Vec<Step> = made.into_iter().chain(own).collect();
         ends.dedup();
         ends
+    }
+
+    /// The public subnets of the node, and the networks within them that the main table reaches in another way: through
+    /// a gateway, or among these pods.
+    pub fn subnets(&self, pods: &[Network]) -> (Vec<Network>, Vec<Network>) {
+        let is_private = |at: Ipv4Addr| PRIVATE.iter().any(|network| network.contains(IpAddr::V4(at)));
+        let is_public = |link| self.addresses.iter().any(|(at, on)| *on == link && !is_private(*at));
+        let inside = |route: &MainRoute| PRIVATE.iter().chain(pods).any(|network| network.covers(route.to));
+        let own = |route: &MainRoute| route.link.is_some_and(is_public) && !inside(route);
+        let of = |routes: Vec<MainRoute>| routes.into_iter().map(|route| route.to);
+        let (subnets, others) = self.main.iter().partition(|route| own(route));
+        let subnets: Vec<Network> = of(subnets).collect();
+        let others = of(others).filter(|other| subnets.iter().any(|subnet| subnet.covers(*other))).collect();
+        (subnets, others)
     }
 
     /// The interface of an address.

@@ -6,7 +6,9 @@ use crate::connections::{
     connections_that_others_marked_go_on, established_connections_end_with_the_address_and_others_go_on,
 };
 use crate::lab::{Lab, OUTSIDE, sh};
-use crate::networks::pods_outside_of_the_known_networks_are_noticed;
+use crate::networks::{
+    hosts_of_the_public_subnet_of_the_node_are_outside, pods_outside_of_the_known_networks_are_noticed,
+};
 use crate::rest::an_agent_at_rest_takes_little;
 use crate::world::{PATIENCE, Server, World};
 use flipop_envtest::wait::eventually;
@@ -45,6 +47,7 @@ pub(crate) fn all() -> Vec<(&'static str, Test)> {
         flags_choose_the_mark_and_the_networks_of_pods,
         an_agent_that_is_not_able_sets_nothing_and_says_why,
         pods_outside_of_the_known_networks_are_noticed,
+        hosts_of_the_public_subnet_of_the_node_are_outside,
         an_agent_at_rest_takes_little,
     ]
 }
@@ -253,9 +256,10 @@ async fn what_others_remove_is_set_again_within_two_seconds(server: &Server) -> 
             .await
         };
         let node = world.lab.node(1);
-        let harms: [(&str, &[&str]); 6] = [
+        let harms: [(&str, &[&str]); 7] = [
             ("ip", &["rule", "del", "pref", "7141"]),
             ("ip", &["rule", "del", "pref", "7140"]),
+            ("ip", &["rule", "del", "pref", "7139"]),
             ("ip", &["route", "flush", "table", "7141"]),
             ("nft", &["delete", "table", "inet", "flipop"]),
             ("nft", &["flush", "table", "inet", "flipop"]),

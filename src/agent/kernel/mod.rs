@@ -90,6 +90,8 @@ impl Kernel {
                 }
             }
         }
+        // The first of several routes to a destination has the lowest metric.
+        found.main.dedup_by_key(|route| route.to);
         found.addresses = self.routes.dump(&route::list_addresses(), route::read_address)?;
         Ok(found)
     }

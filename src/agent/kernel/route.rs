@@ -4,7 +4,8 @@ use super::Whose;
 use super::message::{ACK, Attribute, CREATE, EXCLUSIVE, Message, attribute, u8_at, u32_at};
 use super::socket::Answer;
 use crate::agent::layout::{
-    EGRESS_PRIORITY, MainRoute, PROTOCOL, Route, Rule, SPECIFIC_PRIORITY, TABLE, UNREACHABLE_METRIC, Way,
+    EGRESS_PRIORITY, MainRoute, PROTOCOL, Route, Rule, SPECIFIC_PRIORITY, SUBNET_PRIORITY, TABLE,
+    UNREACHABLE_METRIC, Way,
 };
 use crate::network::Network;
 use std::net::{IpAddr, Ipv4Addr};
@@ -58,6 +59,7 @@ const ROUTE_METRIC: u16 = 6;
 const ROUTE_TABLE: u16 = 15;
 
 /// Attributes of rules.
+const RULE_TO: u16 = 1;
 const RULE_FROM: u16 = 2;
 const RULE_PRIORITY: u16 = 6;
 const RULE_MARK: u16 = 10;
@@ -116,28 +118,31 @@ pub(super) fn delete_rule(rule: Rule) -> Message {
 }
 
 fn rule_message(kind: u16, flags: u16, rule: Rule) -> Message {
-    let by_mark = |mark| {
+    let by_mark = |priority, mark| {
         vec![
-            Attribute::number(RULE_PRIORITY, EGRESS_PRIORITY),
+            Attribute::number(RULE_PRIORITY, priority),
             Attribute::number(RULE_TABLE, TABLE),
             Attribute::number(RULE_MARK, mark),
             Attribute::number(RULE_MASK, mark),
         ]
     };
-    let (family, from, mut attributes) = match rule {
+    let (family, from, to, mut attributes) = match rule {
         Rule::Specific(from) => {
             let own = vec![
                 Attribute::number(RULE_PRIORITY, SPECIFIC_PRIORITY),
                 Attribute::number(RULE_TABLE, MAIN_TABLE),
                 Attribute::number(RULE_SUPPRESS, 0),
             ];
-            (INET, Some(from), own)
+            (INET, Some(from), None, own)
         }
-        Rule::Egress(from, mark) => (INET, Some(from), by_mark(mark)),
-        Rule::Egress6(mark) => (INET6, None, by_mark(mark)),
+        Rule::Egress(from, mark) => (INET, Some(from), None, by_mark(EGRESS_PRIORITY, mark)),
+        Rule::Subnet(from, to, mark) => (INET, Some(from), Some(to), by_mark(SUBNET_PRIORITY, mark)),
+        Rule::Egress6(mark) => (INET6, None, None, by_mark(EGRESS_PRIORITY, mark)),
     };
-    let fixed = [family, 0, from.map_or(0, Network::length), 0, OTHER_TABLE, 0, 0, TO_TABLE, 0, 0, 0, 0];
+    let length = |network: Option<Network>| network.map_or(0, Network::length);
+    let fixed = [family, length(to), length(from), 0, OTHER_TABLE, 0, 0, TO_TABLE, 0, 0, 0, 0];
     attributes.extend(from.map(|from| Attribute::bytes(RULE_FROM, &from.octets())));
+    attributes.extend(to.map(|to| Attribute::bytes(RULE_TO, &to.octets())));
     attributes.push(Attribute::bytes(RULE_PROTOCOL, &[PROTOCOL]));
     Message::new(kind, flags, &fixed, &attributes)
 }
@@ -221,23 +226,26 @@ fn own_route(body: &[u8]) -> Option<Route> {
 pub(super) fn read_rule(answer: &Answer) -> Option<Whose<Rule>> {
     let Answer { kind: NEW_RULE, body } = answer else { return None };
     let priority = number(body, RULE_PRIORITY).unwrap_or(0);
-    matches!(priority, SPECIFIC_PRIORITY | EGRESS_PRIORITY).then(|| Whose::of(own_rule(body, priority)))
+    matches!(priority, SUBNET_PRIORITY | SPECIFIC_PRIORITY | EGRESS_PRIORITY)
+        .then(|| Whose::of(own_rule(body, priority)))
 }
 
 fn own_rule(body: &[u8], priority: u32) -> Option<Rule> {
-    let length = u8_at(body, 2)?;
-    let from = address(body, RULE_FROM).map(|from| Network::new(from, length));
+    let (to_length, from_length) = (u8_at(body, 1)?, u8_at(body, 2)?);
+    let from = address(body, RULE_FROM).map(|from| Network::new(from, from_length));
+    let to = address(body, RULE_TO).map(|to| Network::new(to, to_length));
     let table = number(body, RULE_TABLE)?;
     let mark = number(body, RULE_MARK).unwrap_or(0);
     let by_mark = table == TABLE && number(body, RULE_MASK) == Some(mark);
-    let rule = match (priority, u8_at(body, 0)?, from) {
-        (SPECIFIC_PRIORITY, INET, Some(from))
+    let rule = match (priority, u8_at(body, 0)?, from, to) {
+        (SPECIFIC_PRIORITY, INET, Some(from), None)
             if table == MAIN_TABLE && number(body, RULE_SUPPRESS) == Some(0) && mark == 0 =>
         {
             Rule::Specific(from)
         }
-        (EGRESS_PRIORITY, INET, Some(from)) if by_mark => Rule::Egress(from, mark),
-        (EGRESS_PRIORITY, INET6, None) if by_mark => Rule::Egress6(mark),
+        (EGRESS_PRIORITY, INET, Some(from), None) if by_mark => Rule::Egress(from, mark),
+        (SUBNET_PRIORITY, INET, Some(from), Some(to)) if by_mark => Rule::Subnet(from, to, mark),
+        (EGRESS_PRIORITY, INET6, None, None) if by_mark => Rule::Egress6(mark),
         _ => return None,
     };
     let protocol = attribute(body, FIXED, RULE_PROTOCOL).and_then(|value| u8_at(value, 0));
