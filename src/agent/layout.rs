@@ -161,7 +161,7 @@ impl Layout {
         routes
     }
 
-    /// The routing rules. Those that keep traffic on its usual way come first.
+    /// The routing rules. Those that keep traffic on its usual way come before the rule for everything else.
     pub fn rules(&self) -> Vec<Rule> {
         let specific = self.pods.iter().map(|from| Rule::Specific(*from));
         let egress = self.pods.iter().map(|from| Rule::Egress(*from, self.mark));
@@ -169,9 +169,9 @@ impl Layout {
             .subnets
             .iter()
             .flat_map(|to| self.pods.iter().map(move |from| Rule::Subnet(*from, *to, self.mark)));
-        specific
+        subnets
+            .chain(specific)
             .chain(egress)
-            .chain(subnets)
             .chain(self.except6.as_ref().map(|_| Rule::Egress6(self.mark)))
             .collect()
     }
@@ -301,11 +301,6 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether anything of ours is there.
-    pub fn any_ours(&self) -> bool {
-        matches!(self.nat, Nat::Ours { .. }) || !self.routes.is_empty() || !self.rules.is_empty()
-    }
-
     /// The address for which the settings were made, if all of them are there.
     pub fn intact(&self) -> Option<Ipv4Addr> {
         let Nat::Ours { signature: Some(signature), whole: true } = &self.nat else { return None };
@@ -454,27 +449,32 @@ fn exchange(found: &Found, layout: &Layout, ends: Vec<Step>) -> Vec<Step> {
     let (out, inside): (Vec<Route>, Vec<Route>) =
         layout.routes().into_iter().partition(|route| matches!(route.way, Way::Via(..)));
     let mut steps: Vec<Step> = Vec::new();
-    steps.extend(inside.iter().filter(|route| !found.routes.contains(route)).copied().map(Step::AddRoute));
-    steps.extend(found.routes.iter().filter(|route| !inside.contains(route)).copied().map(Step::DropRoute));
-    steps.extend(rules.iter().filter(|rule| !found.rules.contains(rule)).copied().map(Step::AddRule));
+    steps.extend(lacking(&inside, &found.routes).map(Step::AddRoute));
+    steps.extend(lacking(&found.routes, &inside).map(Step::DropRoute));
+    steps.extend(lacking(&rules, &found.rules).map(Step::AddRule));
     steps.push(Step::SetNat(Box::new(layout.clone())));
-    steps.extend(found.rules.iter().filter(|rule| !rules.contains(rule)).copied().map(Step::DropRule));
+    steps.extend(lacking(&found.rules, &rules).map(Step::DropRule));
     steps.extend(ends);
     steps.extend(out.into_iter().map(Step::AddRoute));
     steps
+}
+
+/// The items of the first list that the second lacks.
+fn lacking<'a, T: Copy + PartialEq>(all: &'a [T], known: &'a [T]) -> impl Iterator<Item = T> + 'a {
+    all.iter().copied().filter(|item| !known.contains(item))
 }
 
 /// Adds missing settings, and removes surplus ones of ours.
 fn completion(found: &Found, layout: &Layout) -> Vec<Step> {
     let (routes, rules) = (layout.routes(), layout.rules());
     let mut steps: Vec<Step> = Vec::new();
-    steps.extend(found.rules.iter().filter(|rule| !rules.contains(rule)).copied().map(Step::DropRule));
-    steps.extend(found.routes.iter().filter(|route| !routes.contains(route)).copied().map(Step::DropRoute));
+    steps.extend(lacking(&found.rules, &rules).map(Step::DropRule));
+    steps.extend(lacking(&found.routes, &routes).map(Step::DropRoute));
     if !matches!(found.nat, Nat::Ours { whole: true, signature: Some(_) }) {
         steps.push(Step::SetNat(Box::new(layout.clone())));
     }
-    steps.extend(routes.into_iter().filter(|route| !found.routes.contains(route)).map(Step::AddRoute));
-    steps.extend(rules.into_iter().filter(|rule| !found.rules.contains(rule)).map(Step::AddRule));
+    steps.extend(lacking(&routes, &found.routes).map(Step::AddRoute));
+    steps.extend(lacking(&rules, &found.rules).map(Step::AddRule));
     steps
 }
 

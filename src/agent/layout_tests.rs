@@ -103,7 +103,7 @@ fn whatever_is_missing_is_set_again_and_nothing_else() {
         assert_eq!(steps(&found, Some(&layout()), 0x2000), whole[reached..], "after {reached} steps");
         let back = steps(&found, None, 0x2000);
         apply(&mut found, &back);
-        assert!(!found.any_ours(), "after {reached} steps");
+        assert_eq!(found, Found::default(), "after {reached} steps");
     }
     let mut found = standing();
     found.nat = Nat::Ours { signature: Some(layout().signature()), whole: false };
@@ -218,7 +218,7 @@ fn what_blocks_becomes_any_other_that_blocks_without_a_gap() {
         assert!(end <= todo.iter().position(leads).or(end), "they end before the next way out: {todo:?}");
         let removed = steps(&found, None, to.mark);
         apply(&mut found, &removed);
-        assert!(!found.any_ours(), "nothing of what blocks stays");
+        assert_eq!(found, Found::default(), "nothing of what blocks stays");
     }
 }
 

@@ -3,7 +3,7 @@
 use super::able::NotAble;
 use crate::process_metrics::ProcessMetrics;
 use crate::version;
-use prometheus::{Encoder, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ pub struct Report {
     writes: IntCounterVec,
     reads: IntCounterVec,
     foreign: IntCounter,
-    outside: IntGauge,
+    outside: IntGaugeVec,
     /// Why the agent is not ready. `None`: it is ready.
     trouble: Mutex<Option<String>>,
 }
@@ -61,11 +61,11 @@ impl Report {
             "Looks at the kernel that found a routing rule of others with a priority of the agent's rules.",
         ))?;
         registry.register(Box::new(foreign.clone()))?;
-        let outside = IntGauge::with_opts(Opts::new(
+        let outside = gauge(
             "flipop_agent_pods_outside",
             "1 while a bridge or a route to a pod is outside of the networks of pods that the agent knows.",
-        ))?;
-        registry.register(Box::new(outside.clone()))?;
+            &["node"],
+        )?;
         let info = gauge(
             "flipop_build_info",
             "Version and commit of the build (always 1).",
@@ -75,6 +75,7 @@ impl Report {
         registry.register(Box::new(ProcessMetrics::new()?))?;
         let (node, trouble) = (node.to_owned(), Mutex::new(None));
         let report = Self { node, registry, able, active, writes, reads, foreign, outside, trouble };
+        report.outside(false);
         report.not_able(NotAble::Starting, "the agent has not looked at the kernel yet");
         Ok(report)
     }
@@ -128,8 +129,12 @@ impl Report {
         self.reads.with_label_values(&[if good { "success" } else { "error" }]).inc();
     }
 
-    pub(super) fn outside(&self, outside: bool) {
-        self.outside.set(outside.into());
+    /// Whether there are pods outside of the known networks. Returns whether that is new.
+    pub(super) fn outside(&self, outside: bool) -> bool {
+        let gauge = self.outside.with_label_values(&[self.node.as_str()]);
+        let before = gauge.get() > 0;
+        gauge.set(outside.into());
+        outside && !before
     }
 
     pub(super) fn foreign_rules(&self) {

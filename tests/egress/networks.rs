@@ -33,7 +33,9 @@ pub(crate) async fn pods_outside_of_the_known_networks_are_noticed(server: &Serv
             }
             eventually("the metric says so", PATIENCE, || async {
                 let (_, metrics) = world.get(1, "/metrics")?;
-                let says = metrics.contains("flipop_agent_pods_outside 1\n");
+                let mut lines = metrics.lines();
+                let says =
+                    lines.any(|line| line.starts_with("flipop_agent_pods_outside{") && line.ends_with(" 1"));
                 says.then_some(()).ok_or_else(|| Failure::new(metrics))
             })
             .await?;
@@ -88,8 +90,12 @@ pub(crate) async fn hosts_of_the_public_subnet_of_the_node_are_outside(server: &
         ip("addr add 192.0.2.11/28 dev eth0")?;
         ip("addr del 192.0.2.11/24 dev eth0")?;
         known(world, IP, "192.0.2.12:9000").await?;
-        let state = world.lab.state(1)?;
-        assert!(state.contains("to 192.0.2.0/28") && !state.contains("to 192.0.2.0/24"), "{state}");
+        eventually("the rule names the other subnet", PATIENCE, || async {
+            let state = world.lab.state(1)?;
+            let names = state.contains("to 192.0.2.0/28") && !state.contains("to 192.0.2.0/24");
+            names.then_some(()).ok_or_else(|| Failure::new(state))
+        })
+        .await?;
         world.take(IP, 1).await?;
         known(world, &usual, "192.0.2.12:9000").await?;
         world.bare(1, PATIENCE).await

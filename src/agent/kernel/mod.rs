@@ -19,7 +19,7 @@ use message::Message;
 use route::Listed;
 use rustix::io::Errno;
 use rustix::net::netlink;
-use socket::Socket;
+use socket::{Answer, Socket};
 use std::net::Ipv4Addr;
 
 /// Devices of datapaths that may bypass netfilter: Cilium's, and Calico's with eBPF.
@@ -117,13 +117,19 @@ impl Kernel {
 
     fn bypass(&mut self) -> Result<Option<&'static str>, NetlinkError> {
         for name in BYPASSING {
-            match self.routes.ask(&route::find_link(name)) {
-                Ok(_) => return Ok(Some(name)),
-                Err(error) if error.is(Errno::NODEV) => {}
-                Err(error) => return Err(error),
+            if !self.link(&route::find_link(name))?.is_empty() {
+                return Ok(Some(name));
             }
         }
         Ok(None)
+    }
+
+    /// A device, or nothing if there is none.
+    fn link(&mut self, request: &Message) -> Result<Vec<Answer>, NetlinkError> {
+        match self.routes.ask(request) {
+            Err(error) if error.is(Errno::NODEV) => Ok(Vec::new()),
+            answers => answers,
+        }
     }
 
     /// A network outside of these that pods use: that of a bridge, or one address behind a pair of devices.
@@ -133,10 +139,7 @@ impl Kernel {
     pub fn outside(&mut self, main: &[MainRoute], pods: &[Network]) -> Result<Option<Network>, NetlinkError> {
         for MainRoute { to, link } in main.iter().filter(|_| !pods.is_empty()) {
             let Some(link) = link.filter(|_| !pods.iter().any(|pods| pods.covers(*to))) else { continue };
-            let found = match self.routes.ask(&route::find_link_by_number(link)) {
-                Err(error) if error.is(Errno::NODEV) => continue,
-                found => found?,
-            };
+            let found = self.link(&route::find_link_by_number(link))?;
             if found.iter().any(|link| route::leads_to_pods(link, *to)) {
                 return Ok(Some(*to));
             }
