@@ -63,9 +63,9 @@ impl Network {
         same_family && (bits(self.address) ^ bits(ip)) & self.prefix() == 0
     }
 
-    /// Whether it holds this smaller network.
-    pub fn holds(self, other: Self) -> bool {
-        self.length < other.length && self.contains(other.address)
+    /// Whether it contains all addresses of another network.
+    pub fn covers(self, other: Self) -> bool {
+        self.length <= other.length && self.contains(other.address)
     }
 
     /// The fixed bits, leftmost first in 128.

@@ -2,7 +2,7 @@
 
 use crate::admin;
 use crate::clock::Clock;
-use crate::config::{BindAddress, Config};
+use crate::config::{BindAddress, Config, DecisionFlags};
 use crate::execute::{Executor, Underway};
 use crate::kube::client::{ClientError, Clients};
 use crate::kube::events;
@@ -25,7 +25,6 @@ use crate::watches::Watches;
 use crate::{version, waiting};
 use flipop_core::fleet::Settings;
 use flipop_core::model::provider::{Descriptor, Providers as KnownProviders};
-use flipop_core::records::zones::Zones;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -240,11 +239,11 @@ pub async fn run_on(
     }
     tell_waits(server, &base, &election.leader);
     let drain = CancellationToken::new();
-    if config.keep_last_record {
+    if config.decisions.keep_last_record {
         tracing::info!("--keep-last-record: NodeDNSRecordSets without whenEmpty keep their records");
     }
-    let (limits, own) = ((config.zones.clone(), config.max_addresses), (node, Some(namespace)));
-    let settings = settings(&providers, config.keep_last_record, limits, own, &base.clock);
+    let own = (node, Some(namespace));
+    let settings = settings(&providers, config.decisions.clone(), own, &base.clock);
     let reconciler = reconciler(providers, settings, (probe, has_admission), (&base, &election));
     let reconcile = base.tracker.spawn(reconciler.run(drain.clone(), base.stop.clone()));
     started(Started { metrics });
@@ -412,8 +411,7 @@ fn providers(config: &Config, base: &Base) -> Result<Providers, OperatorError> {
 
 fn settings(
     providers: &Providers,
-    keep_last_record: bool,
-    (zones, max_addresses): (Zones, Option<usize>),
+    DecisionFlags { keep_last_record, zones, max_addresses }: DecisionFlags,
     (own_node, own_namespace): (Option<String>, Option<String>),
     clock: &Clock,
 ) -> Settings {

@@ -52,10 +52,8 @@ fn config() -> Config {
     };
     Config {
         debug: false,
-        keep_last_record: false,
+        decisions: DecisionFlags::default(),
         page: true,
-        zones: Zones::default(),
-        max_addresses: None,
         ignored_arguments: 0,
         metrics: None,
         cluster: ClusterSettings::default(),

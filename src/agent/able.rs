@@ -23,6 +23,10 @@ flipop_core::described! {
         NoAnchor = "NoAnchor",
         /// Neither `--pod-cidr` nor `spec.podCIDRs` of the node names the networks of its pods.
         PodsUnknown = "PodsUnknown",
+        /// Pods of the node have addresses outside of `spec.podCIDRs`, as with Calico, and with Cilium in its mode
+        /// `cluster-pool`. Name their networks with `--pod-cidr`. An agent that was able before stays ready, and says so
+        /// with the metric `flipop_agent_pods_outside`.
+        PodsOutside = "PodsOutside",
         /// There is a device of a datapath that may bypass netfilter: `cilium_host`, or `bpfin.cali` of Calico. See
         /// `--cni-uses-netfilter`.
         Datapath = "Datapath",
@@ -83,11 +87,17 @@ impl Known {
         if self.pods.is_empty() {
             return Err(NotAble::PodsUnknown);
         }
+        let begins = exit.is_some() && found.intact().is_none();
+        if begins && found.outside.is_some() && config.pods.is_empty() {
+            return Err(NotAble::PodsOutside);
+        }
         let pods6 = self.pods6.iter().flatten();
+        let (subnets, others) = found.subnets(&self.pods);
         Ok(Layout {
             exit,
             pods: self.pods.clone(),
-            except: config.except.clone(),
+            except: [config.except.as_slice(), &others].concat(),
+            subnets,
             block,
             except6: (block && found.ipv6).then(|| pods6.chain(&config.except6).copied().collect()),
             mark: config.mark,
@@ -128,6 +138,18 @@ mod tests {
         assert_eq!(why(&Known { anchor: None, ..known.clone() }, &found), Some(NotAble::AnchorUnknown));
         assert_eq!(why(&known, &Found::default()), Some(NotAble::NoAnchor));
         assert_eq!(why(&Known { pods: Vec::new(), ..known.clone() }, &found), Some(NotAble::PodsUnknown));
+        let outside = Found { outside: Network::parse("10.0.1.5/32"), ..found.clone() };
+        assert_eq!(why(&known, &outside), Some(NotAble::PodsOutside));
+        let layout = known.layout(address, &found, &plain).unwrap();
+        let nat = Nat::Ours { signature: Some(layout.signature()), whole: true };
+        let standing = Found { nat, routes: layout.routes(), rules: layout.rules(), ..outside.clone() };
+        assert_eq!(why(&known, &standing), None, "a restart interrupts nothing");
+        let named = config(&["--pod-cidr=10.244.1.0/24", "--when-absent=Block"]);
+        assert!(known.layout(address, &outside, &named).is_ok(), "the flag wins");
+        assert!(
+            known.layout(None, &outside, &config(&["--when-absent=Block"])).is_ok(),
+            "it blocks what it knows"
+        );
         assert_eq!(why(&known, &Found { nat: Nat::Foreign, ..found.clone() }), Some(NotAble::Foreign));
         assert_eq!(why(&known, &Found { foreign_routes: 1, ..found.clone() }), Some(NotAble::Foreign));
         let foreign6 = Found { foreign_routes6: 1, ..found.clone() };

@@ -59,18 +59,30 @@ impl Decision {
         Self { standing, annotation: Annotation::Unseen, metadata: None, fresh: false, good_at: now }
     }
 
-    /// Takes in the annotation.
-    pub fn annotated(&mut self, annotation: Annotation) {
-        self.annotation = annotation;
+    /// Takes in the address in the kernel.
+    pub fn stands(&mut self, standing: Option<Ipv4Addr>) {
+        self.standing = standing;
     }
 
-    /// Takes in a read of the metadata service. `None`: the read failed.
-    pub fn read(&mut self, reserved: Option<Reserved>, now: Moment) {
+    /// Takes in the annotation. Returns whether it has changed.
+    pub fn annotated(&mut self, annotation: Annotation) -> bool {
+        std::mem::replace(&mut self.annotation, annotation) != annotation
+    }
+
+    /// The annotation as last seen.
+    pub fn annotation(&self) -> Annotation {
+        self.annotation
+    }
+
+    /// Takes in a read of the metadata service. `None`: the read failed. Returns whether it differs from the one before.
+    pub fn read(&mut self, reserved: Option<Reserved>, now: Moment) -> bool {
+        let before = self.metadata.filter(|_| self.fresh);
         self.fresh = reserved.is_some();
         if reserved.is_some() {
             self.metadata = reserved;
             self.good_at = now;
         }
+        before != reserved
     }
 
     /// The address through which pods leave from now on, and the latest moment to decide again.
@@ -219,7 +231,7 @@ mod tests {
                     3 | 4 => { metadata = Some(Reserved::Active(A)); decision.read(metadata, at(now)); }
                     5 => { metadata = Some(Reserved::Active(B)); decision.read(metadata, at(now)); }
                     6 => { metadata = Some(Reserved::Inactive); decision.read(metadata, at(now)); }
-                    _ => decision.read(None, at(now)),
+                    _ => { decision.read(None, at(now)); }
                 }
                 if let (Some(ip), _) = decision.decide(at(now)) {
                     prop_assert_eq!(metadata, Some(Reserved::Active(ip)), "the last good read");

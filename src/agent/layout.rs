@@ -15,6 +15,9 @@ pub const PROTOCOL: u8 = 141;
 /// The routing table.
 pub const TABLE: u32 = 7_141;
 
+/// The priority of the rules that send traffic of pods to public subnets of the node by our table.
+pub const SUBNET_PRIORITY: u32 = 7_139;
+
 /// The priority of the rule that sends traffic of pods by the specific routes of the main table.
 pub const SPECIFIC_PRIORITY: u32 = 7_140;
 
@@ -62,6 +65,8 @@ pub struct Layout {
     pub pods: Vec<Network>,
     /// Destinations that pods reach without the address, besides the private ones.
     pub except: Vec<Network>,
+    /// Public subnets of the node. Their hosts count as outside, although the main table leads to them directly.
+    pub subnets: Vec<Network>,
     /// Whether nothing leaves without the address.
     pub block: bool,
     /// The IPv6 networks that pods reach although public IPv6 is blocked. `None`: it is not blocked.
@@ -90,6 +95,15 @@ pub struct Route {
     pub way: Way,
 }
 
+/// A route of the main table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MainRoute {
+    /// The destination.
+    pub to: Network,
+    /// The interface on whose link the destination is. `None`: the route leads through a gateway, or nowhere.
+    pub link: Option<u32>,
+}
+
 /// A routing rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
@@ -97,6 +111,8 @@ pub enum Rule {
     Specific(Network),
     /// Marked traffic from this network goes by our table.
     Egress(Network, u32),
+    /// Marked traffic from the first network to the second goes by our table.
+    Subnet(Network, Network, u32),
     /// Marked IPv6 traffic goes by our table.
     Egress6(u32),
 }
@@ -122,6 +138,9 @@ impl fmt::Display for Rule {
             Self::Egress(from, mark) => {
                 write!(f, "{EGRESS_PRIORITY}: from {from} fwmark {mark:#x}/{mark:#x} lookup {TABLE}")
             }
+            Self::Subnet(from, to, mark) => {
+                write!(f, "{SUBNET_PRIORITY}: from {from} to {to} fwmark {mark:#x}/{mark:#x} lookup {TABLE}")
+            }
             Self::Egress6(mark) => {
                 write!(f, "{EGRESS_PRIORITY}: from IPv6 fwmark {mark:#x}/{mark:#x} lookup {TABLE}")
             }
@@ -142,11 +161,19 @@ impl Layout {
         routes
     }
 
-    /// The routing rules. Those that keep traffic on its usual way come first.
+    /// The routing rules. Those that keep traffic on its usual way come before the rule for everything else.
     pub fn rules(&self) -> Vec<Rule> {
         let specific = self.pods.iter().map(|from| Rule::Specific(*from));
         let egress = self.pods.iter().map(|from| Rule::Egress(*from, self.mark));
-        specific.chain(egress).chain(self.except6.as_ref().map(|_| Rule::Egress6(self.mark))).collect()
+        let subnets = self
+            .subnets
+            .iter()
+            .flat_map(|to| self.pods.iter().map(move |from| Rule::Subnet(*from, *to, self.mark)));
+        subnets
+            .chain(specific)
+            .chain(egress)
+            .chain(self.except6.as_ref().map(|_| Rule::Egress6(self.mark)))
+            .collect()
     }
 
     /// The signature in the comments of the NAT table. Layouts with different tables have different signatures.
@@ -261,6 +288,10 @@ pub struct Found {
     pub foreign_routes6: usize,
     /// Rules of others with a priority that we use.
     pub foreign_rules: usize,
+    /// The specific IPv4 routes of the main table.
+    pub main: Vec<MainRoute>,
+    /// A network of pods outside of those that the agent knows.
+    pub outside: Option<Network>,
     /// IPv4 addresses, with the numbers of their interfaces.
     pub addresses: Vec<(Ipv4Addr, u32)>,
     /// Whether the kernel has IPv6.
@@ -270,11 +301,6 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether anything of ours is there.
-    pub fn any_ours(&self) -> bool {
-        matches!(self.nat, Nat::Ours { .. }) || !self.routes.is_empty() || !self.rules.is_empty()
-    }
-
     /// The address for which the settings were made, if all of them are there.
     pub fn intact(&self) -> Option<Ipv4Addr> {
         let Nat::Ours { signature: Some(signature), whole: true } = &self.nat else { return None };
@@ -308,6 +334,20 @@ impl Found {
         let mut ends: Vec<Step> = made.into_iter().chain(own).collect();
         ends.dedup();
         ends
+    }
+
+    /// The public subnets of the node, and the networks within them that the main table reaches in another way: through
+    /// a gateway, or among these pods.
+    pub fn subnets(&self, pods: &[Network]) -> (Vec<Network>, Vec<Network>) {
+        let is_private = |at: Ipv4Addr| PRIVATE.iter().any(|network| network.contains(IpAddr::V4(at)));
+        let is_public = |link| self.addresses.iter().any(|(at, on)| *on == link && !is_private(*at));
+        let inside = |route: &MainRoute| PRIVATE.iter().chain(pods).any(|network| network.covers(route.to));
+        let own = |route: &MainRoute| route.link.is_some_and(is_public) && !inside(route);
+        let of = |routes: Vec<MainRoute>| routes.into_iter().map(|route| route.to);
+        let (subnets, others) = self.main.iter().partition(|route| own(route));
+        let subnets: Vec<Network> = of(subnets).collect();
+        let others = of(others).filter(|other| subnets.iter().any(|subnet| subnet.covers(*other))).collect();
+        (subnets, others)
     }
 
     /// The interface of an address.
@@ -409,27 +449,32 @@ fn exchange(found: &Found, layout: &Layout, ends: Vec<Step>) -> Vec<Step> {
     let (out, inside): (Vec<Route>, Vec<Route>) =
         layout.routes().into_iter().partition(|route| matches!(route.way, Way::Via(..)));
     let mut steps: Vec<Step> = Vec::new();
-    steps.extend(inside.iter().filter(|route| !found.routes.contains(route)).copied().map(Step::AddRoute));
-    steps.extend(found.routes.iter().filter(|route| !inside.contains(route)).copied().map(Step::DropRoute));
-    steps.extend(rules.iter().filter(|rule| !found.rules.contains(rule)).copied().map(Step::AddRule));
+    steps.extend(lacking(&inside, &found.routes).map(Step::AddRoute));
+    steps.extend(lacking(&found.routes, &inside).map(Step::DropRoute));
+    steps.extend(lacking(&rules, &found.rules).map(Step::AddRule));
     steps.push(Step::SetNat(Box::new(layout.clone())));
-    steps.extend(found.rules.iter().filter(|rule| !rules.contains(rule)).copied().map(Step::DropRule));
+    steps.extend(lacking(&found.rules, &rules).map(Step::DropRule));
     steps.extend(ends);
     steps.extend(out.into_iter().map(Step::AddRoute));
     steps
+}
+
+/// The items of the first list that the second lacks.
+fn lacking<'a, T: Copy + PartialEq>(all: &'a [T], known: &'a [T]) -> impl Iterator<Item = T> + 'a {
+    all.iter().copied().filter(|item| !known.contains(item))
 }
 
 /// Adds missing settings, and removes surplus ones of ours.
 fn completion(found: &Found, layout: &Layout) -> Vec<Step> {
     let (routes, rules) = (layout.routes(), layout.rules());
     let mut steps: Vec<Step> = Vec::new();
-    steps.extend(found.rules.iter().filter(|rule| !rules.contains(rule)).copied().map(Step::DropRule));
-    steps.extend(found.routes.iter().filter(|route| !routes.contains(route)).copied().map(Step::DropRoute));
+    steps.extend(lacking(&found.rules, &rules).map(Step::DropRule));
+    steps.extend(lacking(&found.routes, &routes).map(Step::DropRoute));
     if !matches!(found.nat, Nat::Ours { whole: true, signature: Some(_) }) {
         steps.push(Step::SetNat(Box::new(layout.clone())));
     }
-    steps.extend(routes.into_iter().filter(|route| !found.routes.contains(route)).map(Step::AddRoute));
-    steps.extend(rules.into_iter().filter(|rule| !found.rules.contains(rule)).map(Step::AddRule));
+    steps.extend(lacking(&routes, &found.routes).map(Step::AddRoute));
+    steps.extend(lacking(&rules, &found.rules).map(Step::AddRule));
     steps
 }
 

@@ -18,6 +18,7 @@ fn layout() -> Layout {
         exit: Some(EXIT),
         pods: vec![network("10.244.1.0/24"), network("10.245.0.0/16")],
         except: vec![network("198.51.100.0/24")],
+        subnets: vec![network("192.0.2.0/24")],
         block: false,
         except6: None,
         mark: 0x2000,
@@ -77,8 +78,8 @@ fn what_is_set_goes_from_nat_to_rules_and_back_and_connections_end_last() {
     assert!(ranks(&set).is_sorted(), "{set:?}");
     assert_eq!(
         set.len(),
-        1 + 7 + 4,
-        "the table, five private networks, one more and the default, two rules a network"
+        1 + 7 + 6,
+        "the table, five private networks, one more and the default, three rules a network"
     );
     let mut found = standing();
     assert_eq!(steps(&found, Some(&layout()), 0x2000), []);
@@ -102,7 +103,7 @@ fn whatever_is_missing_is_set_again_and_nothing_else() {
         assert_eq!(steps(&found, Some(&layout()), 0x2000), whole[reached..], "after {reached} steps");
         let back = steps(&found, None, 0x2000);
         apply(&mut found, &back);
-        assert!(!found.any_ours(), "after {reached} steps");
+        assert_eq!(found, Found::default(), "after {reached} steps");
     }
     let mut found = standing();
     found.nat = Nat::Ours { signature: Some(layout().signature()), whole: false };
@@ -131,13 +132,38 @@ fn what_is_made_otherwise_is_made_anew_and_its_connections_end() {
         assert_eq!(steps(&found, Some(&other), other.mark), []);
         assert_eq!(found.intact(), other.exit.map(|exit| exit.address));
     }
-    // The interface and the exceptions affect only routes.
+    // The interface and the exceptions affect only routes, and subnets affect only rules.
     let other = Layout { exit: Some(Exit { interface: 3, ..EXIT }), except: Vec::new(), ..layout() };
     let mut found = standing();
     let todo = steps(&found, Some(&other), 0x2000);
     assert!(ranks(&todo).iter().all(|rank| *rank == 1), "{todo:?}");
     apply(&mut found, &todo);
     assert_eq!(steps(&found, Some(&other), 0x2000), []);
+    let other = Layout { subnets: Vec::new(), ..other };
+    let todo = steps(&found, Some(&other), 0x2000);
+    assert_eq!(ranks(&todo), [2, 2], "{todo:?}");
+}
+
+#[test]
+fn hosts_of_a_public_subnet_are_outside_unless_another_route_leads_to_them() {
+    let route = |to, link| MainRoute { to: network(to), link };
+    let found = Found {
+        main: vec![
+            route("10.10.0.0/16", Some(2)),
+            route("192.0.2.0/24", Some(2)),
+            route("192.0.2.1/32", Some(2)),
+            route("192.0.2.32/28", None),
+            route("192.0.2.64/28", Some(4)),
+            route("192.0.2.80/28", Some(2)),
+            route("198.51.100.0/24", None),
+            route("203.0.113.0/24", Some(4)),
+        ],
+        addresses: vec![(Ipv4Addr::new(192, 0, 2, 11), 2), (ANCHOR, 2), (Ipv4Addr::new(10, 244, 1, 1), 4)],
+        ..Found::default()
+    };
+    let subnets = ["192.0.2.0/24", "192.0.2.1/32"].map(network).to_vec();
+    let others = ["192.0.2.32/28", "192.0.2.64/28", "192.0.2.80/28"].map(network).to_vec();
+    assert_eq!(found.subnets(&[network("192.0.2.80/28")]), (subnets, others));
 }
 
 #[test]
@@ -192,7 +218,7 @@ fn what_blocks_becomes_any_other_that_blocks_without_a_gap() {
         assert!(end <= todo.iter().position(leads).or(end), "they end before the next way out: {todo:?}");
         let removed = steps(&found, None, to.mark);
         apply(&mut found, &removed);
-        assert!(!found.any_ours(), "nothing of what blocks stays");
+        assert_eq!(found, Found::default(), "nothing of what blocks stays");
     }
 }
 

@@ -78,7 +78,7 @@ pub enum AgentError {
 }
 
 /// A fact from the metadata service.
-enum Word {
+enum Reading {
     Reserved(Option<Reserved>),
     Anchor(Anchor),
 }
@@ -111,27 +111,23 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         let ended = ended.map_err(AgentError::Endpoints)?;
         tracker.spawn(async move { ended.await.unwrap_or_default() });
     }
-    let (returns, reset) = {
-        let sender = signal::Sender::new(0);
-        let receiver = sender.subscribe();
-        (sender, receiver)
-    };
+    let returns = signal::Sender::new(0);
     let context = WatchContext {
         client: client::watches(&cluster, None)?,
         clock: clock.clone(),
         random: Random::system(),
-        reset,
+        reset: returns.subscribe(),
         health: WatchHealth::default(),
     };
     let (node_sink, nodes) = mpsc::channel(QUEUE);
     let (name, stop) = (config.node_name.clone(), shutdown.clone());
     tracker.spawn(async move { watch_own_node(context, &name, node_sink, stop).await });
-    let (word_sink, words) = mpsc::channel(QUEUE);
+    let (reading_sink, readings) = mpsc::channel(QUEUE);
     let annotated = signal::Sender::new(None);
-    tracker.spawn(listen(clock.clone(), annotated.subscribe(), word_sink, shutdown.clone()));
+    tracker.spawn(read_metadata(clock.clone(), annotated.subscribe(), reading_sink, shutdown.clone()));
     let heartbeat = liveness.register("agent", MAX_LOOP_AGE_MS);
-    let inputs = Inputs { nodes, words, annotated, notices: Notices::listen()? };
-    turn_after_turn(State::new(config, report), inputs, &clock, &heartbeat, &shutdown).await;
+    let inputs = Inputs { nodes, readings, annotated, notices: Notices::listen()? };
+    turn_after_turn(State::new(config, report, clock.now()), inputs, &clock, &heartbeat, &shutdown).await;
     drop(returns);
     tracker.close();
     tracker.wait().await;
@@ -149,10 +145,10 @@ fn endpoints(report: &Arc<Report>, liveness: &Liveness) -> Endpoints {
 }
 
 /// Reads the metadata service until the receiver is gone. A change of the annotation causes a read at once.
-async fn listen(
+async fn read_metadata(
     clock: Clock,
     mut annotated: signal::Receiver<Option<Ipv4Addr>>,
-    sink: mpsc::Sender<Word>,
+    sink: mpsc::Sender<Reading>,
     stop: CancellationToken,
 ) {
     let mut metadata = Metadata::new(metadata::ADDRESS);
@@ -169,14 +165,14 @@ async fn listen(
             if good && expected.is_some_and(|ip| reserved != Ok(Reserved::Active(ip))) {
                 wait_ms = EXPECTING_MS;
             }
-            if sink.send(Word::Reserved(reserved.ok())).await.is_err() {
+            if sink.send(Reading::Reserved(reserved.ok())).await.is_err() {
                 return false;
             }
             if good && anchor_due <= clock.now() {
                 match metadata.anchor().await {
                     Ok(anchor) => {
                         anchor_due = clock.now().plus_millis(ANCHOR_MS);
-                        return sink.send(Word::Anchor(anchor)).await.is_ok();
+                        return sink.send(Reading::Anchor(anchor)).await.is_ok();
                     }
                     Err(error) => tell(&mut told, Some(&error)),
                 }
@@ -217,7 +213,7 @@ fn tell(told: &mut String, trouble: Option<&metadata::MetadataError>) {
 /// The sources of facts.
 struct Inputs {
     nodes: mpsc::Receiver<((), Observed<OwnNodeFacts>)>,
-    words: mpsc::Receiver<Word>,
+    readings: mpsc::Receiver<Reading>,
     /// The address that the annotation names, for the task that reads the metadata service.
     annotated: signal::Sender<Option<Ipv4Addr>>,
     notices: Notices,
@@ -242,9 +238,9 @@ async fn turn_after_turn(
                 inputs.annotated.send_if_modified(|before| std::mem::replace(before, now) != now);
                 changed
             }
-            Some(word) = inputs.words.recv() => match word {
-                Word::Reserved(reserved) => state.reserved(reserved, clock.now()),
-                Word::Anchor(anchor) => state.anchor(anchor),
+            Some(reading) = inputs.readings.recv() => match reading {
+                Reading::Reserved(reserved) => state.reserved(reserved, clock.now()),
+                Reading::Anchor(anchor) => state.anchor(anchor),
             },
             () = inputs.notices.heard() => {
                 due = due.min(clock.now().plus_millis(BURST_MS));

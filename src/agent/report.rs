@@ -17,6 +17,7 @@ pub struct Report {
     writes: IntCounterVec,
     reads: IntCounterVec,
     foreign: IntCounter,
+    outside: IntGaugeVec,
     /// Why the agent is not ready. `None`: it is ready.
     trouble: Mutex<Option<String>>,
 }
@@ -57,6 +58,11 @@ impl Report {
             "Looks at the kernel that found a routing rule of others with a priority of the agent's rules.",
         );
         let foreign = register(&registry, foreign)?;
+        let outside = gauge(
+            "flipop_agent_pods_outside",
+            "1 while a bridge or a route to a pod is outside of the networks of pods that the agent knows.",
+            &["node"],
+        )?;
         let info = gauge(
             "flipop_build_info",
             "Version and commit of the build (always 1).",
@@ -65,7 +71,8 @@ impl Report {
         info.with_label_values(&[version::VERSION, version::COMMIT]).set(1);
         registry.register(Box::new(ProcessMetrics::new()?))?;
         let (node, trouble) = (node.to_owned(), Mutex::new(None));
-        let report = Self { node, registry, able, active, writes, reads, foreign, trouble };
+        let report = Self { node, registry, able, active, writes, reads, foreign, outside, trouble };
+        report.outside(false);
         report.not_able(NotAble::Starting, "the agent has not looked at the kernel yet");
         Ok(report)
     }
@@ -117,6 +124,14 @@ impl Report {
 
     pub(super) fn read(&self, good: bool) {
         self.reads.with_label_values(&[if good { "success" } else { "error" }]).inc();
+    }
+
+    /// Whether there are pods outside of the known networks. Returns whether that is new.
+    pub(super) fn outside(&self, outside: bool) -> bool {
+        let gauge = self.outside.with_label_values(&[self.node.as_str()]);
+        let before = gauge.get() > 0;
+        gauge.set(outside.into());
+        outside && !before
     }
 
     pub(super) fn foreign_rules(&self) {

@@ -28,7 +28,9 @@ const RETRY_MS: u64 = 1_000;
 pub struct State {
     config: AgentConfig,
     known: Known,
-    decision: Option<Decision>,
+    decision: Decision,
+    /// Whether the settings of a former process were taken in.
+    recalled: bool,
     /// The sockets. `None` before the first turn, and after a failed one.
     kernel: Option<Kernel>,
     was_able: bool,
@@ -38,26 +40,23 @@ pub struct State {
     /// The last log message, so that each is logged once.
     told: String,
     planned: Vec<Step>,
-    annotation: Annotation,
-    reserved: Option<Reserved>,
 }
 
 impl State {
     /// A state without any facts.
-    pub fn new(config: AgentConfig, report: Arc<Report>) -> Self {
+    pub fn new(config: AgentConfig, report: Arc<Report>, now: Moment) -> Self {
         let known = Known { pods: config.pods.clone(), ..Known::default() };
         Self {
             config,
             known,
-            decision: None,
+            decision: Decision::new(None, now),
+            recalled: false,
             kernel: None,
             was_able: false,
             swept: false,
             report,
             told: String::new(),
             planned: Vec::new(),
-            annotation: Annotation::Unseen,
-            reserved: None,
         }
     }
 
@@ -68,7 +67,7 @@ impl State {
         let networks = node.pod_cidrs.iter().filter_map(|text| Network::parse(text));
         let (pods6, pods): (Vec<Network>, Vec<Network>) = networks.partition(|network| network.is_ipv6());
         let annotation = annotation.map_or(Annotation::Absent, Annotation::Names);
-        let mut changed = std::mem::replace(&mut self.annotation, annotation) != annotation;
+        let mut changed = self.decision.annotated(annotation);
         if self.config.pods.is_empty() && !pods.is_empty() && pods != self.known.pods {
             self.known.pods = pods;
             changed = true;
@@ -77,24 +76,18 @@ impl State {
             self.known.pods6 = Some(pods6);
             changed = true;
         }
-        if let Some(decision) = &mut self.decision {
-            decision.annotated(annotation);
-        }
         changed
     }
 
     /// The address that the node's annotation names.
     pub fn annotated(&self) -> Option<Ipv4Addr> {
-        self.annotation.address()
+        self.decision.annotation().address()
     }
 
     /// Takes in a read of the metadata service. `None`: the read failed. Returns whether anything has changed.
     pub fn reserved(&mut self, reserved: Option<Reserved>, now: Moment) -> bool {
         self.report.read(reserved.is_some());
-        if let Some(decision) = &mut self.decision {
-            decision.read(reserved, now);
-        }
-        std::mem::replace(&mut self.reserved, reserved) != reserved
+        self.decision.read(reserved, now)
     }
 
     /// Takes in the anchor. Returns whether it has changed.
@@ -121,15 +114,18 @@ impl State {
             Some(kernel) => kernel,
             None => Kernel::open()?,
         };
-        let found = kernel.look()?;
-        let decision = self.decision.get_or_insert_with(|| {
+        let mut found = kernel.look()?;
+        if !std::mem::replace(&mut self.recalled, true) {
             self.known.recall(&found);
-            let mut decision = Decision::new(found.intact(), now);
-            decision.annotated(self.annotation);
-            decision.read(self.reserved, now);
-            decision
-        });
-        let (address, wake) = decision.decide(now);
+            self.decision.stands(found.intact());
+        }
+        let (address, wake) = self.decision.decide(now);
+        let outside = kernel.outside(&found.main, &self.known.pods)?;
+        let is_new = self.report.outside(outside.is_some());
+        if let Some(network) = outside.filter(|_| is_new) {
+            tracing::warn!(%network, "pods outside of the known networks do not leave through the address");
+        }
+        found.outside = outside.filter(|_| !self.was_able);
         let result = self.set(&mut kernel, &found, address);
         self.kernel = Some(kernel);
         result.map(|()| wake)

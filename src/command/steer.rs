@@ -12,6 +12,7 @@ use crate::config::words::{MoveArgs, Which};
 use crate::exit::Exit;
 use crate::kube::objects::COMMAND_FIELD_MANAGER;
 use crate::kube::trouble::{Trouble, TroubleKind};
+use crate::kube::watch::in_namespace;
 use flipop_core::addresses::pool::last_move::{MOVE_ANNOTATION, MoveOutcome};
 use flipop_core::model::condition::ConditionType;
 use flipop_core::model::ids::ObjectKind;
@@ -163,10 +164,7 @@ where
     K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
-    let api: Api<K> = match &reach.namespace {
-        Some(namespace) => Api::namespaced(reach.client.clone(), namespace),
-        None => Api::all(reach.client.clone()),
-    };
+    let api: Api<K> = in_namespace(reach.client.clone(), reach.namespace.as_deref());
     let listed = api.list_metadata(&ListParams::default()).await;
     let listed = listed.map_err(|error| CommandError::read(K::plural(&()), error.into()))?;
     let target = |meta: kube::core::ObjectMeta| Target {

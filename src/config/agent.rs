@@ -189,7 +189,7 @@ fn network(text: &str) -> Result<Network, String> {
 }
 
 fn network6(text: &str) -> Result<Network, String> {
-    let network = Network::parse(text).filter(|network| PUBLIC6.holds(*network));
+    let network = Network::parse(text).filter(|network| PUBLIC6.covers(*network) && *network != PUBLIC6);
     network.ok_or_else(|| {
         format!(
             "write an IPv6 network within {PUBLIC6} such as 2001:db8::/32, without bits beyond its length"

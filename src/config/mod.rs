@@ -5,6 +5,7 @@
 //! or flag to correct, and never shows a secret.
 
 mod agent;
+mod decisions;
 mod flags;
 mod provider;
 mod proxies;
@@ -12,6 +13,7 @@ mod variables;
 pub mod words;
 
 pub use agent::{AgentConfig, Egress, WhenAbsent};
+pub use decisions::DecisionFlags;
 pub(crate) use flags::PLUGIN;
 pub use flags::{command_line, plugin_command_line};
 pub use provider::ProviderVariables;
@@ -21,7 +23,6 @@ use crate::kube::kubeconfig::{ClusterSettings, SERVICE_ACCOUNT_DIR};
 use crate::provider::{PROVIDERS, ProviderConfigs};
 use crate::proxy::ProxySettings;
 use flags::{Asked, Unclear};
-use flipop_core::records::zones::Zones;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use words::Word;
@@ -61,22 +62,15 @@ pub struct BindAddress {
     pub port: u16,
 }
 
-/// The largest value of `--max-addresses`. No account has as many.
-const MAX_ADDRESSES: usize = 100_000;
-
 /// All settings from outside the cluster.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// `--debug`.
     pub debug: bool,
-    /// `--keep-last-record`.
-    pub keep_last_record: bool,
+    /// The flags that change decisions.
+    pub decisions: DecisionFlags,
     /// `--page`.
     pub page: bool,
-    /// `--zones`.
-    pub zones: Zones,
-    /// `--max-addresses`.
-    pub max_addresses: Option<usize>,
     /// How many arguments belong to no flag. The words themselves are not kept: one may be a token whose flag is
     /// missing.
     pub ignored_arguments: usize,
@@ -203,6 +197,7 @@ impl Invocation {
             Asked::Operator(flags, ignored) => (flags, ignored),
         };
         cluster.proxy = proxies?;
+        let decisions = DecisionFlags::new(&flags)?;
         cluster.kubeconfig = flags.kubeconfig.filter(|path| !path.as_os_str().is_empty());
         let providers = providers.read()?;
         if providers.is_empty() {
@@ -210,11 +205,8 @@ impl Invocation {
         }
         Ok(Self::Run(Box::new(Config {
             debug: flags.debug,
-            keep_last_record: flags.keep_last_record,
+            decisions,
             page: flags.page,
-            zones: Zones::parse(&flags.zones)
-                .map_err(|error| ConfigError::invalid("--zones", error.to_string()))?,
-            max_addresses: max_addresses(&flags.max_addresses)?,
             ignored_arguments,
             metrics: bind_address(&flags.metrics_bind_addr)?,
             cluster,
@@ -239,15 +231,6 @@ impl Config {
 }
 
 /// Splits `host:port` as Go's `net.Listen` does.
-fn max_addresses(text: &str) -> Result<Option<usize>, ConfigError> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let number = text.parse().ok().filter(|number| (1..=MAX_ADDRESSES).contains(number));
-    let problem = || format!("{text:?} is not a number from 1 to {MAX_ADDRESSES}");
-    number.map(Some).ok_or_else(|| ConfigError::invalid("--max-addresses", problem()))
-}
-
 fn bind_address(text: &str) -> Result<Option<BindAddress>, ConfigError> {
     if text.is_empty() {
         return Ok(None);
@@ -302,7 +285,7 @@ mod tests {
     #[test]
     fn flags_mean_what_they_mean_to_pflag() {
         let config = with(&[]);
-        assert!(!config.debug && !config.keep_last_record);
+        assert!(!config.debug && config.decisions == DecisionFlags::default());
         assert_eq!(config.metrics, Some(BindAddress { host: String::new(), port: 8080 }));
         assert_eq!(config.cluster.kubeconfig, None);
         for on in ["--debug", "--debug=true", "--debug=1", "--debug=t", "--debug=T", "--debug=TRUE"] {
@@ -313,13 +296,8 @@ mod tests {
             assert!(!with(&[off]).debug, "{off}");
         }
         assert!(!with(&["--debug", "--debug=false"]).debug, "the last one wins");
-        assert!(with(&["--keep-last-record"]).keep_last_record);
-        assert!(!with(&["--keep-last-record=false"]).keep_last_record);
-        let limited = with(&["--zones=Example.com,0da42c8d", "--max-addresses=7"]);
-        assert_eq!(
-            (limited.zones, limited.max_addresses),
-            (Zones::parse("example.com,0da42c8d").unwrap(), Some(7))
-        );
+        assert!(with(&["--keep-last-record"]).decisions.keep_last_record);
+        assert!(!with(&["--keep-last-record=false"]).decisions.keep_last_record);
         for (flag, refused) in [("--zones", "--zones=a b"), ("--max-addresses", "--max-addresses=many")] {
             let error = run(&[refused], &[TOKEN]).unwrap_err().to_string();
             assert!(error.contains(flag), "{error}");
@@ -355,7 +333,7 @@ mod tests {
         let stray =
             config(&["run", "--debug", "false", "", "--kubeconfig", "/a", "--", "--keep-last-record"]);
         assert_eq!(stray.ignored_arguments, 4);
-        assert!(stray.debug && !stray.keep_last_record);
+        assert!(stray.debug && !stray.decisions.keep_last_record);
         assert_eq!(stray.cluster.kubeconfig, Some("/a".into()));
         assert_eq!(config(&["run", "crd"]).ignored_arguments, 2);
         assert_eq!(config(&[""]).ignored_arguments, 1);

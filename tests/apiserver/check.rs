@@ -307,6 +307,10 @@ async fn other_rights(world: &World) -> Outcome {
     world.kubectl.run(&["delete", binding]).await?;
     let astray = json!([{ "op": "replace", "path": "/spec/policyName", "value": "nothing" }]);
     patch(world, "validatingadmissionpolicybinding/flipop-warnings-nodednsrecordsets", &astray).await?;
+    world.kubectl.run(&["apply", "-f", &path("k8s/tenants/policy.yaml")]).await?;
+    let other = "request.userInfo.username != 'system:serviceaccount:other:flipop'";
+    let replace = json!([{ "op": "replace", "path": "/spec/matchConditions/0/expression", "value": other }]);
+    patch(world, "validatingadmissionpolicy/flipop-tenants", &replace).await?;
     // Another test may have applied them to this server.
     world.kubectl.run(&["delete", "--ignore-not-found", "-f", &path("k8s/nodecheck")]).await?;
     world.kubectl.run(&["set", "env", "deployment/flipop", "-n", NAMESPACE, "NODE_NAME-"]).await.map(drop)
@@ -364,6 +368,7 @@ async fn check_names_each_part_of_an_installation_that_is_missing_or_old_or_stra
         bad("the admission policy flipop-node-annotation is for another account", "write the operator's"),
         doubtful("the admission policy flipop-warnings-floatingippools or its binding is not", policies),
         doubtful("the binding flipop-warnings-nodednsrecordsets binds another admission policy", policies),
+        bad("the admission policy flipop-tenants is for another account", "write the operator's"),
     ];
     let after = [
         bad("FloatingIPPool default/odd is invalid", "nvalid type"),

@@ -6,6 +6,9 @@ use crate::connections::{
     connections_that_others_marked_go_on, established_connections_end_with_the_address_and_others_go_on,
 };
 use crate::lab::{Lab, OUTSIDE, sh};
+use crate::networks::{
+    hosts_of_the_public_subnet_of_the_node_are_outside, pods_outside_of_the_known_networks_are_noticed,
+};
 use crate::rest::an_agent_at_rest_takes_little;
 use crate::world::{PATIENCE, Server, World};
 use flipop_envtest::wait::eventually;
@@ -43,6 +46,8 @@ pub(crate) fn all() -> Vec<(&'static str, Test)> {
         none_removes_everything_and_dry_run_sets_nothing,
         flags_choose_the_mark_and_the_networks_of_pods,
         an_agent_that_is_not_able_sets_nothing_and_says_why,
+        pods_outside_of_the_known_networks_are_noticed,
+        hosts_of_the_public_subnet_of_the_node_are_outside,
         an_agent_at_rest_takes_little,
     ]
 }
@@ -251,9 +256,10 @@ async fn what_others_remove_is_set_again_within_two_seconds(server: &Server) -> 
             .await
         };
         let node = world.lab.node(1);
-        let harms: [(&str, &[&str]); 6] = [
+        let harms: [(&str, &[&str]); 7] = [
             ("ip", &["rule", "del", "pref", "7141"]),
             ("ip", &["rule", "del", "pref", "7140"]),
+            ("ip", &["rule", "del", "pref", "7139"]),
             ("ip", &["route", "flush", "table", "7141"]),
             ("nft", &["delete", "table", "inet", "flipop"]),
             ("nft", &["flush", "table", "inet", "flipop"]),
@@ -430,6 +436,15 @@ async fn flags_choose_the_mark_and_the_networks_of_pods(server: &Server) -> Outc
     .await
 }
 
+/// Waits until the agent names a reason why it is not able.
+pub(crate) async fn says(world: &World, why: &str) -> Outcome {
+    eventually("it says why", PATIENCE, || async {
+        let (_, body) = world.get(1, "/readyz")?;
+        body.contains(why).then_some(()).ok_or_else(|| Failure::new(body))
+    })
+    .await
+}
+
 async fn an_agent_that_is_not_able_sets_nothing_and_says_why(server: &Server) -> Outcome {
     let mut world = World::new(server, 1).await?;
     told(&mut world, async |world| {
@@ -438,13 +453,6 @@ async fn an_agent_that_is_not_able_sets_nothing_and_says_why(server: &Server) ->
         let bare = world.lab.state(1)?;
         world.annotate(1, Some(IP)).await?;
         world.start(1, &[])?;
-        let says = async |world: &World, why: &str| {
-            eventually("it says why", PATIENCE, || async {
-                let (_, body) = world.get(1, "/readyz")?;
-                body.contains(why).then_some(()).ok_or_else(|| Failure::new(body))
-            })
-            .await
-        };
         says(world, "AnchorUnknown").await?;
         assert_eq!(world.lab.state(1)?, bare);
         world.terminate(1).await?;
@@ -466,11 +474,7 @@ async fn an_agent_that_is_not_able_sets_nothing_and_says_why(server: &Server) ->
         world.lab.inside(&node, "ip", &["link", "del", "cilium_host"])?;
         world.lab.inside(&node, "ip", &["addr", "del", "10.10.0.11/16", "dev", "eth0"])?;
         world.start(1, &[])?;
-        eventually("it says why", PATIENCE, || async {
-            let (_, body) = world.get(1, "/readyz")?;
-            body.contains("NoAnchor").then_some(()).ok_or_else(|| Failure::new(body))
-        })
-        .await
+        says(world, "NoAnchor").await
     })
     .await
 }

@@ -151,6 +151,7 @@ fn set(count: usize, words: &[&str]) {
         exit: Some(exit),
         pods: vec![Network::parse(pods).unwrap()],
         except: Vec::new(),
+        subnets: vec![Network::parse("192.0.2.0/24").unwrap()],
         block: false,
         except6: None,
         mark: 0x1000,

@@ -267,7 +267,9 @@ impl Lab {
             self.mapped.iter().map(line).collect::<Vec<_>>().concat()
         };
         let pre = lines(&|ip, anchor| format!("  ip daddr {ip} ip daddr set {anchor}\n"));
-        let post = lines(&|ip, anchor| format!("  oifname ro ip saddr {anchor} ip saddr set {ip} accept\n"));
+        let post = lines(&|ip, anchor| {
+            format!("  ip saddr {anchor} ip daddr != 10.0.0.0/8 ip saddr set {ip} accept\n")
+        });
         let public: Vec<String> = (1..=self.nodes).map(|n| format!("192.0.2.{}", 10 + n)).collect();
         let public = public.join(", ");
         self.nft(

@@ -11,6 +11,7 @@ mod cases;
 mod connections;
 mod helper;
 mod lab;
+mod networks;
 mod rest;
 mod world;
 

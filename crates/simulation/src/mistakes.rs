@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// How long a spec stays invalid.
 const WRONG_MS: u64 = 4_000;
 
+/// How much of a mistake the name of its plan shows, in characters.
+const SHOWN: usize = 80;
+
 /// An object of a plan: its kind and its name.
 type Object = (String, String);
 
@@ -72,6 +75,9 @@ fn mistakes(kind: &str, spec: &Value) -> Vec<Value> {
         json!({ "match": { "nodeLabel": "role in (edge" } }),
         json!({ "match": { "podLabel": "=" } }),
         json!({ "match": { "podNamespace": "Not_A_Name" } }),
+        // Texts and lists over their bounds.
+        json!({ "match": { "podNamespace": "n".repeat(300) } }),
+        json!({ "match": { "podLabel": vec!["app"; 2_000].join(",") } }),
     ];
     let set = |field: &str, value: Value| json!({ "dnsRecordSet": { field: value } });
     let asks = spec.get("dnsRecordSet").is_some();
@@ -101,6 +107,8 @@ fn mistakes(kind: &str, spec: &Value) -> Vec<Value> {
         for entry in ["", "192.0.2.300", "2001:db8::1", "edge.example.com"] {
             all.push(json!({ "ips": given.iter().cloned().chain([json!(entry)]).collect::<Vec<_>>() }));
         }
+        let many = (0..1_000).map(|number| json!(format!("198.18.{}.{}", number / 250, number % 250)));
+        all.push(json!({ "ips": given.iter().cloned().chain(many).collect::<Vec<_>>() }));
         // The same address twice.
         all.push(json!({ "ips": given.iter().chain(given.first()).collect::<Vec<_>>() }));
     }
@@ -125,7 +133,8 @@ pub(super) fn at_every(plan: &Plan, moments: &[u64]) -> Vec<Plan> {
         };
         let right = undo(spec, &wrong);
         let mut wrong_plan = plan.clone();
-        wrong_plan.name = format!("{}: {name} has {wrong} at {from_ms} ms", plan.name);
+        let shown: String = wrong.to_string().chars().take(SHOWN).collect();
+        wrong_plan.name = format!("{}: {name} has {shown} at {from_ms} ms", plan.name);
         wrong_plan.steps.extend([edit(from_ms, wrong), edit(to_ms, right)]);
         wrong_plan.steps.sort_by_key(|step| step.at_ms);
         wrong_plan.end_ms = plan.end_ms.max(to_ms) + WRONG_MS;

@@ -11,7 +11,7 @@ use super::network::Network;
 use super::plan::Plan;
 use super::scene::TOKENS;
 use flipop::clock::Clock;
-use flipop::config::Config;
+use flipop::config::{Config, DecisionFlags};
 use flipop::kube::client::{Clients, Fence, ReadRefusals, ServerTime};
 use flipop::kube::kubeconfig::ClusterSettings;
 use flipop::leader::thread::LeaseHome;
@@ -161,10 +161,8 @@ impl Replica {
         };
         Config {
             debug: false,
-            keep_last_record: false,
+            decisions: DecisionFlags::default(),
             page: true,
-            zones: flipop_core::records::zones::Zones::default(),
-            max_addresses: None,
             ignored_arguments: 0,
             metrics: None,
             cluster: ClusterSettings::default(),

@@ -13,11 +13,13 @@ mod socket;
 pub use notices::Notices;
 pub use socket::NetlinkError;
 
-use crate::agent::layout::{Found, Nat, Signature, Step};
+use crate::agent::layout::{Found, MainRoute, Nat, Signature, Step};
+use crate::network::Network;
 use message::Message;
+use route::Listed;
 use rustix::io::Errno;
 use rustix::net::netlink;
-use socket::Socket;
+use socket::{Answer, Socket};
 use std::net::Ipv4Addr;
 
 /// Devices of datapaths that may bypass netfilter: Cilium's, and Calico's with eBPF.
@@ -82,11 +84,14 @@ impl Kernel {
                 if family == route::INET { &mut found.foreign_routes } else { &mut found.foreign_routes6 };
             for route in self.routes.dump(&route::list_routes(family), route::read_route)? {
                 match route {
-                    Whose::Ours(route) => found.routes.push(route),
-                    Whose::Others => *foreign += 1,
+                    Listed::Egress(Whose::Ours(route)) => found.routes.push(route),
+                    Listed::Egress(Whose::Others) => *foreign += 1,
+                    Listed::Main(route) => found.main.push(route),
                 }
             }
         }
+        // The first of several routes to a destination has the lowest metric.
+        found.main.dedup_by_key(|route| route.to);
         found.addresses = self.routes.dump(&route::list_addresses(), route::read_address)?;
         Ok(found)
     }
@@ -112,10 +117,31 @@ impl Kernel {
 
     fn bypass(&mut self) -> Result<Option<&'static str>, NetlinkError> {
         for name in BYPASSING {
-            match self.routes.ask(&route::find_link(name)) {
-                Ok(_) => return Ok(Some(name)),
-                Err(error) if error.is(Errno::NODEV) => {}
-                Err(error) => return Err(error),
+            if !self.link(&route::find_link(name))?.is_empty() {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A device, or nothing if there is none.
+    fn link(&mut self, request: &Message) -> Result<Vec<Answer>, NetlinkError> {
+        match self.routes.ask(request) {
+            Err(error) if error.is(Errno::NODEV) => Ok(Vec::new()),
+            answers => answers,
+        }
+    }
+
+    /// A network outside of these that pods use: that of a bridge, or one address behind a pair of devices.
+    ///
+    /// # Errors
+    /// [`NetlinkError`].
+    pub fn outside(&mut self, main: &[MainRoute], pods: &[Network]) -> Result<Option<Network>, NetlinkError> {
+        for MainRoute { to, link } in main.iter().filter(|_| !pods.is_empty()) {
+            let Some(link) = link.filter(|_| !pods.iter().any(|pods| pods.covers(*to))) else { continue };
+            let found = self.link(&route::find_link_by_number(link))?;
+            if found.iter().any(|link| route::leads_to_pods(link, *to)) {
+                return Ok(Some(*to));
             }
         }
         Ok(None)

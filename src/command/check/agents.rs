@@ -8,8 +8,9 @@ use crate::command::leader;
 use crate::command::reach::Reach;
 use crate::config::{AgentConfig, Egress, Invocation, ProviderVariables, WhenAbsent};
 use crate::kube::trouble::Trouble;
+use crate::network::Network;
 use crate::provider::PROVIDERS;
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec};
 use kube::Api;
 use kube::api::ListParams;
 use reqwest::Url;
@@ -25,14 +26,18 @@ const RESOLVER_LABEL: &str = "k8s-app=kube-dns";
 /// The port of an API whose URL names none.
 const HTTPS: u16 = 443;
 
-/// One line for each agent that is not able, or one line for all, and one for each pod that an agent cuts off. Nothing
-/// if no agent runs.
+/// The most nodes whose pods are compared with the networks that the agent knows. A CNI treats all nodes alike.
+const COMPARED: usize = 10;
+
+/// One line for each agent that is not able, or one line for all; one for a pod whose traffic no agent sees; and one for
+/// each pod that an agent cuts off. Nothing if no agent runs.
 pub(super) async fn check(reach: &Reach, variables: &ProviderVariables) -> Vec<Finding> {
     let agents = match pods(reach).await {
         Ok(agents) => agents,
         Err(trouble) => return vec![unlisted("the agents of nodes cannot be listed", &trouble)],
     };
     let mut findings = of(&agents);
+    findings.extend(outside(reach, &agents).await);
     let blocking = blocking(&agents);
     if !blocking.is_empty() {
         let operator = Api::namespaced(reach.client.clone(), &reach.operator);
@@ -66,6 +71,48 @@ async fn listed(api: Api<Pod>, label: &str) -> Result<Vec<Pod>, Trouble> {
 
 fn unlisted(what: &str, trouble: &Trouble) -> Finding {
     Finding::doubtful(what, leader::missing_right(trouble, "list", "pods", None))
+}
+
+/// A pod with an address that the agent of its node does not know.
+async fn outside(reach: &Reach, agents: &[Pod]) -> Option<Finding> {
+    let setting = agents.iter().filter_map(|agent| Some((node(agent)?, flags(agent)?)));
+    for (name, config) in setting.filter(|(_, config)| config.egress == Egress::Pods).take(COMPARED) {
+        let (node, on_node) = (format!("metadata.name={name}"), format!("spec.nodeName={name}"));
+        let (node, on_node) = (ListParams::default().fields(&node), ListParams::default().fields(&on_node));
+        let (nodes, pods) = (Api::<Node>::all(reach.client.clone()), Api::<Pod>::all(reach.client.clone()));
+        let found = match futures::try_join!(nodes.list(&node), pods.list(&on_node)) {
+            Ok((nodes, pods)) => {
+                nodes.iter().find_map(|node| pods.iter().find_map(|pod| of_outside(pod, name, &config, node)))
+            }
+            Err(error) => {
+                let remedy = leader::missing_right(&Trouble::from(error), "list", "nodes and pods", None);
+                let what = "it is unknown whether the agents know the networks of pods";
+                Some(Finding::doubtful(what, remedy))
+            }
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+fn of_outside(pod: &Pod, on: &str, config: &AgentConfig, node: &Node) -> Option<Finding> {
+    let (spec, status) = (pod.spec.as_ref()?, pod.status.as_ref()?);
+    let cidrs = node.spec.iter().flat_map(|spec| spec.pod_cidrs.iter().flatten());
+    let own: Vec<Network> = cidrs.filter_map(|text| Network::parse(text)).collect();
+    let known = if config.pods.is_empty() { &own } else { &config.pods };
+    let ip: IpAddr = status.pod_ip.as_ref()?.parse().ok()?;
+    let counts = spec.host_network != Some(true) && ip.is_ipv4() && !known.is_empty();
+    (counts && !known.iter().any(|network| network.contains(ip))).then(|| {
+        let what = format!(
+            "{} on {on} has {ip}, which the agent there does not know: it leaves with the node's own address",
+            name(pod)
+        );
+        let remedy = "name the networks of pods with --pod-cidr";
+        // Who names networks may leave some out.
+        if config.pods.is_empty() { Finding::bad(what, remedy) } else { Finding::doubtful(what, remedy) }
+    })
 }
 
 /// The flags of an agent. Where its endpoints listen does not matter, and names a variable of the container.
@@ -223,6 +270,31 @@ mod tests {
         let container = json!({ "name": "agent", "args": arguments });
         agent.spec.as_mut().unwrap().containers.push(serde_json::from_value(container).unwrap());
         agent
+    }
+
+    #[test]
+    fn a_pod_outside_of_the_networks_that_its_agent_knows_is_named() {
+        let node = |cidrs: &[&str]| -> Node {
+            serde_json::from_value(json!({ "metadata": {}, "spec": { "podCIDRs": cidrs } })).unwrap()
+        };
+        let at = |ip: &str, host_network: bool| {
+            let mut pod = pod("a", "True");
+            pod.status.as_mut().unwrap().pod_ip = Some(ip.to_owned());
+            pod.spec.as_mut().unwrap().host_network = Some(host_network);
+            pod
+        };
+        let tone = |pod: &Pod, more: &[&str], node: &Node| {
+            of_outside(pod, "a", &flags(&agent("a", more)).unwrap(), node).map(|finding| finding.tone)
+        };
+        let usual = node(&["10.244.1.0/24", "fd00:1::/64"]);
+        assert_eq!(tone(&at("10.0.1.5", false), &[], &usual), Some(Tone::Bad));
+        let named = ["--pod-cidr=10.0.1.0/24"];
+        assert_eq!(tone(&at("10.244.1.5", false), &named, &usual), Some(Tone::Doubtful));
+        for (ip, more) in [("10.244.1.5", &[][..]), ("fd00:2::5", &[]), ("10.0.1.5", &named)] {
+            assert_eq!(tone(&at(ip, false), more, &usual), None, "{ip}");
+        }
+        assert_eq!(tone(&at("192.0.2.7", true), &[], &usual), None, "the network of the host is not meant");
+        assert_eq!(tone(&at("10.0.1.5", false), &[], &node(&[])), None, "its agent says PodsUnknown");
     }
 
     #[test]

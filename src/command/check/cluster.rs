@@ -1,6 +1,7 @@
 //! The cluster-wide parts of an installation: CRDs and admission policies.
 
 use super::Finding;
+use super::rights::Account;
 use crate::api::crd;
 use crate::command::leader;
 use crate::command::reach::Reach;
@@ -13,12 +14,13 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use serde_json::Value;
 
-/// The policies of `k8s/`.
-const POLICIES: [&str; 3] =
-    ["flipop-node-annotation", "flipop-warnings-floatingippools", "flipop-warnings-nodednsrecordsets"];
+/// The policies of `k8s/`, and the optional one of `k8s/tenants`.
+const POLICIES: [&str; 4] =
+    [NARROWING, "flipop-warnings-floatingippools", "flipop-warnings-nodednsrecordsets", TENANTS];
 
-/// The policy that narrows the operator's rights.
+/// The policy that narrows the operator's rights, and the one that limits everybody else. Both name its account.
 const NARROWING: &str = "flipop-node-annotation";
+const TENANTS: &str = "flipop-tenants";
 
 /// The most fields of a CRD that a message names.
 const MAX_NAMED: usize = 5;
@@ -113,16 +115,18 @@ pub(super) fn unlimited(told: Option<&Value>) -> Option<Finding> {
 }
 
 /// Whether the policies exist, are bound, and name the right account.
-pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
+pub(super) async fn policies(reach: &Reach, account: &Account) -> Vec<Finding> {
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(reach.client.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(reach.client.clone());
-    let super::rights::Account { user: account, installed, .. } = super::rights::account(reach).await;
+    let Account { user, installed, .. } = account;
     let mut findings = Vec::new();
     for name in POLICIES {
         let found = installed.beside(name);
         let (policy, binding) = futures::join!(policies.get(&found), bindings.get(&found));
         let (policy, binding) = match (policy, binding) {
             (Ok(policy), Ok(binding)) => (policy, binding),
+            // The other policies tell why it cannot be read.
+            (Err(_), _) if name == TENANTS => continue,
             (Err(error), _) | (_, Err(error)) => {
                 let trouble = Trouble::from(error);
                 let what = format!("the admission policy {name}");
@@ -139,18 +143,18 @@ pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
         };
         let conditions = policy.spec.and_then(|spec| spec.match_conditions).unwrap_or_default();
         let denies = |actions: &[String]| actions.iter().any(|action| action == "Deny");
-        let bound = binding.spec.policy_name == found
-            && (name != NARROWING || denies(&binding.spec.validation_actions));
-        let names_it =
-            conditions.iter().any(|condition| condition.expression.contains(&format!("'{account}'")));
+        let is_strict = [NARROWING, TENANTS].contains(&name);
+        let bound =
+            binding.spec.policy_name == found && (!is_strict || denies(&binding.spec.validation_actions));
+        let names_it = conditions.iter().any(|condition| condition.expression.contains(&format!("'{user}'")));
         findings.push(if !bound {
             Finding::doubtful(
                 format!("the binding {name} binds another admission policy, or denies nothing"),
                 "apply the policies of k8s/, with their bindings",
             )
-        } else if name == NARROWING && !names_it {
+        } else if is_strict && !names_it {
             Finding::bad(
-                format!("the admission policy {name} is for another account than {account}"),
+                format!("the admission policy {name} is for another account than {user}"),
                 "write the operator's namespace and account into its matchConditions",
             )
         } else {

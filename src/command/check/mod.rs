@@ -74,8 +74,9 @@ pub(super) async fn run(
     let mut findings = vec![Finding::good(format!("the API server {} answers", reach.server))];
     findings.extend(cluster::crds(reach).await);
     let checks = checks::of(&objects);
-    findings.extend(rights::check(reach, !checks.is_empty()).await);
-    findings.extend(cluster::policies(reach).await);
+    let account = rights::account(reach).await;
+    findings.extend(rights::check(reach, &account, !checks.is_empty()).await);
+    findings.extend(cluster::policies(reach, &account).await);
     let told = leader::ask(reach).await.debug;
     findings.extend(cluster::unlimited(told.as_ref()));
     findings.extend(installation::check(reach).await);

@@ -15,8 +15,8 @@ use super::deployment::Installed;
 use super::output::{self, Output};
 use super::reach::Reach;
 use super::{CommandError, accounts};
-use crate::config::Order;
 use crate::config::words::PlanArgs;
+use crate::config::{DecisionFlags, Order};
 use crate::exit::Exit;
 use account::Account;
 use flipop_core::firewalls::spec::FirewallSpec;
@@ -61,15 +61,15 @@ async fn plan(
     let mut notes = documents.notes.clone();
     notes.extend(installed.absent.iter().map(|kind| format!("the kind {kind} is not installed")));
     let wanted = documents.applied_to(&installed, reach.now());
-    let keeps = keeps_last_record(reach).await;
-    let providers = copy::every_provider(keeps.unwrap_or_default());
-    if keeps.is_none() {
+    let flags = operator_flags(reach).await.unwrap_or_else(|| {
         notes.push(
-            "the flags of the operator are unknown: --keep-last-record is assumed to be unset (you may not get the \
-             Deployment flipop, or it is not there)"
+            "the flags of the operator are unknown: --keep-last-record, --zones and --max-addresses are assumed to be \
+             unset (you may not get the Deployment flipop, it is not there, or its flags are not understood)"
                 .to_owned(),
         );
-    }
+        DecisionFlags::default()
+    });
+    let providers = copy::every_provider(flags.keep_last_record);
     let (pools, sets) = wanted.plain();
     let of_pools: Vec<_> = pools.iter().filter_map(|pool| copy::pool_spec(pool, &providers)).collect();
     let of_sets: Vec<_> = sets.iter().filter_map(|set| copy::set_spec(set, &providers)).collect();
@@ -87,6 +87,10 @@ async fn plan(
         );
         (Account::assumed(), Walls::default())
     };
+    if flags.max_addresses.is_some() && !arguments.with_provider {
+        notes
+            .push("--max-addresses counts only the addresses of pools; --with-provider reads all".to_owned());
+    }
     notes.push("cool-offs and retries under way in the leader are not known".to_owned());
     let mut walled = of_pools.iter().filter(|spec| spec.firewall != FirewallSpec::None);
     if walled.any(|spec| !walls.knows(&spec.account_id)) {
@@ -97,17 +101,15 @@ async fn plan(
     }
     let mut world = World::new((pools, sets), lists, (account, walls));
     world.assume(&installed.plain(), &providers, &mut notes);
-    let outcome = rehearsal::run(&mut world, &providers, reach.now()).await?;
+    let outcome = rehearsal::run(&mut world, &providers, flags, reach.now()).await?;
     Ok(report::make(&world, &outcome, &providers, notes))
 }
 
-/// Whether the operator runs with `--keep-last-record`. `None` if its Deployment cannot be read.
-async fn keeps_last_record(reach: &Reach) -> Option<bool> {
+/// The flags of the operator, from its Deployment. Its pods may have other containers beside the first.
+async fn operator_flags(reach: &Reach) -> Option<DecisionFlags> {
     let installed = Installed::find(reach).await.ok()?;
-    let containers = installed.pod.containers.iter();
-    let mut words =
-        containers.flat_map(|container| container.args.iter().chain(&container.command).flatten());
-    Some(words.any(|word| word == "--keep-last-record" || word == "--keep-last-record=true"))
+    let container = installed.pod.containers.first()?;
+    DecisionFlags::of_container(container.command.iter().chain(&container.args).flatten())
 }
 
 #[cfg(test)]

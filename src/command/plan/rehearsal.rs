@@ -6,6 +6,7 @@
 use super::world::World;
 use crate::command::CommandError;
 use crate::command::copy;
+use crate::config::DecisionFlags;
 use flipop_core::addresses::action as addresses;
 use flipop_core::firewalls::action as firewalls;
 use flipop_core::fleet::action::{Action, NodeReading, Objects, Outcome as Answer};
@@ -63,6 +64,7 @@ struct Rehearsal<'a> {
 pub(super) async fn run(
     world: &mut World,
     providers: &Providers,
+    flags: DecisionFlags,
     now: jiff::Timestamp,
 ) -> Result<Outcome, CommandError> {
     let wall = u64::try_from(now.as_millisecond()).unwrap_or_default();
@@ -73,6 +75,8 @@ pub(super) async fn run(
         fleet: Fleet::new(Settings {
             providers: providers.clone(),
             epoch_ms,
+            zones: flags.zones,
+            max_addresses: flags.max_addresses,
             own_node: Some(String::new()),
             // It decides about a condition alone, and a plan shows none.
             own_namespace: None,

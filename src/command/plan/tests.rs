@@ -10,14 +10,15 @@ use crate::api::{FloatingIPPool, NodeDNSRecordSet};
 use crate::clock::Clock;
 use crate::command::copy::{Lists, Objects};
 use crate::command::output::Output;
-use crate::config::ProviderVariables;
 use crate::config::words::Format;
+use crate::config::{DecisionFlags, ProviderVariables};
 use crate::exit::Exit;
 use crate::kube::objects::NodeSlim;
 use crate::proxy::ProxySettings;
 use flipop_cloud::{CloudServer, Options, Provider};
 use flipop_core::model::facts::NodeFacts;
 use flipop_core::model::matching::WatchKey;
+use flipop_core::records::zones::Zones;
 use serde_json::{Value, json};
 
 const PLAIN: Output = Output { format: Format::Table, coloured: false };
@@ -69,14 +70,15 @@ fn settled_pool(more: &Value) -> FloatingIPPool {
 
 /// The plan for these objects and nodes. Nodes that hold an address carry its annotation.
 async fn planned(objects: &Objects, text: &str, nodes: Vec<NodeFacts>) -> Report {
-    planned_with(objects, text, nodes, |_| Lists::default()).await
+    planned_with(objects, text, nodes, DecisionFlags::default(), |_| Lists::default()).await
 }
 
-/// The same, with extra lists of some of the nodes.
+/// The same, with flags of the operator and extra lists of some of the nodes.
 async fn planned_with(
     objects: &Objects,
     text: &str,
     mut nodes: Vec<NodeFacts>,
+    flags: DecisionFlags,
     lists: impl Fn(&[NodeFacts]) -> Lists,
 ) -> Report {
     for (number, node) in nodes.iter_mut().enumerate().take(2) {
@@ -93,7 +95,7 @@ async fn planned_with(
     lists.nodes.insert(WatchKey::Nodes { selector: String::new() }, nodes);
     let mut world = World::new(wanted.plain(), lists, (Account::assumed(), Walls::default()));
     world.assume(&objects.plain(), &providers, &mut Vec::new());
-    let outcome = rehearsal::run(&mut world, &providers, now).await.unwrap();
+    let outcome = rehearsal::run(&mut world, &providers, flags, now).await.unwrap();
     report::make(&world, &outcome, &providers, documents.notes.clone())
 }
 
@@ -149,6 +151,34 @@ async fn a_file_counts_in_place_of_what_is_installed_and_a_purchase_is_told_with
         "+ annotation flipop.digitalocean.com/ipv4-reserved-ip=new address 1 on node-3".to_owned(),
     ];
     assert_eq!(changes(&report), expected, "{}", report.text(PLAIN));
+}
+
+#[tokio::test]
+async fn the_flags_of_the_operator_limit_purchases_and_zones() {
+    let more = "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: FloatingIPPool\nmetadata: {name: web}\n\
+                spec: {provider: digitalocean, region: nyc3, desiredIPs: 3, ips: [192.0.2.1, 192.0.2.2], \
+                dnsRecordSet: {zone: example.com, recordName: other}}\n";
+    let objects = installed(vec![settled_pool(&json!({}))]);
+    let plan = async |flags: DecisionFlags| {
+        let nodes = vec![node(1, true), node(2, true), node(3, true)];
+        let report = planned_with(&objects, more, nodes, flags, |_| Lists::default()).await;
+        ["+ create 1 address", "+ record other.example.com"]
+            .map(|change| changes(&report).iter().any(|line| line.starts_with(change)))
+    };
+    let zones = |text| Zones::parse(text).unwrap();
+    assert_eq!(plan(DecisionFlags::default()).await, [true, true]);
+    assert_eq!(
+        plan(DecisionFlags { max_addresses: Some(2), ..DecisionFlags::default() }).await,
+        [false, true]
+    );
+    assert_eq!(
+        plan(DecisionFlags { zones: zones("example.org"), ..DecisionFlags::default() }).await,
+        [true, false]
+    );
+    assert_eq!(
+        plan(DecisionFlags { zones: zones("example.com"), ..DecisionFlags::default() }).await,
+        [true, true]
+    );
 }
 
 #[tokio::test]
@@ -267,7 +297,7 @@ async fn a_large_cluster_is_planned_whole() {
         Lists { nodes: nodes.chunks(10).enumerate().map(of_pool).collect(), ..Lists::default() }
     };
     let begun = Clock::system().now();
-    let report = planned_with(&objects, "", nodes, lists).await;
+    let report = planned_with(&objects, "", nodes, DecisionFlags::default(), lists).await;
     let took = Clock::system().now().millis_since(begun);
     println!("a plan for {} nodes and {count} pools took {took} ms", count * 10);
     let moves = changes(&report).iter().filter(|line| line.starts_with("~ move")).count();
@@ -312,7 +342,7 @@ async fn a_firewall_that_stands_gets_the_members_and_ports_that_it_lacks() {
     let mut world = World::new(objects.plain(), lists, account);
     let providers = copy::every_provider(false);
     let now = "2026-01-01T00:01:00Z".parse().unwrap();
-    let outcome = rehearsal::run(&mut world, &providers, now).await.unwrap();
+    let outcome = rehearsal::run(&mut world, &providers, DecisionFlags::default(), now).await.unwrap();
     let report = report::make(&world, &outcome, &providers, Vec::new());
     let place = "in firewall flipop-uid-wall-1   (FloatingIPPool ns/wall)";
     let expected = [

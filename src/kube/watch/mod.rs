@@ -158,7 +158,8 @@ pub async fn watch_pods<G: Clone + Send>(
     let (client, namespace, told) = (context.client.clone(), target.namespace.clone(), (tag, sink));
     let Some(keys) = target.keys.clone() else {
         let cut = Box::new(PodSlim::into_facts);
-        let source = Source::of(in_namespace(client, namespace), "pods", protobuf::PODS, target, cut);
+        let source =
+            Source::of(in_namespace(client, namespace.as_deref()), "pods", protobuf::PODS, target, cut);
         let source = Source { field_selector: Some(RUNNING.to_owned()), ..source };
         return Follow::new(context, source, Versioned::changes(print), told).run(cancel).await;
     };
@@ -167,18 +168,19 @@ pub async fn watch_pods<G: Clone + Send>(
         let keys = keys.of(&facts.namespace, &pod.labels);
         (facts, keys)
     };
-    let pods = in_namespace(client, namespace);
+    let pods = in_namespace(client, namespace.as_deref());
     let source = Source::of(pods, "pods", protobuf::LABELLED_PODS, target, Box::new(cut));
     let source = Source { field_selector: Some(RUNNING.to_owned()), ..source };
     Follow::new(context, source, Sorter::changes(print), told).run(cancel).await;
 }
 
-fn in_namespace<K>(client: Client, namespace: Option<String>) -> Api<K>
+/// The objects of a namespace (`None`: of all).
+pub(crate) fn in_namespace<K>(client: Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
     match namespace {
-        Some(namespace) => Api::namespaced(client, &namespace),
+        Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     }
 }

@@ -1,5 +1,6 @@
 //! Reads complete lists once.
 
+use super::in_namespace;
 use super::page::{self, Form, MAX_PAGES, PAGE_SIZE};
 use crate::api::seen::{Guarded, Seen, seen};
 use crate::api::{FloatingIPPool, bounded};
@@ -49,11 +50,8 @@ pub async fn sweep(client: &Client) -> Result<Sweep, Trouble> {
 /// # Errors
 /// Why a page could not be read.
 pub async fn pods(client: &Client, namespace: &str, label_selector: &str) -> Result<Vec<PodFacts>, Trouble> {
-    let api: Api<PodSlim> = if namespace.is_empty() {
-        Api::all(client.clone())
-    } else {
-        Api::namespaced(client.clone(), namespace)
-    };
+    let api: Api<PodSlim> =
+        in_namespace(client.clone(), Some(namespace).filter(|namespace| !namespace.is_empty()));
     let params = ListParams::default().labels(label_selector).fields("status.phase=Running");
     list(&api, params, Form::Protobuf(protobuf::PODS.item), PodSlim::into_facts).await
 }
@@ -67,11 +65,7 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    let api: Api<K> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
-    };
-    list(&api, ListParams::default(), Form::Json, seen::<K>).await
+    list(&in_namespace::<K>(client.clone(), namespace), ListParams::default(), Form::Json, seen::<K>).await
 }
 
 /// All pools, each with those of the sought addresses that its `spec.ips` names anywhere.
