@@ -40,7 +40,7 @@ fn a_label_that_no_node_has_is_told_with_the_number_of_nodes_asked_for_once_a_mi
     assert_eq!(reason, "NoMatchingNode");
     assert_eq!(
         message,
-        "no node matches spec.match (none of the cluster's 12 nodes matches nodeLabel pool=egde); 0 of 1 addresses are in use"
+        "no node matches spec.match (none of the cluster's 12 nodes matches nodeLabel pool=egde); the addresses stay where they are"
     );
     assert_eq!(world.count(from, "count nodes"), 1, "one for both pools");
     world.run(300);
