@@ -9,8 +9,10 @@ use flipop_core::fleet::{
     SuspectSnapshot,
 };
 use flipop_core::mechanism::evidence::{CheckedNode, Standing};
-use flipop_core::model::condition::Condition;
-use flipop_core::model::ids::{Address, ObjectName};
+use flipop_core::model::catalog;
+use flipop_core::model::condition::{Condition, ConditionType};
+use flipop_core::model::ids::{Address, ObjectKind, ObjectName};
+use flipop_core::model::moment::Moment;
 use serde_json::{Value, json};
 
 /// The name of the fact that no admission policy limits the operator's changes of nodes.
@@ -24,8 +26,8 @@ pub fn describe(
     (checked, unlimited): (&[CheckedNode], bool),
     clock: &Clock,
 ) -> Value {
-    let pools = snapshot.pools.iter().map(|of| pool(of, by_pools));
-    let sets = snapshot.record_sets.iter().map(|of| record_set(of, by_sets));
+    let pools = snapshot.pools.iter().map(|of| pool(of, by_pools, clock));
+    let sets = snapshot.record_sets.iter().map(|of| record_set(of, by_sets, clock));
     let accounts = snapshot.accounts.iter().map(|AccountSnapshot { provider, rate_remaining }| {
         json!({"provider": provider, "requestsLeft": rate_remaining})
     });
@@ -55,10 +57,12 @@ fn check(node: &CheckedNode) -> Value {
     })
 }
 
-fn pool(pool: &PoolSnapshot, left_out: &NodesLeftOut) -> Value {
+fn pool(pool: &PoolSnapshot, left_out: &NodesLeftOut, clock: &Clock) -> Value {
     let ips = pool.ips.iter().map(|ip| {
+        let (why, since) = ip.lost.as_ref().map(|(why, at)| (why, seconds(*at, clock))).unzip();
         json!({
             "ip": ip.ip.to_string(), "state": ip.state, "node": ip.node, "providerID": ip.provider_id,
+            "from": ip.from, "to": ip.to, "why": why, "sinceSeconds": since, "error": ip.error,
             "assignments": ip.assignments, "errors": ip.errors,
         })
     });
@@ -71,18 +75,29 @@ fn pool(pool: &PoolSnapshot, left_out: &NodesLeftOut) -> Value {
         (!pool.dns.is_empty()).then(|| json!({"name": pool.dns, "addresses": texts(&pool.published)}));
     json!({
         "namespace": pool.name.namespace, "name": pool.name.name, "provider": pool.provider,
-        "conditions": conditions(&pool.conditions),
+        "conditions": conditions((ObjectKind::Pool, &pool.conditions, &pool.unready), clock),
         "ips": ips.collect::<Vec<_>>(), "nodesWithoutIP": waiting.collect::<Vec<_>>(),
         "suspects": suspects.collect::<Vec<_>>(), "records": records, "leftOut": groups(left_out, &pool.name),
     })
 }
 
-fn record_set(set: &RecordSetSnapshot, left_out: &NodesLeftOut) -> Value {
-    let RecordSetSnapshot { name, provider, dns, records, addresses, state, error, conditions: told } = set;
+fn record_set(set: &RecordSetSnapshot, left_out: &NodesLeftOut, clock: &Clock) -> Value {
+    let RecordSetSnapshot {
+        name,
+        provider,
+        dns,
+        records,
+        addresses,
+        state,
+        error,
+        conditions: told,
+        unready,
+    } = set;
     json!({
         "namespace": name.namespace, "name": name.name, "provider": provider, "dns": dns,
         "records": records, "addresses": texts(addresses), "state": state, "error": error,
-        "conditions": conditions(told), "leftOut": groups(left_out, name),
+        "conditions": conditions((ObjectKind::RecordSet, told, unready), clock),
+        "leftOut": groups(left_out, name),
     })
 }
 
@@ -90,9 +105,25 @@ fn texts(addresses: &[Address]) -> Vec<String> {
     addresses.iter().map(ToString::to_string).collect()
 }
 
-fn conditions(conditions: &[Condition]) -> Vec<Value> {
-    let value = |Condition { kind, status, reason, message }: &Condition| json!({"type": kind, "status": status, "reason": reason, "message": message});
+/// The conditions of an object of this kind, with the remedy of each, and since when it has its reason if known.
+fn conditions(
+    (object, conditions, unready): (ObjectKind, &[Condition], &[(ConditionType, Moment)]),
+    clock: &Clock,
+) -> Vec<Value> {
+    let value = |condition: &Condition| {
+        let since = unready.iter().find(|(kind, _)| condition.is(*kind)).map(|(_, at)| seconds(*at, clock));
+        let Condition { kind, status, reason, message } = condition;
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message, "sinceSeconds": since,
+            "remedy": catalog::remedy(object, kind, reason),
+        })
+    };
     conditions.iter().map(value).collect()
+}
+
+/// A moment in seconds since 1970.
+fn seconds(at: Moment, clock: &Clock) -> i64 {
+    clock.time_of(at).as_second()
 }
 
 fn groups(left_out: &NodesLeftOut, name: &ObjectName) -> Vec<Value> {

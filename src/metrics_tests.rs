@@ -23,6 +23,7 @@ fn pool(name: &str, conditions: Vec<Condition>) -> PoolSnapshot {
         suspects: Vec::new(),
         published: Vec::new(),
         conditions,
+        unready: Vec::new(),
     }
 }
 
@@ -36,6 +37,7 @@ fn record_set(name: &str, conditions: Vec<Condition>) -> RecordSetSnapshot {
         error: String::new(),
         addresses: Vec::new(),
         conditions,
+        unready: Vec::new(),
     }
 }
 

@@ -93,7 +93,7 @@ pub struct NodeDNSRecordSetStatus {
     pub error: String,
 
     /// Conditions in the standard Kubernetes form, so that `kubectl wait --for=condition=Ready` works. `Ready` says
-    /// whether the records are right.
+    /// whether the records are right, and is False while no node matches.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 

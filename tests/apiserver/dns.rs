@@ -248,8 +248,9 @@ impl World {
             same(set.text("fqdn"), name.fqdn.as_str())?;
             same(set.addresses().as_slice(), addresses)?;
             set.has("SpecValid", "True", "Valid", &[])?;
-            let reason = if addresses.is_empty() { "Empty" } else { "Published" };
-            set.has("Ready", "True", reason, &[])
+            let (status, reason) =
+                if addresses.is_empty() { ("False", "NoMatchingNode") } else { ("True", "Published") };
+            set.has("Ready", status, reason, &[])
         })
     }
 

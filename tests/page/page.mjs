@@ -122,7 +122,46 @@ const pool = (more) => ({
   ...more,
 });
 
-/** Made-up states: what /debug says, and what the page has to say then. */
+/** Two hundred nodes of four pools, of which one fails: 60 addresses each, and the other nodes wait. */
+function crowd() {
+  const numbers = (from, to) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
+  const ips = numbers(1, 60).map((n) => ({ ip: `203.0.113.${n}`, state: "active", node: `edge-${n}` }));
+  const nodesWithoutIP = numbers(62, 200).map((n) => ({ node: `edge-${n}`, waitsFor: "no address of the pool is free" }));
+  const records = { name: "www.example.com", addresses: ips.map(({ ip }) => ip) };
+  const pools = ["game-10", "game-9", "apple"].map((name) => pool({ name, ips, nodesWithoutIP, records }));
+  const moving = { ip: "203.0.113.2", state: "in-progress", node: "", from: "edge-2", to: "edge-61", why: "stopped reporting (Ready is Unknown)",
+    sinceSeconds: 988, error: "503 Service Unavailable" };
+  const lost = { ip: "203.0.113.5", state: "no-match", node: "", from: "edge-5", why: "is not Ready", sinceSeconds: 700 };
+  const failing = ips.map((ip) => [moving, lost].find((other) => other.ip === ip.ip) || ip);
+  const conditions = [
+    { type: "AddressesIdle", status: "True", reason: "NotServing", message: "203.0.113.5 is on edge-5" },
+    { type: "Ready", status: "False", reason: "Assigning", message: "58 of 60", sinceSeconds: 760, remedy: "See [`Paused`](#paused)." },
+  ];
+  return [...pools, pool({ name: "zebra", ips: failing, nodesWithoutIP, records, conditions })];
+}
+
+/** Checks the order of a crowd, its folds, the place of the changes, and the filter. */
+async function ordered(page) {
+  const seen = () => page.evaluate(() => {
+    const shown = (selector) => [...document.querySelectorAll(selector)].filter((one) => one.checkVisibility()).map((one) => one.innerText);
+    const box = (id) => document.getElementById(id).getBoundingClientRect();
+    return { pools: shown("#pools h3"), tiles: shown("#pools .lane:first-child strong").filter((text) => text.startsWith("edge-")),
+      changes: shown("#changes .change").length, beside: box("changes").left >= box("pools").right };
+  });
+  const is = (what, told, right) => { if (String(told) !== String(right)) fail(`many: ${what}: ${told}, not ${right}`); };
+  const all = await seen();
+  is("pools", all.pools, ["default/zebra", "default/apple", "default/game-9", "default/game-10"]);
+  is("tiles", all.tiles, ["edge-2 → edge-61", "edge-5", "edge-1", "edge-3", "edge-4", ...[6, 7, 8, 9, 10, 11, 12].map((n) => `edge-${n}`)]);
+  is("changes", [all.changes, all.beside], [20, true]);
+  await page.type("#filter", "edge-61");
+  const found = await seen();
+  is("found", [found.pools, found.tiles, found.changes], ["default/zebra", "edge-2 → edge-61", 0]);
+  await page.$eval("#filter", (filter) => { filter.value = ""; filter.dispatchEvent(new Event("input")); });
+  await page.setViewport({ width: 360, height: 740 });
+  is("narrow", (await seen()).beside, false);
+}
+
+/** Made-up states: what /debug says, what the page has to say then, and what else holds. */
 function states(version) {
   const base = { version, leading: true, leader: "a_1", nowSeconds: 1000, pools: [], recordSets: [], accounts: [], changes: [] };
   const hostile = "<img src=x onerror=document.title='owned'>";
@@ -141,9 +180,17 @@ function states(version) {
       accounts: [{ provider: "digitalocean", requestsLeft: 4900 }, { provider: "cloudflare", requestsLeft: null }],
       changes: [{ time: "2026-01-01T00:00:00.000Z", namespace: "default", name: "web", ip: "203.0.113.10", from: "edge-9",
         to: "edge-1", reason: "edge-9 is not Ready", phases: { noticedMs: 3, decidedMs: 12, confirmedMs: 1500, publishedMs: null } }],
-    }, ["grace ends in 30 s", "21 nodes are left out", "paused", "4900 requests left", "edge-9 → edge-1", "noticed: 3 ms", "requested: 9 ms", "confirmed: 1.5 s", "in all: 1.5 s", "edge-2: an address"]],
+    }, ["grace ends in 30 s", "21 nodes are left out", "paused", "4900 requests left", "edge-9 → edge-1", "noticed: 3 ms", "requested: 9 ms", "confirmed: 1.5 s", "in all: 1.5 s", "an address: edge-2", "nodes.example.net at cloudflare: no address", "e"]],
+    ["many", {
+      ...base, pools: crowd(),
+      changes: Array.from({ length: 60 }, (_, n) => ({ time: "2026-01-01T00:00:00.000Z", namespace: "default", name: "zebra", ip: `203.0.113.${n}`,
+        from: `edge-${n}`, to: `node-${n}`, reason: "moved" })),
+    }, ["Ready: False (Assigning) for 4 min", "Ready (Assigning): 58 of 60", "See Paused.", "503 Service Unavailable", "48 more", "40 more",
+      "edge-2 stopped reporting (Ready is Unknown); it lost its match 12 s ago", "139 nodes: no address of the pool is free: edge-62, edge-63"], ordered],
     ["hostile", {
-      ...base, leader: hostile, pools: [pool({ name: hostile, ips: [{ ip: hostile, state: hostile, node: hostile }],
+      ...base, leader: hostile, pools: [pool({ name: hostile,
+        ips: [{ ip: hostile, state: hostile, node: "", from: hostile, to: hostile, why: hostile, sinceSeconds: 1, error: hostile }],
+        conditions: [{ type: hostile, status: "True", reason: hostile, message: hostile, remedy: hostile }],
         nodesWithoutIP: [{ node: hostile, waitsFor: hostile }], leftOut: [{ reason: hostile, count: 1, nodes: [hostile] }] })],
       changes: [{ time: hostile, namespace: hostile, name: hostile, ip: hostile, from: hostile, to: hostile, reason: hostile }],
     }, [hostile]],
@@ -161,6 +208,7 @@ try {
   await page.goto(url);
   await says(page, "This replica leads");
   await says(page, "203.0.113.10");
+  await says(page, "Refreshed at ");
   // A failover as a stranger sees it, who presses a button.
   await press(page, "kill edge-1");
   await says(page, "203.0.113.10: edge-1 → edge-3");
@@ -180,7 +228,7 @@ try {
   // With the keyboard alone.
   await page.reload();
   await page.waitForSelector("button");
-  await page.keyboard.press("Tab");
+  for (const _ of ["the filter", "the first button"]) await page.keyboard.press("Tab");
   const focused = await page.evaluate(() => document.activeElement.dataset.command);
   if (focused !== "providers down") fail(`Tab leads to ${focused}`);
   await page.keyboard.press("Enter");
@@ -228,7 +276,7 @@ try {
     if (!request.url().endsWith("/debug")) return request.continue();
     return answer ? request.respond({ contentType: "application/json", body: JSON.stringify(answer) }) : request.abort();
   });
-  for (const [name, debug, texts] of states(version)) {
+  for (const [name, debug, texts, check] of states(version)) {
     answer = debug;
     await page.reload();
     for (const text of texts) {
@@ -238,12 +286,15 @@ try {
       fail(`${name}: a phase shows that has not ended`);
     }
     await everywhere(page, name);
+    if (check) await check(page);
+    await page.setViewport({ width: 1280, height: 800 });
   }
   const title = await page.title();
   if (title !== "FLIPOP" || (await page.$("img"))) fail(`markup from outside was parsed: ${title}`);
   expected = true;
   answer = null;
   await says(page, "The operator does not answer");
+  await says(page, "What is shown is");
   await everywhere(page, "silent");
 } catch (error) {
   fail(String(error.stack || error));

@@ -50,6 +50,10 @@ fn snapshot() -> Snapshot {
         ip: Address::from([192, 0, 2, 1]),
         state: IpState::Active.as_str().into(),
         node: "a".into(),
+        from: String::new(),
+        to: String::new(),
+        lost: None,
+        error: String::new(),
         provider_id: "digitalocean://1".into(),
         assignments: 1,
         errors: 1,
@@ -66,6 +70,7 @@ fn snapshot() -> Snapshot {
         moves: BTreeMap::from([("NotReady", 1)]),
         waiting: Waiting::default(),
         conditions: vec![condition.clone()],
+        unready: Vec::new(),
         suspects: Vec::new(),
         published: Vec::new(),
     };
@@ -78,6 +83,7 @@ fn snapshot() -> Snapshot {
         state: String::new(),
         error: String::new(),
         conditions: vec![condition],
+        unready: Vec::new(),
     };
     let accounts = vec![AccountSnapshot { provider, rate_remaining: Some(1) }];
     Snapshot {

@@ -2,7 +2,21 @@
 "use strict";
 
 const PERIOD_MS = 1000;
+/** How many tiles, changes and names are in sight. The others fold. */
+const MOST_TILES = 12;
+const MOST_CHANGES = 20;
+const MOST_NAMES = 8;
+/** How many objects of a kind are drawn. The filter finds the others. */
+const MOST_OBJECTS = 50;
+/** The conditions that report trouble unless they are True. All others report trouble while they are True. */
+const SUMMARIES = ["Ready", "SpecValid", "RecordSetReady", "ProviderReady", "FirewallReady"];
+
 const version = document.querySelector("meta[name=flipop-version]").content;
+const filter = document.getElementById("filter");
+const order = new Intl.Collator("en", { numeric: true }).compare;
+/** The last answer, and when it came. */
+let last = null;
+let lastMs = 0;
 
 /** An element with a class and children; strings become text. */
 function element(name, kind, ...children) {
@@ -12,21 +26,28 @@ function element(name, kind, ...children) {
   return made;
 }
 
-/** Replaces only the children that differ, so that focus, selection and a press of a button last. */
+/** Makes a place hold these children. Replaces only what differs, so that focus, selection and a press last. */
+function renew(place, children) {
+  const before = [...place.childNodes];
+  children.forEach((fresh, position) => {
+    const old = before[position];
+    if (!old) place.append(fresh);
+    else if (old.isEqualNode(fresh)) return;
+    else if (old.cloneNode(false).isEqualNode(fresh.cloneNode(false)) && fresh.firstChild) renew(old, [...fresh.childNodes]);
+    else old.replaceWith(fresh);
+  });
+  for (const old of before.slice(children.length)) old.remove();
+}
+
 function show(id, children) {
   const place = document.getElementById(id);
   const open = [...place.querySelectorAll("details[open]")].map((details) => details.dataset.key);
   const focused = place.contains(document.activeElement) ? document.activeElement.dataset.focus : null;
-  const before = [...place.children];
-  children.forEach((fresh, position) => {
-    for (const details of fresh.querySelectorAll("details")) {
-      if (open.includes(details.dataset.key)) details.open = true;
-    }
-    const old = before[position];
-    if (!old) place.append(fresh);
-    else if (!old.isEqualNode(fresh)) old.replaceWith(fresh);
-  });
-  for (const old of before.slice(children.length)) old.remove();
+  for (const fresh of children) {
+    for (const details of fresh.querySelectorAll("details")) details.open = open.includes(details.dataset.key);
+    if (fresh.localName === "details") fresh.open = open.includes(fresh.dataset.key);
+  }
+  renew(place, children);
   if (focused && !place.contains(document.activeElement)) {
     const again = [...place.querySelectorAll("[data-focus]")].find((one) => one.dataset.focus === focused);
     if (again) again.focus();
@@ -37,30 +58,90 @@ function mark(tone, text) {
   return element("span", `mark ${tone}`, text);
 }
 
+function none(text) {
+  return element("p", "quiet", text);
+}
+
 function toneOf(status) {
   return status === "True" ? "good" : status === "False" ? "bad" : "doubt";
 }
 
-function seconds(ms) {
-  return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
+/** A duration in its largest unit. */
+function span(ms) {
+  if (ms < 1000) return `${ms} ms`;
+  if (ms < 60e3) return `${(ms / 1000).toFixed(1).replace(/\.0$/, "")} s`;
+  if (ms < 3600e3) return `${Math.floor(ms / 60e3)} min`;
+  return ms < 172800e3 ? `${Math.floor(ms / 3600e3)} h` : `${Math.floor(ms / 86400e3)} d`;
 }
 
-function head(object) {
-  const ready = (object.conditions || []).find((condition) => condition.type === "Ready");
-  const paused = (object.conditions || []).find((condition) => condition.type === "Paused");
+/** How long something has lasted, by a time in seconds. */
+function lasted(since, now) {
+  return span(Math.max(1, Math.floor(now - since)) * 1000);
+}
+
+/** Details that stay open or closed, and keep the focus, under their key. */
+function fold(title, key, content) {
+  const summary = element("summary", "", title);
+  summary.dataset.focus = key;
+  const details = element("details", "", summary, content);
+  details.dataset.key = key;
+  return details;
+}
+
+/** A list of the first items, and a fold with the others. */
+function list(name, kind, items, most, key) {
+  const first = element(name, kind, ...items.slice(0, most));
+  const rest = items.slice(most);
+  return rest.length ? [first, fold(`${rest.length} more`, key, element(name, kind, ...rest))] : [first];
+}
+
+/** Names in natural order. Those after the first few fold. */
+function names(all, key) {
+  const sorted = [...all].sort(order);
+  const rest = sorted.slice(MOST_NAMES);
+  const text = sorted.slice(0, MOST_NAMES).join(", ");
+  return rest.length ? [text, fold(`${rest.length} more`, key, none(rest.join(", ")))] : [text];
+}
+
+/** The conditions that report trouble. `Ready` is the first, and always there. */
+function told(object) {
+  const trouble = ({ type, status }) => (SUMMARIES.includes(type) ? status !== "True" : status === "True");
+  const all = (object.conditions || []).filter((one) => one.type === "Ready" || trouble(one));
+  return all.sort((one, other) => (other.type === "Ready") - (one.type === "Ready"));
+}
+
+/** How urgent an object is: the lower, the further ahead it stands. */
+function rank(object) {
+  const [ready, ...others] = told(object);
+  if ((ready && ready.status === "False") || object.state === "error") return 0;
+  if (!ready || ready.status !== "True") return 1;
+  return others.length || (object.ips || []).some((ip) => ip.error) ? 2 : 3;
+}
+
+function head(object, now) {
+  const ready = told(object).find(({ type }) => type === "Ready");
+  const since = ready && ready.sinceSeconds ? ` for ${lasted(ready.sinceSeconds, now)}` : "";
   return element(
     "div", "head",
     element("h3", "", `${object.namespace}/${object.name}`),
-    ready ? mark(toneOf(ready.status), `Ready: ${ready.status} (${ready.reason})`) : null,
-    paused ? mark("doubt", "paused") : null,
+    ready ? mark(toneOf(ready.status), `Ready: ${ready.status} (${ready.reason})${since}`) : null,
+    told(object).some(({ type }) => type === "Paused") ? mark("doubt", "paused") : null,
   );
 }
 
+/** A remedy without its Markdown. The targets of its links are pages of the documents. */
+function plain(remedy) {
+  return remedy.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/`/g, "");
+}
+
+/** What the conditions report, each with its remedy. */
 function messages(object) {
-  const told = (object.conditions || []).filter((condition) => condition.message);
-  const wrong = told.filter((condition) => condition.type === "Ready" || condition.status === "True" || condition.status === "False");
-  const plain = wrong.filter((condition) => !(condition.type !== "Ready" && condition.status === "True" && condition.type.endsWith("Ready")));
-  return plain.map((condition) => element("p", "quiet", condition.type === "Ready" ? condition.message : `${condition.type}: ${condition.message}`));
+  return told(object).map((one) => (one.type === "Ready" && one.status === "True"
+    ? none(one.message)
+    : element(
+      "p", "", element("strong", "", `${one.type} (${one.reason})`), one.message ? `: ${one.message}` : "",
+      one.remedy ? element("span", "quiet remedy", plain(one.remedy)) : null,
+    )));
 }
 
 function grace(pool, node, now) {
@@ -72,57 +153,85 @@ function grace(pool, node, now) {
   bar.max = whole;
   bar.value = left;
   bar.setAttribute("aria-label", `grace of ${node}`);
-  return element("div", "", element("p", "", `${suspect.reason}: grace ends in ${Math.ceil(left)} s`), bar);
+  const text = `${suspect.reason} for ${lasted(suspect.sinceSeconds, now)}: grace ends in ${Math.ceil(left)} s`;
+  return element("div", "", element("p", "", text), bar);
+}
+
+/** Where an address is, or was last seen, and where it goes. */
+function place({ node, from, to, providerID }) {
+  return to ? `${from || "no node"} → ${to}` : node || from || providerID || "on no matching node";
+}
+
+function toneOfAddress(pool, ip) {
+  if (ip.error) return "bad";
+  const suspect = ip.node && (pool.suspects || []).some((one) => one.node === ip.node);
+  if (ip.state === "active") return suspect ? "doubt" : "good";
+  return ip.state === "in-progress" || ip.state === "disabled" ? "doubt" : "bad";
 }
 
 function address(pool, ip, now) {
-  const suspect = ip.node && (pool.suspects || []).some((one) => one.node === ip.node);
-  const tone = ip.state === "active" ? (suspect ? "doubt" : "good") : ip.state === "in-progress" || ip.state === "disabled" ? "doubt" : "bad";
-  const published = (pool.records && pool.records.addresses.includes(ip.ip)) ? `in ${pool.records.name}` : null;
+  const tone = toneOfAddress(pool, ip);
+  const name = pool.records && pool.records.addresses.includes(ip.ip) ? `in ${pool.records.name}` : null;
+  const since = ip.why ? `${ip.from} ${ip.why}; it lost its match ${lasted(ip.sinceSeconds, now)} ago` : null;
   return element(
     "li", `card ${tone}`,
-    element("strong", "", ip.node || "on no matching node"),
+    element("strong", "", place(ip)),
     element("span", "", ip.ip, " "), mark(tone, ip.state || "unknown"),
-    published ? element("p", "quiet", published) : null,
+    since ? element("p", "", since) : null,
+    ip.error ? element("p", "", ip.error) : null,
+    name ? none(name) : null,
     grace(pool, ip.node, now),
   );
 }
 
-function leftOut(object) {
+function addresses(pool, now, key) {
+  const good = (ip) => toneOfAddress(pool, ip) === "good";
+  const sorted = fitting(pool.ips).sort((one, other) => good(one) - good(other) || order(place(one), place(other)));
+  const wrong = sorted.filter((ip) => !good(ip)).length;
+  return list("ul", "plain cards", sorted.map((ip) => address(pool, ip, now)), Math.max(MOST_TILES, Math.min(wrong, 2 * MOST_TILES)), `ips ${key}`);
+}
+
+function leftOut(object, key) {
   const groups = object.leftOut;
   if (!groups || groups.length === 0) return null;
   const count = groups.reduce((sum, group) => sum + group.count, 0);
-  const summary = element("summary", "", `${count} ${count === 1 ? "node is" : "nodes are"} left out`);
-  summary.dataset.focus = `out ${object.namespace}/${object.name}`;
   const lines = groups.map((group) => {
     const more = group.count > group.nodes.length ? ` and ${group.count - group.nodes.length} more` : "";
-    return element("li", "", `${group.nodes.join(", ")}${more}: ${group.reason}`);
+    return element("li", "", `${[...group.nodes].sort(order).join(", ")}${more}: ${group.reason}`);
   });
-  const details = element("details", "", summary, element("ul", "line", ...lines));
-  details.dataset.key = summary.dataset.focus;
-  return details;
+  return fold(`${count} ${count === 1 ? "node is" : "nodes are"} left out`, `out ${key}`, element("ul", "line", ...lines));
+}
+
+/** The nodes without an address: one row for all that wait for the same. */
+function waiting(pool, key) {
+  const groups = new Map();
+  for (const { node, waitsFor } of fitting(pool.nodesWithoutIP || [])) groups.set(waitsFor, [...(groups.get(waitsFor) || []), node]);
+  if (groups.size === 0) return [];
+  const count = (nodes) => (nodes.length === 1 ? "" : `${nodes.length} nodes: `);
+  const row = ([why, nodes]) => element("li", "", `${count(nodes)}${why}: `, ...names(nodes, `wait ${key} ${why}`));
+  return [none("Nodes that wait for an address:"), element("ul", "line", ...[...groups].map(row))];
+}
+
+function published(name, addresses, key) {
+  return element("div", "", `${name}: `, ...(addresses.length ? names(addresses, `records ${key}`) : ["no address"]));
 }
 
 function lane(pool, now) {
-  const waiting = (pool.nodesWithoutIP || []).map((wait) => element("li", "", `${wait.node}: ${wait.waitsFor}`));
-  const records = pool.records
-    ? element("p", "", `${pool.records.name}: ${pool.records.addresses.join(", ") || "no address"}`)
-    : null;
+  const key = `${pool.namespace}/${pool.name}`;
+  const records = pool.records ? published(pool.records.name, pool.records.addresses, key) : null;
   return element(
-    "article", "lane", head(pool), ...messages(pool),
-    element("ul", "plain cards", ...pool.ips.map((ip) => address(pool, ip, now))),
-    records,
-    waiting.length ? element("p", "quiet", "In line for an address:") : null,
-    waiting.length ? element("ol", "line", ...waiting) : null,
-    leftOut(pool),
+    "article", "lane", head(pool, now), ...messages(pool), ...addresses(pool, now, key), records, ...waiting(pool, key),
+    leftOut(pool, key),
   );
 }
 
-function set(object) {
+function set(object, now) {
+  const key = `set ${object.namespace}/${object.name}`;
   return element(
-    "article", "lane", head(object), ...messages(object),
-    element("p", "", `${object.dns || "no name yet"} at ${object.provider}: ${(object.addresses || []).join(", ") || "no address"}`),
-    leftOut(object),
+    "article", "lane", head(object, now), ...messages(object),
+    object.error && !told(object).some(({ message }) => message === object.error) ? element("p", "", object.error) : null,
+    published(`${object.dns || "no name yet"} at ${object.provider}`, object.addresses || [], key),
+    leftOut(object, key),
   );
 }
 
@@ -143,27 +252,49 @@ function phases(one) {
     part.style.flexGrow = String(ms);
     bar.append(part);
   }
-  const words = ended.map(([word, ms]) => element("li", word, `${word}: ${seconds(ms)}`));
+  const words = ended.map(([word, ms]) => element("li", word, `${word}: ${span(ms)}`));
   const whole = ended.reduce((sum, [, ms]) => sum + ms, 0);
-  return element("div", "", bar, element("ul", "phases", ...words, element("li", "", `in all: ${seconds(whole)}`)));
+  return element("div", "", bar, element("ul", "phases", ...words, element("li", "", `in all: ${span(whole)}`)));
 }
 
 function change(one) {
-  const place = (node) => node || "no node";
+  const where = (node) => node || "no node";
   return element(
     "li", "change",
     element("span", "quiet", one.time.replace("T", " ").replace("Z", "")),
     element(
       "div", "",
-      element("strong", "", `${one.ip}: ${place(one.from)} → ${place(one.to)}`),
+      element("strong", "", `${one.ip}: ${where(one.from)} → ${where(one.to)}`),
       element("p", "quiet", `${one.namespace}/${one.name}: ${one.reason}`),
       phases(one),
     ),
   );
 }
 
-function none(text) {
-  return element("p", "quiet", text);
+/** Whether the filter finds a thing: some text of it contains the text of the filter. */
+function passes(thing) {
+  return JSON.stringify(thing).toLowerCase().includes(filter.value.trim().toLowerCase());
+}
+
+/** The parts of an object that pass the filter. All of them, if the filter found something else of the object. */
+function fitting(parts) {
+  const found = parts.filter(passes);
+  return found.length ? found : [...parts];
+}
+
+/** Why nothing is drawn. */
+function nothing(all, empty) {
+  return all.length ? "The filter finds nothing." : empty;
+}
+
+/** Shows the objects that pass the filter, those that fail first. */
+function objects(id, all, draw, empty) {
+  const name = (object) => `${object.namespace}/${object.name}`;
+  const found = all.filter(passes).sort((one, other) => rank(one) - rank(other) || order(name(one), name(other)));
+  const drawn = found.slice(0, MOST_OBJECTS).map(draw);
+  if (drawn.length === 0) drawn.push(none(nothing(all, empty)));
+  if (found.length > MOST_OBJECTS) drawn.push(none(`${found.length - MOST_OBJECTS} more: use the filter.`));
+  show(id, drawn);
 }
 
 function render(debug) {
@@ -173,33 +304,42 @@ function render(debug) {
     ? `This replica leads (${debug.leader || "name unknown"}).`
     : `This replica does not lead. ${debug.leader ? `The leader is ${debug.leader}.` : "No leader is known."}`;
   state(debug.leading && !other ? "good" : "doubt", leads + other);
-  const pools = debug.pools || [];
-  show("pools", pools.length ? pools.map((pool) => lane(pool, now)) : [none("No pools.")]);
-  const sets = debug.recordSets || [];
-  show("sets", sets.length ? sets.map(set) : [none("No record sets.")]);
+  objects("pools", debug.pools || [], (pool) => lane(pool, now), "No pools.");
+  objects("sets", debug.recordSets || [], (object) => set(object, now), "No record sets.");
   const accounts = debug.accounts || [];
   const budget = ({ provider, requestsLeft }) => element("li", "", `${provider}: ${requestsLeft ?? "an unknown number of"} requests left`);
   show("accounts", accounts.length ? accounts.map(budget) : [element("li", "quiet", "No token is used.")]);
-  const changes = [...(debug.changes || [])].reverse();
-  show("changes", changes.length ? changes.map(change) : [element("li", "quiet", "No changes yet.")]);
+  const changes = debug.changes || [];
+  const found = changes.filter(passes).reverse().map(change);
+  show("changes", found.length ? list("ol", "plain", found, MOST_CHANGES, "changes") : [none(nothing(changes, "No changes yet."))]);
+}
+
+function write(id, text) {
+  const place = document.getElementById(id);
+  if (place.textContent !== text) place.textContent = text;
 }
 
 function state(tone, text) {
-  const place = document.getElementById("state");
-  if (place.innerText === text && place.className === `mark ${tone}`) return;
-  place.className = `mark ${tone}`;
-  place.textContent = text;
+  document.getElementById("state").className = `mark ${tone}`;
+  write("state", text);
 }
 
 async function turn() {
   try {
     const answer = await fetch("debug", { cache: "no-store" });
     if (!answer.ok) throw new Error(`the answer is ${answer.status}`);
-    render(await answer.json());
+    last = await answer.json();
+    lastMs = Date.now();
+    render(last);
+    write("refreshed", `Refreshed at ${new Date(lastMs).toISOString().slice(11, 19)} UTC`);
+    document.body.className = "";
   } catch (error) {
-    state("bad", `The operator does not answer: ${error.message}. What is shown may be old.`);
+    state("bad", `The operator does not answer: ${error.message}.`);
+    if (last) write("refreshed", `What is shown is ${span(Math.floor((Date.now() - lastMs) / 1000) * 1000)} old.`);
+    document.body.className = "stale";
   }
   setTimeout(turn, PERIOD_MS);
 }
 
+filter.addEventListener("input", () => { if (last) render(last); });
 turn();

@@ -7,6 +7,7 @@ use crate::api::{Seen, Undecodable};
 use crate::command::CommandError;
 use crate::command::copy::Objects;
 use flipop_core::model::ids::{ObjectName, Uid};
+use flipop_core::model::words::nearest;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::Resource;
 use serde_json::Value;
@@ -149,8 +150,37 @@ fn unknown_fields<K: Resource<DynamicType = ()>>(object: &Value) -> Vec<String> 
     let mut unknown = Vec::new();
     if let Some((schema, spec)) = schema.zip(object.get("spec")) {
         look(schema, spec, "spec", &mut unknown);
+        let mut known = Vec::new();
+        paths(schema, "spec", &mut known);
+        for path in &mut unknown {
+            if let Some(meant) = meant(path, &known) {
+                *path = format!("{path} (did you mean {meant}?)");
+            }
+        }
     }
     unknown
+}
+
+/// The path of every field below a schema.
+fn paths(schema: &Value, path: &str, known: &mut Vec<String>) {
+    let fields = schema.get("properties").and_then(Value::as_object);
+    for (name, schema) in fields.into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        paths(schema, &path, known);
+        known.push(path);
+    }
+    if let Some(schema) = schema.get("items") {
+        paths(schema, &format!("{path}[]"), known);
+    }
+}
+
+/// The field that an unknown one stands for: of those with the nearest name, the one in the same place, if any.
+fn meant<'a>(unknown: &str, known: &'a [String]) -> Option<&'a str> {
+    let (place, typed) = unknown.rsplit_once('.')?;
+    let split = || known.iter().filter_map(|path| Some((path.as_str(), path.rsplit_once('.')?)));
+    let name = nearest(typed, split().map(|(_, (_, name))| name))?;
+    let named = split().filter(|(_, (_, other))| *other == name);
+    named.min_by_key(|(_, (other, _))| *other != place).map(|(path, _)| path)
 }
 
 fn look(schema: &Value, value: &Value, path: &str, unknown: &mut Vec<String>) {

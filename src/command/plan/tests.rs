@@ -211,7 +211,10 @@ async fn an_object_that_is_invalid_wins_over_changes() {
     let kind = "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: FloatingIPPool\nmetadata: {name: bad}\n";
     for (spec, problem) in [
         ("spec: {provider: digitalocean, match: {nodeLabel: 'a in'}}", "spec.match.nodeLabel: "),
-        ("spec: {provider: digitalocean, nodelabel: a}", "unknown field spec.nodelabel"),
+        (
+            "spec: {provider: digitalocean, nodelabel: a, ipz: []}",
+            "unknown field spec.ipz (did you mean spec.ips?), spec.nodelabel (did you mean spec.match.nodeLabel?)",
+        ),
         ("spec: {provider: 7}", "invalid type"),
     ] {
         let objects = installed(vec![settled_pool(&json!({}))]);

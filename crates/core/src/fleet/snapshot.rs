@@ -1,5 +1,6 @@
 //! The data for metrics and `/debug`: a copy, so that a scrape never waits.
 
+use super::unready::Unready;
 use super::{Change, Fleet, GraceCounts};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::placement::Whereabouts;
@@ -7,8 +8,9 @@ use crate::addresses::pool::report::NO_FREE_IP;
 use crate::addresses::pool::status::IpState;
 use crate::mechanism::suspicion::Suspicion;
 use crate::model::bounds::TEXT_BYTES;
-use crate::model::condition::Condition;
+use crate::model::condition::{Condition, ConditionType};
 use crate::model::ids::{AccountId, Address, ObjectName, Uid};
+use crate::model::moment::Moment;
 use crate::records::node_set::NodeSet;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -22,6 +24,14 @@ pub struct IpSnapshot {
     pub state: String,
     /// The node that it is on, if that node matches.
     pub node: String,
+    /// Where it was last seen on a node that no longer matches, or moves from. Empty if it was on none.
+    pub from: String,
+    /// The node that it moves to. Empty if it does not move.
+    pub to: String,
+    /// Why the node in `from` no longer matches, and since when. `None` if that is not known.
+    pub lost: Option<(String, Moment)>,
+    /// The mistake or failure, as in the status.
+    pub error: String,
     /// Provider ID of the machine that it is on.
     pub provider_id: String,
     /// Assignments that succeeded since the process started.
@@ -53,6 +63,8 @@ pub struct PoolSnapshot {
     pub waiting: Waiting,
     /// Its conditions, which are those of its status until newer ones are known.
     pub conditions: Vec<Condition>,
+    /// Since when a summary condition has not been True for its reason, as far as known.
+    pub unready: Vec<(ConditionType, Moment)>,
     /// Nodes that fail and keep their address for now.
     pub suspects: Vec<SuspectSnapshot>,
     /// The addresses of its records, as last published.
@@ -113,6 +125,8 @@ pub struct RecordSetSnapshot {
     pub error: String,
     /// Its conditions, which are those of its status until newer ones are known.
     pub conditions: Vec<Condition>,
+    /// Since when a summary condition has not been True for its reason, as far as known.
+    pub unready: Vec<(ConditionType, Moment)>,
 }
 
 /// One account.
@@ -209,6 +223,7 @@ impl Fleet {
 
     fn pool_snapshot(&self, pool: &Pool) -> PoolSnapshot {
         let (used, status, machines) = (pool.used(), &pool.shown, pool.spec.machines);
+        let account = self.accounts.get(&pool.spec.account_id);
         let owned = |ip: &Address| !pool.report.claimed.contains_key(ip);
         // An address whose place is unknown stays as it was last confirmed.
         let place = |ip: &Address| pool.report.placements.get(ip).map(|placed| &placed.whereabouts);
@@ -224,10 +239,22 @@ impl Fleet {
         let ips = pool.effective().into_iter().map(|ip| {
             let entry = status.ips.get(&ip.to_string()).cloned().unwrap_or_default();
             let (assignments, errors) = pool.tally(ip);
+            let active = entry.state == IpState::Active.as_str();
+            let op = account.and_then(|account| account.op(ip));
+            let left = pool.left(ip).filter(|_| !active);
+            let (node, to) =
+                if active { (entry.node_name, String::new()) } else { (String::new(), entry.node_name) };
             IpSnapshot {
                 ip,
                 state: entry.state.clone(),
-                node: if entry.state == IpState::Active.as_str() { entry.node_name } else { String::new() },
+                node,
+                from: op.map_or_else(
+                    || left.map(|loss| loss.node.clone()).unwrap_or_default(),
+                    |op| pool.source(ip, op),
+                ),
+                to,
+                lost: left.map(|loss| (loss.why.to_string(), loss.at)),
+                error: entry.error,
                 provider_id: machines
                     .and_then(|kind| kind.named(&entry.provider_id))
                     .map(|id| id.provider_id())
@@ -247,6 +274,7 @@ impl Fleet {
             moves: pool.moves.clone(),
             waiting: Waiting::of(pool),
             conditions: pool.shown_conditions().to_vec(),
+            unready: self.unready_since(&pool.object.uid),
             suspects: suspects(pool),
             published: self.published(pool),
         }
@@ -292,7 +320,12 @@ impl Fleet {
             state: state.to_owned(),
             error: error.to_owned(),
             conditions: set.conditions.as_ref().unwrap_or(&set.on_server.conditions).clone(),
+            unready: self.unready_since(&set.object.uid),
         }
+    }
+
+    fn unready_since(&self, uid: &Uid) -> Vec<(ConditionType, Moment)> {
+        self.unready.get(uid).map(Unready::since).unwrap_or_default()
     }
 
     /// Milliseconds from each change of nodes or pods to the confirmed assignment that responds to it, since the last

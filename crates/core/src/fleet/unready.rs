@@ -54,6 +54,8 @@ struct Spell {
 #[derive(Debug, Default)]
 pub(crate) struct Unready {
     spells: BTreeMap<ConditionType, Spell>,
+    /// The reasons that another process has reported. Nobody knows since when they hold.
+    inherited: BTreeMap<ConditionType, String>,
     /// The object was paused at the last look.
     paused: bool,
     /// Whether this process has looked yet. Another process has reported the earlier content of the status.
@@ -68,6 +70,12 @@ impl Fleet {
 }
 
 impl Unready {
+    /// Since when each summary condition has had its reason, where this process saw it begin.
+    pub(super) fn since(&self) -> Vec<(ConditionType, Moment)> {
+        let seen = self.spells.iter().filter(|(kind, spell)| self.inherited.get(kind) != Some(&spell.reason));
+        seen.map(|(kind, spell)| (*kind, spell.since)).collect()
+    }
+
     /// Reports spells that began or ended since the status `before`, and notes when to look again.
     pub(super) fn tell(
         &mut self,
@@ -78,6 +86,10 @@ impl Unready {
     ) {
         out.tell(self.note_pause(owner, (before, conditions)));
         let before = if self.noted { &[] } else { before };
+        for (kind, _) in KINDS {
+            let unready = before.iter().find(|told| told.is(kind) && !told.has(Status::True));
+            self.inherited.extend(unready.map(|told| (kind, told.reason.clone())));
+        }
         self.noted = true;
         for (kind, warning) in KINDS {
             match self.note(kind, (before, conditions), when) {
@@ -124,6 +136,7 @@ impl Unready {
         let condition = conditions.iter().find(|condition| condition.is(kind));
         let unready = condition.filter(|condition| !condition.has(Status::True));
         let Some(condition) = unready else {
+            self.inherited.remove(&kind);
             let warned = self.spells.remove(&kind).is_some_and(|spell| spell.warned);
             let over = condition.filter(|_| warned);
             return over.map_or(News::None, |condition| News::Recovered(told(condition)));

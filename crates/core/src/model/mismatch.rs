@@ -17,6 +17,9 @@ pub const PASSING_TAINTS: [&str; 6] = [
     "node.kubernetes.io/pid-pressure",
 ];
 
+/// The taint that `kubectl cordon` sets. Users know it by that word.
+const CORDONED: &str = "node.kubernetes.io/unschedulable";
+
 /// The class of a failure, which decides its grace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
@@ -177,7 +180,8 @@ impl fmt::Display for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, value, effect } = self;
         let equals = if value.is_empty() { "" } else { "=" };
-        write!(f, "{key}{equals}{value}:{effect}")
+        let word = if key == CORDONED { " (cordoned)" } else { "" };
+        write!(f, "{key}{equals}{value}:{effect}{word}")
     }
 }
 
@@ -203,7 +207,7 @@ mod tests {
             (taint("node.kubernetes.io/memory-pressure"), Class::Node),
             (taint("node.kubernetes.io/disk-pressure"), Class::Node),
             (taint("node.kubernetes.io/pid-pressure"), Class::Node),
-            (taint("node.kubernetes.io/unschedulable"), Class::Hard),
+            (taint(CORDONED), Class::Hard),
             (taint("node.kubernetes.io/out-of-service"), Class::Hard),
             (taint("node.cloudprovider.kubernetes.io/shutdown"), Class::Hard),
             (taint("example.com/not-ready"), Class::Hard),
@@ -215,5 +219,7 @@ mod tests {
         ] {
             assert_eq!(why.class(), class, "{why}");
         }
+        let cordoned = "has the taint node.kubernetes.io/unschedulable:NoExecute (cordoned)";
+        assert_eq!(taint(CORDONED).to_string(), cordoned);
     }
 }

@@ -78,9 +78,52 @@ pub(crate) fn shown(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()
 }
 
+/// The known word that a mistyped one stands for: the nearest, if at most a third of the letters differ.
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if typed.len() > MAX_SHOWN {
+        return None;
+    }
+    let letters: Vec<char> = typed.to_lowercase().chars().collect();
+    let near = known.into_iter().map(|word| (distance(&letters, word), word));
+    near.min_by_key(|(far, _)| *far).filter(|(far, _)| *far <= letters.len() / 3).map(|(_, word)| word)
+}
+
+/// How many letters to change, add or leave out to get from one text to another, whatever their case.
+fn distance(letters: &[char], word: &str) -> usize {
+    let mut before: Vec<usize> = (0..=letters.len()).collect();
+    for (number, letter) in word.to_lowercase().chars().enumerate() {
+        let mut last = number.saturating_add(1);
+        let mut row = vec![last];
+        for ((other, left), above) in letters.iter().zip(&before).zip(before.iter().skip(1)) {
+            let changed = left.saturating_add(usize::from(*other != letter));
+            last = changed.min(above.saturating_add(1)).min(last.saturating_add(1));
+            row.push(last);
+        }
+        before = row;
+    }
+    before.last().copied().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mistyped_word_stands_for_the_nearest_one_if_that_is_near() {
+        let known = ["provider", "nodeLabel", "podLabel", "ips"];
+        for (typed, meant) in [
+            ("nodelabel", Some("nodeLabel")),
+            ("poolLabel", Some("podLabel")),
+            ("providr", Some("provider")),
+            ("ip", None),
+            ("ipz", Some("ips")),
+            ("size", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(typed, known), meant, "{typed}");
+        }
+        assert_eq!(nearest(&"x".repeat(100), known), None);
+    }
 
     #[test]
     fn a_time_of_day_is_told_by_the_minute_that_follows() {

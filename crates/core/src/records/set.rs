@@ -8,6 +8,8 @@ use super::site::{Site, SiteKey};
 use super::spec::WhenEmpty;
 use super::status::{Phase, PublishedSet, Remark, SetReport, Told, described};
 use super::view::{Choice, View};
+use crate::model::catalog::Finding;
+use crate::model::catalog::record_set::Unmatched;
 use crate::model::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised, UnderWay};
 use crate::model::fault::FaultKind;
 use crate::model::ids::{Address, ObjectKind, Owner};
@@ -394,7 +396,9 @@ fn active(wanted: &Wanted, view: &View, site: &Site, (emptied, kept): (bool, boo
             (Settled::Kept, format!("{why}; the records stay{until}: {named}"))
         }
     };
-    Phase::Active { reason, message }
+    let unmatched = view.owner.kind == ObjectKind::RecordSet && !any_node;
+    let finding = if unmatched { Unmatched::NoMatchingNode.into() } else { Finding::from(reason) };
+    Phase::Active { finding, message }
 }
 
 /// The reason for which the provider keeps postponing a change.

@@ -1,7 +1,7 @@
 //! The user's view of a record set, on an object of its own or on a pool.
 
 use crate::model::catalog::Finding;
-use crate::model::catalog::record_set::SpecValid;
+use crate::model::catalog::record_set::{SpecValid, Unmatched};
 use crate::model::catalog::records::{Obstacle, Settled, UnderWay};
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::ids::{Address, ObjectKind, ObjectName};
@@ -50,7 +50,7 @@ impl RecordSetStatus {
     /// If the records were only left over or could not follow the nodes, a node counts only if it has a suspicion.
     pub fn suspicion_of(&self, node: &str, addresses: &[Address]) -> Option<Option<i64>> {
         let suspect = self.suspects.get(node).map(|suspect| suspect.since_s);
-        let stays = [Settled::Kept.as_str(), UnderWay::Paused.as_str()];
+        let stays = [Settled::Kept.as_str(), Unmatched::NoMatchingNode.as_str(), UnderWay::Paused.as_str()];
         let left =
             self.state == "error" || self.conditions.iter().any(|told| stays.contains(&told.reason.as_str()));
         let serves = addresses.iter().any(|ip| self.addresses.contains(ip));
@@ -73,8 +73,8 @@ impl RecordSetStatus {
 pub enum Phase {
     /// The records are as wanted.
     Active {
-        /// The reason in the condition.
-        reason: Settled,
+        /// The summary condition: True, unless no node matches a `NodeDNSRecordSet`.
+        finding: Finding,
         /// For people.
         message: String,
     },
@@ -161,7 +161,7 @@ impl SetReport {
     /// The conditions for an object of this kind.
     pub(crate) fn conditions(&self, on: ObjectKind) -> Vec<Condition> {
         let (summary, message) = match &self.phase {
-            Phase::Active { reason, message } => (Finding::from(*reason), message),
+            Phase::Active { finding, message } => (*finding, message),
             Phase::InProgress { reason, message } => (Finding::from(*reason), message),
             Phase::Failed { reason, message } => (Finding::from(*reason), message),
         };

@@ -417,7 +417,7 @@ fn what_others_write_at_a_name_that_was_emptied_stays_and_is_not_called_ours() {
     let status = world.set_status("set");
     assert!(status.addresses.is_empty());
     let ready = status.conditions.iter().find(|condition| condition.kind == "Ready").unwrap();
-    assert_eq!((ready.reason.as_str(), ready.status.as_str()), ("Empty", "True"));
+    assert_eq!((ready.reason.as_str(), ready.status.as_str()), ("NoMatchingNode", "False"));
 }
 
 #[test]

@@ -282,7 +282,7 @@ fn a_set_without_nodes_is_deleted_whole_although_the_first_look_shows_only_a_par
         world.start();
         world.run(660);
         assert_eq!(world.published(WWW), [0; 0], "{shown} of them");
-        assert_eq!(world.set_status("set").conditions[0].reason, "Empty");
+        assert_eq!(world.set_status("set").conditions[0].reason, "NoMatchingNode");
     }
 }
 

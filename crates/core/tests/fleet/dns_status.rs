@@ -254,7 +254,7 @@ fn a_record_that_the_status_could_not_tell_before_a_take_over_stays_until_the_ne
     world.run(60);
     // The new leader believes that others wrote the record.
     assert_eq!((world.published(WWW), addresses(&world)), (vec![1], 0));
-    assert_eq!(world.set_status("set").conditions[0].reason, "Empty");
+    assert_eq!(world.set_status("set").conditions[0].reason, "NoMatchingNode");
     world.set_node(1, true);
     world.run(10);
     assert_eq!((world.published(WWW), addresses(&world)), (vec![1], 1));

@@ -31,20 +31,21 @@ fn what_is_published_is_told_and_what_stays_although_nothing_is_to_be() {
     world.set_node(1, false);
     world.run(10);
     let stays = "no node matches spec.match (of 2 nodes: 2 are not Ready (node-1, node-2)); the records stay: 203.0.113.1";
-    assert_eq!(ready(&world), ("True", "Kept", stays));
+    assert_eq!(ready(&world), ("False", "NoMatchingNode", stays));
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().when_empty = "Delete".into());
     world.run(10);
     let waits = "no node matches spec.match (of 2 nodes: 2 are not Ready (node-1, node-2)); the records stay for now \
                  (FLIPOP deletes them if no node matches within 10 min): 203.0.113.1";
-    assert_eq!(ready(&world), ("True", "Kept", waits));
+    assert_eq!(ready(&world), ("False", "NoMatchingNode", waits));
+    assert_eq!(world.set_status("set").state, "active");
     world.run_while(700, |world| world.dns.emptied.is_empty());
     assert_eq!(world.dns.emptied.len(), 1);
     world.run(30);
     assert_eq!(
         ready(&world),
         (
-            "True",
-            "Empty",
+            "False",
+            "NoMatchingNode",
             "no node matches spec.match (of 2 nodes: 2 are not Ready (node-1, node-2)); no address is published"
         )
     );

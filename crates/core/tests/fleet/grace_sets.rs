@@ -138,12 +138,12 @@ fn what_is_left_of_nodes_that_are_gone_has_no_grace_of_a_new_leader() {
     world.set_node(1, false);
     world.set_node(2, false);
     world.run(60);
-    assert_eq!(condition(&world, "Ready").unwrap().0, "Kept");
+    assert_eq!(condition(&world, "Ready").unwrap().0, "NoMatchingNode");
     let events = world.events.len();
     for _ in 0..5 {
         world.start();
         world.run(720);
-        assert_eq!(condition(&world, "Ready").unwrap().0, "Kept");
+        assert_eq!(condition(&world, "Ready").unwrap().0, "NoMatchingNode");
         assert_eq!((condition(&world, "Suspect"), world.published(NAME)), (None, vec![1, 2]));
     }
     assert_eq!(world.events.len(), events);

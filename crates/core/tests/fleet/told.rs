@@ -57,7 +57,8 @@ fn ready_is_false_for_a_reason() {
     let (status, reason, message) = told(&none, "Ready");
     assert_eq!((status, reason), ("False", "NoMatchingNode"));
     assert!(
-        message.starts_with("no node matches spec.match") && message.ends_with("0 of 1 addresses are in use")
+        message.starts_with("no node matches spec.match")
+            && message.ends_with("); the addresses stay where they are")
     );
 
     let mut hung = World::with(2, 2);

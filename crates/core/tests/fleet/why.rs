@@ -6,6 +6,7 @@ use crate::world::{NO_NODE, Trick, World, ip};
 use crate::zones::record_set;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::FailoverPhase::{Confirmed, Noticed, Published, Requested};
+use flipop_core::model::condition::ConditionType;
 use flipop_core::model::facts::Taint;
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ fn a_label_that_no_node_has_is_told_with_the_number_of_nodes_asked_for_once_a_mi
     assert_eq!(reason, "NoMatchingNode");
     assert_eq!(
         message,
-        "no node matches spec.match (none of the cluster's 12 nodes matches nodeLabel pool=egde); 0 of 1 addresses are in use"
+        "no node matches spec.match (none of the cluster's 12 nodes matches nodeLabel pool=egde); the addresses stay where they are"
     );
     assert_eq!(world.count(from, "count nodes"), 1, "one for both pools");
     world.run(300);
@@ -213,6 +214,35 @@ fn an_object_that_stays_unready_is_a_warning_after_five_seconds_and_its_end_is_t
     world.run(2);
     let (warning, text) = events(&world, "Recovered").pop().unwrap();
     assert!(!warning && text.starts_with("Ready is True (Assigned): "), "{text}");
+}
+
+#[test]
+fn a_snapshot_says_where_a_moving_address_was_last_and_since_when_its_pool_is_not_ready() {
+    let mut world = World::with(1, 2);
+    world.run(100);
+    world.tricks.push_back(Trick::Slow(60));
+    let lost = world.now;
+    world.set_node(1, false);
+    world.run(5);
+    let snapshot = world.fleet.snapshot();
+    let moving = &snapshot.pools[0].ips[0];
+    assert_eq!((&*moving.node, &*moving.from, &*moving.to), ("", "node-1", "node-2"));
+    assert_eq!(moving.lost, Some(("is not Ready".to_owned(), lost)));
+    assert_eq!(snapshot.pools[0].unready, [(ConditionType::Ready, lost)]);
+    world.start();
+    world.run(70);
+    let pool = &world.fleet.snapshot().pools[0];
+    let active = &pool.ips[0];
+    assert_eq!((&*active.node, &*active.from, &*active.to, &active.lost), ("node-2", "", "", &None));
+    assert!(pool.unready.is_empty());
+    world.set_node(2, false);
+    world.run(5);
+    assert_eq!(world.fleet.snapshot().pools[0].unready.len(), 1);
+    world.start();
+    world.run(5);
+    let pool = &world.fleet.snapshot().pools[0];
+    assert_eq!(pool.conditions.iter().find(|told| told.kind == "Ready").unwrap().reason, "NoMatchingNode");
+    assert_eq!(pool.unready, [], "the new leader does not know since when");
 }
 
 #[test]

@@ -92,7 +92,8 @@ fn only_the_printed_url_makes_the_buttons_work() {
     let unknown = page.press("kill nobody");
     assert!(status(&unknown) == "409" && unknown.contains("no node is called nobody"), "{unknown}");
     assert!(
-        page.get("/sandbox").contains(r#"{"cordoned":false,"name":"edge-1","ready":true}"#),
+        page.get("/sandbox")
+            .contains(r#"{"address":"203.0.113.10","cordoned":false,"name":"edge-1","ready":true}"#),
         "no command was carried out"
     );
     // The operator itself has none of this.

@@ -384,11 +384,11 @@ impl Scene<'_> {
         let good = validity::of_record_set(&set.spec);
         Self::check_common(set, &mut wrong);
         let valid = if good { ("True", "Valid") } else { ("False", "RecordSetIgnored") };
-        let says = format!("{:?}", condition(set, "SpecValid"));
-        wrong.expect("SpecValid", &says, &[&format!("{valid:?}")]);
+        wrong.expect("SpecValid", &format!("{:?}", condition(set, "SpecValid")), &[&format!("{valid:?}")]);
         let ready = condition(set, "Ready");
         let (state, error) = (text(&set.status, "/state"), text(&set.status, "/error"));
-        wrong.expect("state", state, &[if ready.0 == "True" { "active" } else { "error" }]);
+        let active = ready.0 == "True" || ready.1 == "NoMatchingNode";
+        wrong.expect("state", state, &[if active { "active" } else { "error" }]);
         if error.is_empty() != (state == "active") {
             wrong.add(&format!("error is {error:?} in state {state:?}"));
         }
@@ -409,7 +409,7 @@ impl Scene<'_> {
         let says = condition(object, &summary);
         let remark = |kind: &str| condition(object, &format!("{prefix}{kind}")).0 == "True";
         if prefix.is_empty() || validity::record_set(&object.spec).is_some() {
-            let reasons = self.right_reasons(object, mistaken);
+            let reasons = self.right_reasons(object, prefix.is_empty(), mistaken);
             let right: Vec<String> = reasons.iter().map(|right| format!("{right:?}")).collect();
             let right: Vec<&str> = right.iter().map(String::as_str).collect();
             wrong.expect(&summary, &format!("{says:?}"), &right);
@@ -435,7 +435,7 @@ impl Scene<'_> {
         let told = object.status.pointer(published).map(|set| strings(set, "addresses")).unwrap_or_default();
         let stands = if owned { self.a_records(&place) } else { Vec::new() };
         // Records of others, where the object has none any more, are not the object's.
-        if told != stands && !(told.is_empty() && says.1 == "Empty") {
+        if told != stands && !(told.is_empty() && ["Empty", "NoMatchingNode"].contains(&says.1)) {
             wrong.add(&format!("addresses are said to be {told:?}, not {stands:?}"));
         }
     }
@@ -468,7 +468,7 @@ impl Scene<'_> {
         addresses.iter().map(ToString::to_string).collect()
     }
 
-    fn right_reasons(&self, object: &Pool, mistaken: bool) -> Vec<(&'static str, &'static str)> {
+    fn right_reasons(&self, object: &Pool, set: bool, mistaken: bool) -> Vec<(&'static str, &'static str)> {
         let Some(place) = dns::place(object).filter(|_| !mistaken) else {
             return vec![("False", "InvalidSpec")];
         };
@@ -485,6 +485,7 @@ impl Scene<'_> {
         let wanted = dns::wanted(self.truth, &views);
         match wanted.get(&place.site) {
             Some(wanted) if !wanted.addresses.is_empty() => vec![("True", "Published")],
+            _ if set && self.truth.candidates(object).count() == 0 => vec![("False", "NoMatchingNode")],
             _ if self.a_records(&place).is_empty() => vec![("True", "Empty")],
             _ => vec![("True", "Kept"), ("True", "Empty")],
         }

@@ -1,5 +1,5 @@
-use super::tests::{A, Court, IP, POOL};
-use crate::scene::REGION;
+use super::tests::{A, Court, IP, POOL, SET, complaints};
+use crate::scene::{REGION, ZONE};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
@@ -106,5 +106,23 @@ async fn a_condition_that_no_user_can_look_up_is_seen() {
             let status = json!({ "status": { "observedGeneration": generation, "conditions": conditions } });
             assert_eq!(blamed(&mut court, "pool", status.clone()), rules, "{status}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_set_is_not_ready_exactly_while_no_node_matches() {
+    for (role, status, reason, wrong) in [
+        ("none", "True", "Empty", true),
+        ("none", "False", "NoMatchingNode", false),
+        ("edge", "False", "NoMatchingNode", true),
+    ] {
+        let (mut court, label) = (Court::new(&json!({})), format!("role={role}"));
+        let place = json!({ "zone": ZONE, "recordName": "n" });
+        court.create(SET.1, "nodes", &json!({ "match": { "nodeLabel": label }, "dnsRecordSet": place }));
+        let ready = json!([{ "type": "Ready", "status": status, "reason": reason }]);
+        court.patch(SET, "nodes", "status", json!({ "status": { "conditions": ready } }), "flipop");
+        court.hear(2_000, false);
+        let told = complaints(&court);
+        assert_eq!(told.iter().any(|text| text.starts_with("nodes: Ready is")), wrong, "{role}: {told:?}");
     }
 }

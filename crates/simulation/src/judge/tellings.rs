@@ -62,9 +62,10 @@ impl Tellings {
     pub(super) fn status(&mut self, object: &Pool, is_pool: bool, now_ms: u64) {
         for condition in object.conditions() {
             let kind = text(condition, "/type");
-            // `Ready` of a pool is a summary, and work in progress is no trouble.
+            // `Ready` of a pool is a summary, and so is that of a set that no node matches. Work in progress is no
+            // trouble.
             let sums_up = kind == "Ready" && is_pool;
-            if sums_up || text(condition, "/reason") == "InProgress" {
+            if sums_up || ["InProgress", "NoMatchingNode"].contains(&text(condition, "/reason")) {
                 continue;
             }
             if let Some(event) = event_of(condition) {

@@ -356,12 +356,13 @@ fn merge(value: &mut Value, change: &Value) {
     }
 }
 
-fn complaints(court: &Court) -> Vec<String> {
+pub(super) fn complaints(court: &Court) -> Vec<String> {
     let (ips, records) = (settled::views(&court.cloud), dns::records(&court.cloud));
     let (truth, refused) = (&court.judge.truth, court.judge.is_refused());
     let scene = Scene { truth, ips: &ips, records: &records, region: REGION, refused };
     let mut all = Vec::new();
-    court.judge.truth.pools.values().for_each(|pool| scene.check_pool(pool, &mut all));
+    truth.pools.values().for_each(|pool| scene.check_pool(pool, &mut all));
+    truth.record_sets.values().for_each(|set| scene.check_record_set(set, &mut all));
     all
 }
 

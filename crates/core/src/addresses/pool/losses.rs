@@ -6,7 +6,7 @@ use super::change::{Change, Failover, MANUAL, Phases, UNSEEN};
 use super::report::Wait;
 use super::{Candidate, Pool};
 use crate::addresses::account::belief::Place;
-use crate::addresses::account::op::OpKind;
+use crate::addresses::account::op::{Op, OpKind};
 use crate::addresses::account::{Account, Finished};
 use crate::mechanism::effects::Notice;
 use crate::model::catalog::events::EventReason;
@@ -135,17 +135,26 @@ impl Pool {
         }
     }
 
+    /// The node that had an address last and no longer matches.
+    pub(crate) fn left(&self, ip: Address) -> Option<&Loss> {
+        self.ips.get(&ip)?.left.as_ref()
+    }
+
+    /// The node or machine that an operation takes an address from. Empty if it was on none.
+    pub(crate) fn source(&self, ip: Address, op: &Op) -> String {
+        match (self.left(ip).filter(|_| op.kind == OpKind::Assign), &op.from) {
+            (Some(loss), Some(_)) => loss.node.clone(),
+            (_, Some(from)) => self.candidate_on(from).map_or_else(|| from.to_string(), ToOwned::to_owned),
+            (_, None) => String::new(),
+        }
+    }
+
     /// A finished operation, as `/debug` shows it.
     pub(crate) fn change_of(&self, finished: &Finished, now: Moment) -> Change {
         let Finished { ip, op, .. } = finished;
         let assigns = op.kind == OpKind::Assign;
         let by_hand = assigns && self.moving.is_sent(*ip);
-        let left = self.ips.get(ip).and_then(|record| record.left.as_ref());
-        let from = match (left.filter(|_| assigns), &op.from) {
-            (Some(loss), Some(_)) => loss.node.clone(),
-            (_, Some(from)) => self.candidate_on(from).map_or_else(|| from.to_string(), ToOwned::to_owned),
-            (_, None) => String::new(),
-        };
+        let (left, from) = (self.left(*ip), self.source(*ip, op));
         let reason = match (op.kind, left, &op.from) {
             (OpKind::Assign, ..) if by_hand => "moved by hand".to_owned(),
             (OpKind::Unassign { successor: Some(successor) }, ..) => format!("makes room for {successor}"),

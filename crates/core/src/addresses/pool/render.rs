@@ -283,9 +283,8 @@ impl Pool {
             Condition::new(Ready::NoAddresses, message.to_owned())
         } else if candidates == 0 {
             let why = self.no_match.text();
-            let message =
-                format!("no node matches spec.match ({why}); {active} of {goal} addresses are in use");
-            Condition::new(Ready::NoMatchingNode, message)
+            let stay = if used > 0 { "; the addresses stay where they are" } else { "" };
+            Condition::new(Ready::NoMatchingNode, format!("no node matches spec.match ({why}){stay}"))
         } else if active >= goal.min(candidates) {
             Condition::new(Ready::Assigned, message)
         } else if let Some(reason) = self.pause.reason() {

@@ -166,6 +166,12 @@ pub fn of(object: ObjectKind) -> impl Iterator<Item = (ConditionType, Row)> {
     plain.chain(records).flat_map(|(kind, rows)| rows.iter().map(move |row| (kind, *row)))
 }
 
+/// The remedy for a condition of this kind of object, in Markdown. `None` if none is needed or known.
+pub fn remedy(object: ObjectKind, kind: &str, reason: &str) -> Option<&'static str> {
+    let is = |(its_kind, row): &(ConditionType, Row)| its_kind.as_str() == kind && row.reason == reason;
+    of(object).find(is).map(|(_, row)| row.remedy).filter(|remedy| *remedy != "None.")
+}
+
 /// Whether the operator can write this condition on this kind of object. All names are spelled as in manifests.
 pub fn contains(object: &str, kind: &str, status: &str, reason: &str) -> bool {
     let same = |(its_kind, row): (ConditionType, Row)| {

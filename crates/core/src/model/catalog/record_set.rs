@@ -8,6 +8,15 @@ sections! {
                 "The nodes or pods cannot be read, and have not been read since the spec last changed.",
                 "See [`WatchFailing`](#watchfailing) and [`/readyz`](endpoints.md).";
         }
+        /// No node decides what to publish.
+        enum Unmatched {
+            NoMatchingNode => False,
+                "No node matches `spec.match` of the `NodeDNSRecordSet`. The message counts the nodes by the reason that \
+                 keeps them from matching, and says whether the last records stay, wait for their deletion after 10 \
+                 minutes, or are gone. `status.state` is `active`, because the records are as the spec wants them.",
+                "If you did not expect this, see \
+                 [No node matches](../operations/troubleshooting.md#no-node-matches).";
+        }
     }
 
     SpecValid: "`SpecValid` is present together with `Ready`, unless `Ready` is Unknown. The message lists every mistake." {

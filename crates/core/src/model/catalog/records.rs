@@ -11,9 +11,9 @@ sections! {
                 "The name holds exactly the addresses that the message names.",
                 "None.";
             Kept => True,
-                "There is no address to publish, and the last records stay. Either `whenEmpty` is `Keep`, or matching \
-                 nodes lack an address, or `whenEmpty` is `Delete` and no node has matched this version of the spec yet. \
-                 The message says which.",
+                "There is no address to publish, and the last records stay. Either matching nodes lack an address, or no \
+                 node matches the pool and `whenEmpty` is `Keep`, or it is `Delete` and no node has matched this version \
+                 of the spec yet. The message says which.",
                 "None. See also [`AddressMissing`](#addressmissing).";
             Empty => True,
                 "There is no address to publish, and FLIPOP publishes none. Any records at the name were written by \

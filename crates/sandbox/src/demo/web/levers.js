@@ -15,12 +15,12 @@ function lever(text, command, name) {
   return made;
 }
 
-function nodeCard({ name, ready, cordoned }) {
+function nodeCard({ name, ready, cordoned, address }) {
   const [tone, text] = !ready ? ["bad", "silent"] : cordoned ? ["doubt", "cordoned"] : ["good", "ready"];
   const levers = token
     ? element("div", "levers", lever("Kill", `kill ${name}`, name), lever("Drain", `drain ${name}`, name), lever("Heal", `heal ${name}`, name))
     : null;
-  return element("li", `card ${tone}`, element("strong", "", name), mark(tone, text), levers);
+  return element("li", `card ${tone}`, element("strong", "", name), mark(tone, text), address ? ` ${address}` : null, levers);
 }
 
 /** One node of each kind: a kind is a name without its number. */
@@ -40,7 +40,10 @@ function world({ nodes, providersUp }) {
     ...kinds(nodes).map(([kind, name]) => lever(`Add a node to ${kind}`, `add ${name}`)),
   ];
   show("world", token ? levers : [element("p", "", "To cause faults, open this page by the URL that the sandbox printed.")]);
-  show("nodes", nodes.map(nodeCard));
+  // Of many nodes, those that fail and those with an address are in sight. A few keep their places.
+  const concern = ({ ready, cordoned, address }) => (nodes.length <= MOST_TILES ? 0 : !ready || cordoned ? 0 : address ? 1 : 2);
+  const sorted = nodes.filter(passes).sort((one, other) => concern(one) - concern(other) || order(one.name, other.name));
+  show("nodes", list("ul", "plain cards", sorted.map(nodeCard), MOST_TILES, "nodes"));
 }
 
 function tell(text) {
@@ -83,7 +86,7 @@ function begin() {
   const told = place("p", "told", "told");
   told.setAttribute("role", "status");
   const intro = element("p", "quiet", "The cluster and its providers are simulated. Kill a node that has an address, and see it move.");
-  const section = element("section", "", title, intro, place("div", "world", "levers"), told, place("ul", "nodes", "plain cards"));
+  const section = element("section", "wide", title, intro, place("div", "world", "levers"), told, place("div", "nodes"));
   section.setAttribute("aria-labelledby", title.id);
   section.addEventListener("click", ({ target }) => {
     const pressed = target.closest("[data-command]");

@@ -8,6 +8,7 @@
 //! Requests under another host get nothing, as at the operator.
 
 use super::commands::Command;
+use super::pools;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Request, StatusCode};
@@ -176,6 +177,7 @@ fn node(node: &Value) -> Value {
         "name": node.pointer("/metadata/name"),
         "ready": ready.next().is_some_and(|condition| condition.get("status") == Some(&json!("True"))),
         "cordoned": node.pointer("/spec/unschedulable") == Some(&json!(true)),
+        "address": pools::annotation(node),
     })
 }
 
