@@ -113,6 +113,8 @@ pub(super) struct Judged<'a> {
     pub(super) criteria: Option<Criteria>,
     /// The conditions in its status.
     pub(super) conditions: &'a [Condition],
+    /// Whether its status describes the present spec.
+    pub(super) is_current: bool,
 }
 
 /// The pools, and then the record sets.
@@ -133,6 +135,7 @@ pub(super) fn judged<'a>(
             problems: problems(pool.spec.as_ref().err(), spec.as_ref().map(|spec| spec.problems.as_slice())),
             criteria: spec.and_then(|spec| spec.criteria),
             conditions: &pool.status.conditions,
+            is_current: pool.status.observed_generation == pool.generation,
         }
     };
     let of_set = |set: &'a RecordSetObject| {
@@ -143,6 +146,7 @@ pub(super) fn judged<'a>(
             problems: problems(set.spec.as_ref().err(), spec.as_ref().map(|spec| spec.problems.as_slice())),
             criteria: spec.and_then(|spec| spec.criteria),
             conditions: &set.status.conditions,
+            is_current: set.status.observed_generation == set.generation,
         }
     };
     pools.into_iter().map(of_pool).chain(sets.into_iter().map(of_set)).collect()

@@ -1,6 +1,7 @@
 //! The cluster-wide parts of an installation: CRDs and admission policies.
 
 use super::Finding;
+use super::rights::Account;
 use crate::api::crd;
 use crate::command::leader;
 use crate::command::reach::Reach;
@@ -113,10 +114,10 @@ pub(super) fn unlimited(told: Option<&Value>) -> Option<Finding> {
 }
 
 /// Whether the policies exist, are bound, and name the right account.
-pub(super) async fn policies(reach: &Reach) -> Vec<Finding> {
+pub(super) async fn policies(reach: &Reach, account: &Account) -> Vec<Finding> {
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(reach.client.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(reach.client.clone());
-    let super::rights::Account { user: account, installed, .. } = super::rights::account(reach).await;
+    let Account { user: account, installed, .. } = account;
     let mut findings = Vec::new();
     for name in POLICIES {
         let found = installed.beside(name);

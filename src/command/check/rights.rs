@@ -31,7 +31,7 @@ pub(super) struct Account {
     /// The Deployment that names it, or nothing.
     pub(super) installed: Installed,
     /// Why that cannot be read.
-    assumed: Option<String>,
+    pub(super) assumed: Option<String>,
 }
 
 /// The operator's account: the one that its Deployment names, or `flipop` if that cannot be read.
@@ -55,8 +55,7 @@ pub(super) async fn account(reach: &Reach) -> Account {
 }
 
 /// One line for each resource.
-pub(super) async fn check(reach: &Reach, checks_nodes: bool) -> Vec<Finding> {
-    let account = account(reach).await;
+pub(super) async fn check(reach: &Reach, account: &Account, checks_nodes: bool) -> Vec<Finding> {
     let own = |namespaced: bool| namespaced.then(|| reach.operator.clone());
     let rules = rules().into_iter().map(|(rule, namespaced)| (rule, own(namespaced)));
     let of_leases = rules_of(NODE_CHECK).into_iter().filter(|_| checks_nodes);
@@ -66,7 +65,7 @@ pub(super) async fn check(reach: &Reach, checks_nodes: bool) -> Vec<Finding> {
         rule.resources.iter().flatten().map(move |resource| (rule, resource, namespace.as_deref()))
     });
     let asked = stream::iter(resources)
-        .map(|(rule, resource, namespace)| of_resource(reach, &account, rule, resource, namespace))
+        .map(|(rule, resource, namespace)| of_resource(reach, account, rule, resource, namespace))
         .buffered(AT_A_TIME);
     let asked: Result<Vec<Finding>, Trouble> = asked.try_collect().await;
     let assumed = account.assumed.as_ref().map(|why| {
