@@ -24,6 +24,9 @@ flipop_core::described! {
         Invalid = 4,
         /// `flipop plan` did not settle within its simulated time.
         Unsettled = 5,
+        /// An object in a file of `flipop plan` changes nothing, because other objects own everything that it asks for,
+        /// whatever else there is to change.
+        Claimed = 6,
         /// Outside a pod: the first argument is not a command, and the help is printed. Or a flag or an argument of a
         /// command is wrong or missing. 64 is `EX_USAGE` of sysexits.
         UnknownCommand = 64,

@@ -11,9 +11,12 @@ use crate::kube::watch::once;
 use crate::provider::descriptors;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::model::condition::Condition;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
+use flipop_core::model::ids::{ObjectKind, ObjectName};
 use flipop_core::model::matching::{Criteria, NodeStore, PodStore, WatchKey};
 use flipop_core::model::provider::Providers;
+use flipop_core::model::spec::SpecProblem;
 use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::NodeSetSpec;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -96,6 +99,57 @@ pub(super) fn pool_spec(pool: &PoolObject, providers: &Providers) -> Option<Pool
 /// The parsed spec of a record set. `None` if the object cannot be read.
 pub(super) fn set_spec(set: &RecordSetObject, providers: &Providers) -> Option<NodeSetSpec> {
     set.spec.as_ref().ok().map(|raw| NodeSetSpec::parse(raw, providers))
+}
+
+/// An object of either kind.
+pub(super) struct Judged<'a> {
+    /// Its kind.
+    pub(super) kind: ObjectKind,
+    /// Its name.
+    pub(super) name: &'a ObjectName,
+    /// The mistakes in its spec, or why it cannot be read.
+    pub(super) problems: Vec<String>,
+    /// The nodes that it asks for.
+    pub(super) criteria: Option<Criteria>,
+    /// The conditions in its status.
+    pub(super) conditions: &'a [Condition],
+    /// Whether its status describes the present spec.
+    pub(super) is_current: bool,
+}
+
+/// The pools, and then the record sets.
+pub(super) fn judged<'a>(
+    pools: impl IntoIterator<Item = &'a PoolObject>,
+    sets: impl IntoIterator<Item = &'a RecordSetObject>,
+    providers: &Providers,
+) -> Vec<Judged<'a>> {
+    let problems = |unread: Option<&String>, known: Option<&[SpecProblem]>| {
+        let known = known.into_iter().flatten().map(ToString::to_string);
+        unread.cloned().into_iter().chain(known).collect()
+    };
+    let of_pool = |pool: &'a PoolObject| {
+        let spec = pool_spec(pool, providers);
+        Judged {
+            kind: ObjectKind::Pool,
+            name: &pool.object.name,
+            problems: problems(pool.spec.as_ref().err(), spec.as_ref().map(|spec| spec.problems.as_slice())),
+            criteria: spec.and_then(|spec| spec.criteria),
+            conditions: &pool.status.conditions,
+            is_current: pool.status.observed_generation == pool.generation,
+        }
+    };
+    let of_set = |set: &'a RecordSetObject| {
+        let spec = set_spec(set, providers);
+        Judged {
+            kind: ObjectKind::RecordSet,
+            name: &set.object.name,
+            problems: problems(set.spec.as_ref().err(), spec.as_ref().map(|spec| spec.problems.as_slice())),
+            criteria: spec.and_then(|spec| spec.criteria),
+            conditions: &set.status.conditions,
+            is_current: set.status.observed_generation == set.generation,
+        }
+    };
+    pools.into_iter().map(of_pool).chain(sets.into_iter().map(of_set)).collect()
 }
 
 /// The watches that these criteria ask for.

@@ -45,6 +45,11 @@ impl Installed {
         Ok(Self { name, pod: deployment.spec.template.spec.unwrap_or_default() })
     }
 
+    /// Its name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The name that another object of `k8s/` has beside it: with the same prefix and suffix.
     pub(super) fn beside(&self, name: &str) -> String {
         let (prefix, suffix) = self.name.rsplit_once(NAME).unwrap_or_default();

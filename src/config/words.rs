@@ -108,16 +108,21 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub(crate) common: Common,
 
-    /// File with objects to use in place of or beside those that are installed; - is standard input
+    /// File with objects to use in place of or beside those that are installed, or a directory of such files; - is
+    /// standard input
     #[arg(short, long = "filename", value_name = "FILE", value_parser = path)]
     pub files: Vec<PathBuf>,
 
-    /// Read addresses and records from the providers, with the tokens of this environment
+    /// Read addresses, records and firewalls from the providers
     ///
     /// Without this flag, the plan takes what the status of each object says. The variables of the tokens are
     /// those of the operator. Nothing is written to the providers.
     #[arg(long)]
     pub with_provider: bool,
+
+    /// File with the tokens as lines NAME=VALUE, in place of the environment
+    #[arg(long, value_name = "FILE", value_parser = path, requires = "with_provider")]
+    pub env_file: Option<PathBuf>,
 
     /// Plan again every two seconds until interrupted
     #[arg(short, long)]

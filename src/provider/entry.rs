@@ -19,10 +19,27 @@ pub struct Provider {
     pub variables: Variables,
     /// The base URL of its API, unless the environment names another.
     pub default_url: &'static str,
+    /// The scopes that only a write proves.
+    pub write_scopes: WriteScopes,
     /// How paths below that URL begin, for documents.
     pub paths: &'static str,
     /// Sets up its client. Fails if the configuration cannot work.
     pub connect: fn(ApiConfig) -> Result<Services, BuildError>,
+}
+
+/// The scopes with which a token may write, in the provider's words. Empty: the provider has no such service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteScopes {
+    /// To assign addresses.
+    pub assign: &'static str,
+    /// To create addresses.
+    pub create: &'static str,
+    /// To delete addresses.
+    pub delete: &'static str,
+    /// To change firewalls.
+    pub firewalls: &'static str,
+    /// To change records.
+    pub records: &'static str,
 }
 
 /// The names of variables of the environment.

@@ -33,7 +33,7 @@ mod tls;
 pub use addresses::IpProvider;
 pub use call::{Account, Action, CallContext, CallError};
 pub use clients::{Providers, Services};
-pub use entry::{Provider, ProviderConfig, ProviderConfigs, Variables};
+pub use entry::{Provider, ProviderConfig, ProviderConfigs, Variables, WriteScopes};
 pub use flipop_core::model::facts::ActionStatus;
 pub use known::{PROVIDERS, connect, descriptors, machine};
 pub use tls::install_tls;

@@ -2,10 +2,10 @@
 //!
 //! Much is broken at once in each world, and all lines that are not good are compared.
 
-use crate::commands::{call, ended, user};
+use crate::commands::{call, ended, name_an_image, user};
 use crate::dns::{ZONE, set_spec};
 use crate::suite::{Case, cases};
-use crate::world::{SOON, TEAM, World, path, plain_spec};
+use crate::world::{SOON, TEAM, World, ip, path, plain_spec};
 use flipop_cloud::{Fault, Injection, Op, Provider, RecordView, Target};
 use flipop_envtest::cluster::{Kind, LEASE, NAMESPACE};
 use flipop_envtest::nodes::NewNode;
@@ -45,6 +45,19 @@ const NO_REPLICA: Line<'static> = doubtful("no pod in namespace flipop has the l
 
 const NO_TOKEN: Line<'static> =
     doubtful("the token of digitalocean is not checked", "set DIGITALOCEAN_ACCESS_TOKEN here, or use");
+
+const WRITE_SCOPES: Line<'static> = doubtful(
+    "the write scopes of digitalocean are unknown",
+    "make sure that its token has reserved_ip:update",
+);
+
+const WRITE_SCOPES_OF_DNS: Line<'static> =
+    doubtful("the write scopes of cloudflare are unknown", "make sure that its token has Zone > DNS > Edit");
+
+const UNREAD: Line<'static> = doubtful(
+    "the status of FloatingIPPool default/p does not describe its present spec",
+    "wait for the leader",
+);
 
 const NO_CHECK: Line<'static> = doubtful(
     "the leader reports no check of port 10250",
@@ -102,6 +115,7 @@ async fn check_names_each_right_that_its_own_user_lacks(world: &mut World) -> Ou
         doubtful("the Lease cannot be read", "you may not get leases in namespace flipop"),
         doubtful("a second installation cannot be ruled out", "you may not list leases in the cluster"),
         doubtful("the replicas cannot be listed", "you may not list pods in namespace flipop"),
+        UNREAD,
         doubtful("the nodes cannot be read", "you may not list nodes in the cluster"),
         doubtful("the agents of nodes cannot be listed", "you may not list pods in the cluster"),
         doubtful(
@@ -109,6 +123,7 @@ async fn check_names_each_right_that_its_own_user_lacks(world: &mut World) -> Ou
             deployment,
         ),
         NO_CHECK,
+        WRITE_SCOPES,
         NO_TOKEN,
     ];
     // The API server learns of the binding by a watch of its own.
@@ -136,6 +151,7 @@ async fn strange_nodes(world: &World) -> Outcome {
 
 async fn check_names_mistakes_and_limits_and_nodes_that_can_hold_no_address(world: &mut World) -> Outcome {
     let world = &*world;
+    name_an_image(world).await?;
     strange_nodes(world).await?;
     let mut spec = plain_spec(&[10]);
     spec["reclaimPolicy"] = json!("Delete");
@@ -146,13 +162,15 @@ async fn check_names_mistakes_and_limits_and_nodes_that_can_hold_no_address(worl
         condition("ReclaimBlocked", "Locked", "an action of somebody else is pending"),
         condition("RecordSetExternalDNS", "OwnershipRecord", "let only one write the name of the pool"),
     ];
-    world.cluster.replace_status(Kind::Pool, TEAM, "p", &json!({ "conditions": conditions })).await?;
+    let status = json!({ "observedGeneration": 1, "conditions": conditions });
+    world.cluster.replace_status(Kind::Pool, TEAM, "p", &status).await?;
     let mut spec = plain_spec(&[11]);
     spec["match"]["nodeLabel"] = json!("a in");
     world.pool("wrong", &spec).await?;
     world.record_set("marked", &set_spec(Provider::DigitalOcean, "marked")).await?;
     let marked = [condition("ExternalDNS", "OwnershipRecord", "let only one write the name of the set")];
-    world.cluster.replace_status(Kind::RecordSet, TEAM, "marked", &json!({ "conditions": marked })).await?;
+    let status = json!({ "observedGeneration": 1, "conditions": marked });
+    world.cluster.replace_status(Kind::RecordSet, TEAM, "marked", &status).await?;
     let mut set = set_spec(Provider::DigitalOcean, "wrong");
     set["addressType"] = json!("Nonsense");
     world.record_set("wrong", &set).await?;
@@ -160,14 +178,19 @@ async fn check_names_mistakes_and_limits_and_nodes_that_can_hold_no_address(worl
     let expected = [
         NO_LEASE,
         NO_REPLICA,
-        doubtful("FloatingIPPool default/p deletes addresses: the token needs", "shows in ReclaimBlocked"),
-        bad("FloatingIPPool default/p has reached a limit of its account", "ask for more of them"),
-        bad("FloatingIPPool default/p cannot give an address back", "an action of somebody else"),
-        doubtful("external-dns also writes to a name of FloatingIPPool default/p", "the name of the pool"),
+        bad(
+            "FloatingIPPool default/p: CreationFailed=True Quota: ask for more of them",
+            "Ask DigitalOcean for more, or lower desiredIPs.",
+        ),
+        bad("FloatingIPPool default/p: ReclaimBlocked=True Locked: an action of somebody else", ""),
+        doubtful(
+            "FloatingIPPool default/p: RecordSetExternalDNS=True OwnershipRecord: let only one write the name",
+            "Let only one of the two manage the name.",
+        ),
         bad("FloatingIPPool default/wrong is invalid", "spec.match.nodeLabel: "),
         doubtful(
-            "external-dns also writes to a name of NodeDNSRecordSet default/marked",
-            "the name of the set",
+            "NodeDNSRecordSet default/marked: ExternalDNS=True OwnershipRecord: let only one write the name",
+            "Let only one of the two manage the name.",
         ),
         bad("NodeDNSRecordSet default/wrong is invalid", "spec.addressType: unknown value \"Nonsense\""),
         bad(
@@ -179,6 +202,7 @@ async fn check_names_mistakes_and_limits_and_nodes_that_can_hold_no_address(worl
             "only droplets of DigitalOcean can have addresses",
         ),
         doubtful("node worker is a worker of DigitalOcean's managed Kubernetes (DOKS)", "does not support"),
+        doubtful("the write scopes of digitalocean are unknown", "reserved_ip:delete, domain:create"),
         NO_TOKEN,
     ];
     finds(surveyor.path(), &[], &expected).await
@@ -213,6 +237,7 @@ async fn asking(world: &World) -> Outcome<String> {
 
 async fn check_names_what_a_token_cannot_read_and_what_cannot_be_published(world: &mut World) -> Outcome {
     let world = &*world;
+    name_an_image(world).await?;
     let id = asking(world).await?;
     let auditor = user(world, "auditor", &["flipop-status", "flipop-check"]).await?;
     world.cloud().add_token(Provider::DigitalOcean, "blind", "sees-nothing", &["account:read"]);
@@ -226,40 +251,41 @@ async fn check_names_what_a_token_cannot_read_and_what_cannot_be_published(world
         format!("CLOUDFLARE_API_URL={}", world.cloudflare_url()),
     ])?;
     let no_name = format!("www.other.org. is not a name in the zone {id}");
+    let unread = ["lost", "outside", "unknown"].map(|set| {
+        format!("the status of NodeDNSRecordSet default/{set} does not describe its present spec")
+    });
+    let unread = [0, 1, 2].map(|number: usize| doubtful(&unread[number], "wait for the leader"));
+    let common =
+        [&[NO_LEASE, NO_REPLICA, UNREAD][..], &unread, &[WRITE_SCOPES, WRITE_SCOPES_OF_DNS]].concat();
     let expected = [
-        NO_LEASE,
-        NO_REPLICA,
         bad("the token of digitalocean cannot read its addresses", "reserved_ip:read"),
-        bad("the token of digitalocean cannot read machines", "give it that scope: without it every"),
+        bad("the token of digitalocean cannot read machines", "give it the scope droplet:read: without it"),
         bad("the token of digitalocean cannot read its firewalls", "firewall:read"),
         bad("the zone nowhere.example is not at cloudflare", "the token sees no zone nowhere.example"),
         bad(&no_name, "is not in the zone example.com"),
         bad("www.example.com at digitalocean cannot be read", "domain:read"),
         bad("www.nowhere.example at digitalocean cannot be read", "domain:read"),
-        doubtful("the write scopes of digitalocean are unknown", "only by writing"),
         doubtful("9", "wait, or give FLIPOP a token of its own"),
-        doubtful("the write scopes of cloudflare are unknown", "only by writing"),
     ];
     let file = blind.path().display().to_string();
-    finds(auditor.path(), &["--env-file", &file], &expected).await?;
+    finds(auditor.path(), &["--env-file", &file], &[&common[..], &expected].concat()).await?;
 
     // With every scope, no token for Cloudflare, machines that cannot be listed, and an alias at the name.
     world.cloud().inject(Injection::always(Target::op(Op::ListDroplets), Fault::status(500)));
     let alias = RecordView::new("www.example.com", "CNAME", "example.org.", 300);
     world.cloud().add_record(Provider::DigitalOcean, ZONE, &alias);
     let able = env_file(&[format!("DIGITALOCEAN_ACCESS_TOKEN={TOKEN}"), url])?;
+    let absent = format!("{} of FloatingIPPool default/p is not in the account of the token", ip(10));
     let expected = [
-        NO_LEASE,
-        NO_REPLICA,
         doubtful("the token of cloudflare is not checked", "set CLOUDFLARE_TOKEN here, or use --env-file"),
+        bad(&absent, "correct spec.ips, or use the token of the account"),
         bad("the token of digitalocean cannot read machines", "answered 500"),
         bad("the token of digitalocean cannot read its firewalls", "answered 500"),
         bad("www.example.com at digitalocean is an alias (CNAME)", "or choose another recordName"),
-        bad("www.nowhere.example at digitalocean cannot be read", "the token sees no such zone"),
-        doubtful("the write scopes of digitalocean are unknown", "only by writing"),
+        bad("the zone nowhere.example is not at digitalocean", "the token sees no such zone"),
     ];
     let file = able.path().display().to_string();
-    finds(auditor.path(), &["--env-file", &file], &expected).await?;
+    finds(auditor.path(), &["--env-file", &file], &[&common[..], &expected].concat()).await?;
     assert_eq!(world.cloud().mutations(), 0, "it reads alone");
     Ok(())
 }
@@ -372,8 +398,10 @@ async fn check_names_each_part_of_an_installation_that_is_missing_or_old_or_stra
     ];
     let after = [
         bad("FloatingIPPool default/odd is invalid", "nvalid type"),
+        UNREAD,
         bad("the Deployment does not set NODE_NAME, so spec.nodeCheck has no effect", "k8s/deployment.yaml"),
         NO_CHECK,
+        WRITE_SCOPES,
         NO_TOKEN,
     ];
     let all = async |sets: Line<'_>, lease: Line<'_>, replicas: Line<'_>| {
@@ -382,7 +410,10 @@ async fn check_names_each_part_of_an_installation_that_is_missing_or_old_or_stra
         let second = "there is a Lease of a second installation in namespace second";
         let second = bad(second, "remove that installation, or delete its Lease if it is gone");
         let definitions = [bad(old, apply), sets];
-        let expected = [&definitions[..], &before[..], &[lease, second, replicas][..], &after[..]].concat();
+        let image = "the image registry.invalid/flipop:";
+        let image = bad(image, "kubectl set image deployment/flipop flipop=<your image> -n flipop");
+        let own = [image, lease, second, replicas];
+        let expected = [&definitions[..], &before[..], &own[..], &after[..]].concat();
         eventually("each part is named", SOON, || finds(inspector.path(), &[], &expected)).await
     };
     let strange = bad("the CRD nodednsrecordsets.flipop.digitalocean.com does not serve v1alpha1", apply);

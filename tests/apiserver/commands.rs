@@ -68,6 +68,12 @@ pub(crate) async fn user(world: &World, name: &str, roles: &[&str]) -> Outcome<t
     Ok(kubeconfig)
 }
 
+/// An image in place of the one that the manifests leave to the user.
+pub(crate) async fn name_an_image(world: &World) -> Outcome {
+    let image = "flipop=registry.example.com/flipop:9";
+    world.kubectl.run(&["set", "image", "deployment/flipop", image, "-n", "flipop"]).await.map(drop)
+}
+
 pub(crate) async fn call(kubeconfig: &Path, arguments: &[&str]) -> Outcome<Output> {
     let mut command = tokio::process::Command::new(binary());
     command.args(arguments).env_clear().env("KUBECONFIG", kubeconfig);
@@ -142,6 +148,7 @@ async fn status_and_plan_agree_with_the_operator_and_write_nothing(world: &mut W
 }
 
 async fn check_names_what_is_wrong_and_what_cannot_be_asked(world: &mut World) -> Outcome {
+    name_an_image(world).await?;
     let _operator = stage(world).await?;
     let viewer = user(world, "onlooker", &["flipop-status"]).await?;
     let output = call(viewer.path(), &["check"]).await?;
@@ -205,8 +212,8 @@ async fn check_tells_what_tokens_prove_and_what_is_amiss(world: &mut World) -> O
     for line in [
         "x  the token of digitalocean lacks tag:read: ",
         "!  external-dns has marked www.example.com at digitalocean as its own: ",
-        "!  pools will buy 2 more addresses at digitalocean, ",
-        "!  the write scopes of digitalocean are unknown: ",
+        "!  pools will create 2 more addresses at digitalocean, ",
+        "make sure that its token has reserved_ip:update, reserved_ip:create, firewall:create, ",
         "requests are left in the quota of the token of digitalocean",
         "x  the agent on alpha is not able to do its work: ",
         "!  NodeDNSRecordSet default/nodes publishes addresses of FloatingIPPool default/p with another grace: ",

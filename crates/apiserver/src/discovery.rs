@@ -38,6 +38,8 @@ fn subresources(resource: &Resource) -> Vec<(&'static str, Value, Value)> {
     if resource.is("", "pods") {
         let eviction = json!({ "group": "policy", "version": "v1", "kind": "Eviction" });
         all.push(("eviction", eviction, json!(["create"])));
+        let forward = json!({ "group": "", "version": "v1", "kind": "PodPortForwardOptions" });
+        all.push(("portforward", forward, json!(["create", "get"])));
         all.push(("binding", json!({ "group": "", "version": "v1", "kind": "Binding" }), json!(["create"])));
     }
     all
@@ -76,7 +78,10 @@ pub(crate) fn resource_list(registry: &Registry, group: &str, version: &str) -> 
 fn reviews(group: &str, version: &str) -> Vec<Value> {
     let review = |name: &str, kind: &str| json!({ "name": name, "singularName": kind.to_lowercase(), "namespaced": false, "kind": kind, "verbs": ["create"] });
     match (group, version) {
-        ("authorization.k8s.io", "v1") => vec![review("selfsubjectaccessreviews", "SelfSubjectAccessReview")],
+        ("authorization.k8s.io", "v1") => vec![
+            review("selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+            review("subjectaccessreviews", "SubjectAccessReview"),
+        ],
         ("authentication.k8s.io", "v1") => vec![review("selfsubjectreviews", "SelfSubjectReview")],
         _ => Vec::new(),
     }

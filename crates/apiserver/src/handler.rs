@@ -12,7 +12,7 @@ use super::request::{self, body, content_type, decode, header};
 use super::resource::Resource;
 use super::store::Store;
 use super::write::{Edit, Outcome};
-use super::{ApiServer, crd, discovery, openapi, virtual_resources};
+use super::{ApiServer, crd, discovery, forward, openapi, virtual_resources};
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
@@ -57,7 +57,7 @@ impl ApiServer {
         if call.verb == Verb::Other {
             return self.document(call, method, headers);
         }
-        if let Some(answer) = virtual_resources::review(call)? {
+        if let Some(answer) = virtual_resources::review(call, self.interceptor())? {
             return Ok(json_response(201, answer.to_string()));
         }
         let resource = self
@@ -72,6 +72,15 @@ impl ApiServer {
         }
         if call.subresource == "eviction" || call.subresource == "binding" {
             return self.pod_subresource(call, &resource);
+        }
+        if call.subresource == "portforward" && resource.is("", "pods") {
+            let key = Key::new(&call.namespace, &call.name);
+            let exists = self.object("v1", "Pod", &key).is_some();
+            return if exists {
+                forward::agree(call, headers)
+            } else {
+                Err(ApiError::not_found("", "pods", &call.name))
+            };
         }
         if call.subresource == "scale" && resource.has_scale() {
             return self.scale(call, &self.intent(call, &resource, "Update")?);

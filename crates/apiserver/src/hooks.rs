@@ -135,6 +135,13 @@ pub enum OnFrame {
 
 /// Decides which faults to inject. Every method defaults to no fault.
 pub trait Interceptor: Send + Sync {
+    /// The answer to an access review: whether a user may use this verb on a resource, or on a subresource such as
+    /// `pods/status`. An empty user is the caller.
+    fn allows(&self, user: &str, verb: &str, resource: &str) -> bool {
+        let _ = (user, verb, resource);
+        true
+    }
+
     /// Called before the request takes effect.
     fn before(&self, call: &Call) -> Before {
         let _ = call;

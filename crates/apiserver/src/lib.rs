@@ -5,9 +5,9 @@
 //! creates another front to the same cluster, with its own faults ([`Interceptor`]) and its own lag ([`View`]). It
 //! stands for another replica of the API server, or for the network path of one client.
 //!
-//! Deliberately absent: authentication and authorisation, admission policies (stored but not evaluated;
-//! [`Builder::advice`] supplies their warnings), most of CEL in schemas, schemas of built-in kinds, owner references
-//! and garbage collection, schedulers, kubelets.
+//! Deliberately absent: authentication and authorisation ([`Interceptor::allows`] answers access reviews), admission
+//! policies (stored but not evaluated; [`Builder::advice`] supplies their warnings), most of CEL in schemas, schemas of
+//! built-in kinds, owner references and garbage collection, schedulers, kubelets except for [`forward`].
 //!
 //! Invariants: only connections have tasks. All waiting is on tokio's clock. Time comes from the clock and identifiers
 //! from the seed that were handed in. The lock on the cluster is never held across an await.
@@ -18,6 +18,7 @@ mod columns;
 mod crd;
 mod discovery;
 mod error;
+pub mod forward;
 mod handler;
 mod hooks;
 mod ids;

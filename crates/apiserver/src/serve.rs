@@ -2,21 +2,24 @@
 
 use super::ApiServer;
 use super::error::ApiError;
+use super::forward;
 use super::hooks::Disconnected;
 use super::output;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::DATE;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 use serde_json::json;
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -76,16 +79,39 @@ impl ApiServer {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "failed to switch off Nagle's algorithm");
         }
-        let service = service_fn(|request| self.answer_socket(request));
+        let forwarded = Mutex::new(None);
+        let service = service_fn(|request| self.answer_socket(request, &forwarded));
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(hyper_util::rt::TokioTimer::new())
             .serve_connection(TokioIo::new(stream), service);
-        if let Err(error) = connection.await {
+        if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "connection to the simulated API server ended");
+        }
+        let forwarded = forwarded.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some((upgrade, port)) = forwarded
+            && let Ok(stream) = forward::agreed(upgrade).await
+            && let Err(error) = forward::carry(stream, port).await
+        {
+            tracing::debug!(%error, port, "a forwarded port was closed");
         }
     }
 
-    async fn answer_socket(&self, request: Request<Incoming>) -> Result<Response<Body>, Disconnected> {
+    /// `forwarded` is set by a request that turns its connection into a forwarded port.
+    async fn answer_socket(
+        &self,
+        mut request: Request<Incoming>,
+        forwarded: &Mutex<Option<(OnUpgrade, u16)>>,
+    ) -> Result<Response<Body>, Disconnected> {
+        let upgrade = hyper::upgrade::on(&mut request);
+        let port = request.uri().query().and_then(forward::asked);
+        let answer = self.answer_whole(request).await?;
+        if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+            *forwarded.lock().unwrap_or_else(PoisonError::into_inner) = port.map(|port| (upgrade, port));
+        }
+        Ok(answer)
+    }
+
+    async fn answer_whole(&self, request: Request<Incoming>) -> Result<Response<Body>, Disconnected> {
         let (parts, body) = request.into_parts();
         match Limited::new(body, BODY_BYTES_MAX).collect().await {
             Ok(body) => self.answer(Request::from_parts(parts, body.to_bytes())).await,

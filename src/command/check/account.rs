@@ -6,34 +6,43 @@ use crate::command::reach::Reach;
 use crate::command::{CommandError, accounts};
 use crate::config::ProviderVariables;
 use crate::provider::dns::DnsProvider;
-use crate::provider::{CallContext, Providers, descriptors};
+use crate::provider::{CallContext, PROVIDERS, Provider, Providers, WriteScopes};
 use flipop_core::addresses::pool::object::PoolObject;
-use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::addresses::pool::spec::{PoolSpec, ReclaimPolicy};
 use flipop_core::firewalls::spec::FirewallSpec;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::AccountId;
+use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::ids::{AccountId, Address, ObjectName};
 use flipop_core::model::provider::Descriptor;
 use flipop_core::records::diff::is_marked_by_external_dns;
-use flipop_core::records::dns::Zone;
+use flipop_core::records::dns::{Record, Zone};
 use flipop_core::records::mark::name_of_mark;
 use flipop_core::records::name::{ZoneRef, qualify};
 use flipop_core::records::spec::SetSpec;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The part that reads cannot prove.
-const WRITE_SCOPES: &str = "a token proves its write scopes only by writing";
-
 /// The objects' demands on the providers.
 #[derive(Default)]
 struct Demands {
-    /// Providers of addresses, with the number of addresses still to buy there.
-    ips: BTreeMap<AccountId, usize>,
-    /// Accounts in which pools have firewalls.
-    firewalls: BTreeSet<AccountId>,
+    /// The accounts of pools.
+    ips: BTreeMap<AccountId, OfPools>,
     /// Record sets ask for checks of nodes.
     checks: bool,
     /// Zones, with the names in each.
     zones: BTreeMap<(AccountId, ZoneRef), BTreeSet<String>>,
+}
+
+/// The demands of the pools of one account.
+#[derive(Default)]
+struct OfPools {
+    /// The addresses that pools list, each with one of them.
+    listed: BTreeMap<Address, ObjectName>,
+    /// The number of addresses still to be created.
+    lacking: usize,
+    creates: bool,
+    deletes: bool,
+    has_firewalls: bool,
+    /// The scope that reading machines needs.
+    machine_scope: &'static str,
 }
 
 impl Demands {
@@ -43,11 +52,14 @@ impl Demands {
         let mut demands = Self::default();
         for (pool, spec) in pools.iter().filter_map(|pool| Some((pool, copy::pool_spec(pool, &providers)?))) {
             if !spec.account_id.is_unknown() {
-                let lacking = demands.ips.entry(spec.account_id.clone()).or_default();
-                *lacking = lacking.saturating_add(to_buy(pool, &spec));
-                if spec.firewall != FirewallSpec::None || !pool.status.firewalls.is_empty() {
-                    demands.firewalls.insert(spec.account_id.clone());
-                }
+                let of_pools = demands.ips.entry(spec.account_id.clone()).or_default();
+                of_pools.listed.extend(spec.ips.iter().map(|ip| (*ip, pool.object.name.clone())));
+                of_pools.lacking = of_pools.lacking.saturating_add(to_create(pool, &spec));
+                of_pools.machine_scope = spec.machines.map_or("", |machines| machines.read_scope);
+                of_pools.creates |= spec.may_create();
+                of_pools.deletes |= spec.reclaim == ReclaimPolicy::Delete;
+                of_pools.has_firewalls |=
+                    spec.firewall != FirewallSpec::None || !pool.status.firewalls.is_empty();
             }
             demands.zone(spec.record_set.as_ref());
         }
@@ -65,8 +77,18 @@ impl Demands {
         }
     }
 
-    fn asks_of(&self, id: &AccountId) -> bool {
-        self.ips.contains_key(id) || self.zones.keys().any(|(of, _)| of == id)
+    /// The scopes that a token needs to write.
+    fn write_scopes(&self, id: &AccountId, provider: &Provider) -> Vec<&'static str> {
+        let WriteScopes { assign, create, delete, firewalls, records } = provider.write_scopes;
+        let pools = self.ips.get(id);
+        let needed = [
+            (pools.is_some(), assign),
+            (pools.is_some_and(|pools| pools.creates), create),
+            (pools.is_some_and(|pools| pools.deletes), delete),
+            (pools.is_some_and(|pools| pools.has_firewalls), firewalls),
+            (self.zones.keys().any(|(of, _)| of == id), records),
+        ];
+        needed.into_iter().filter(|(needed, _)| *needed).map(|(_, scope)| scope).collect()
     }
 }
 
@@ -79,33 +101,39 @@ pub(super) async fn check(
     let providers = accounts::clients(variables, &reach.proxies, &reach.clock)?;
     let demands = Demands::of(objects);
     let mut findings = Vec::new();
-    for descriptor in descriptors() {
-        let id = AccountId::from(descriptor.name);
-        let has_token = providers.accounts().any(|(known, _)| *known == id);
-        if !has_token && demands.asks_of(&id) {
+    for provider in &PROVIDERS {
+        let id = AccountId::from(provider.descriptor.name);
+        let scopes = demands.write_scopes(&id, provider);
+        if scopes.is_empty() {
+            continue;
+        }
+        findings.push(Finding::doubtful(
+            format!("the write scopes of {id} are unknown, because only a write proves them"),
+            format!("make sure that its token has {}", scopes.join(", ")),
+        ));
+        if !providers.accounts().any(|(known, _)| *known == id) {
             findings.push(Finding::doubtful(
-                format!("the token of {} is not checked", descriptor.name),
-                format!("set {} here, or use --env-file", descriptor.token_variable),
+                format!("the token of {id} is not checked"),
+                format!("set {} here, or use --env-file", provider.descriptor.token_variable),
             ));
         }
     }
-    for (id, lacking) in &demands.ips {
-        findings.extend(addresses(&providers, id, *lacking).await);
-    }
-    for descriptor in descriptors().filter(|of| of.tells_power && demands.checks) {
-        let id = AccountId::from(descriptor.name);
-        if !demands.ips.contains_key(&id) {
-            findings.extend(machines(&providers, &id, &descriptor).await);
+    for (id, of_pools) in &demands.ips {
+        findings.extend(addresses(&providers, id, of_pools).await);
+        if of_pools.has_firewalls {
+            findings.extend(firewalls(&providers, id).await);
         }
     }
-    for id in &demands.firewalls {
-        findings.extend(firewalls(&providers, id).await);
+    for provider in PROVIDERS.iter().filter(|of| of.descriptor.tells_power && demands.checks) {
+        let id = AccountId::from(provider.descriptor.name);
+        if !demands.ips.contains_key(&id) {
+            findings.extend(machines(&providers, &id, &provider.descriptor).await);
+        }
     }
     for ((id, zone), names) in &demands.zones {
         findings.extend(self::zone(&providers, id, zone, names).await);
     }
-    for (id, account) in providers.accounts().filter(|(id, _)| demands.asks_of(id)) {
-        findings.push(Finding::doubtful(format!("the write scopes of {id} are unknown"), WRITE_SCOPES));
+    for (id, account) in providers.accounts() {
         let rate = account.rate();
         let quota = rate.borrow().quota;
         if let Some(quota) = quota {
@@ -122,7 +150,7 @@ pub(super) async fn check(
 }
 
 /// The number of addresses that a pool lacks to reach `desiredIPs`.
-fn to_buy(pool: &PoolObject, spec: &PoolSpec) -> usize {
+fn to_create(pool: &PoolObject, spec: &PoolSpec) -> usize {
     if !spec.may_create() {
         return 0;
     }
@@ -131,28 +159,45 @@ fn to_buy(pool: &PoolObject, spec: &PoolSpec) -> usize {
     spec.desired.unwrap_or_default().saturating_sub(has.len())
 }
 
-async fn addresses(providers: &Providers, id: &AccountId, lacking: usize) -> Vec<Finding> {
+async fn addresses(providers: &Providers, id: &AccountId, of_pools: &OfPools) -> Vec<Finding> {
     let Some(client) = providers.ips.get(id) else { return Vec::new() };
     let context = CallContext::account_wide();
     let (list, machines) =
         futures::join!(client.list_reserved_ips(&context), client.prove_machine_read(&context));
-    let list = match list {
-        Ok(list) => Finding::good(format!("the token of {id} reads its {} addresses", list.ips.len())),
-        Err(fault) => Finding::bad(format!("the token of {id} cannot read its addresses"), fault.message),
-    };
-    let machines = match machines {
+    let mut findings = Vec::new();
+    match list {
+        Ok(list) => {
+            findings.push(Finding::good(format!("the token of {id} reads its {} addresses", list.ips.len())));
+            let is_absent = |ip: &Address| list.contradiction.is_none() && !list.ips.contains_key(ip);
+            let absent = of_pools.listed.iter().filter(|(ip, _)| is_absent(ip));
+            findings.extend(absent.map(|(ip, pool)| {
+                Finding::bad(
+                    format!("{ip} of FloatingIPPool {pool} is not in the account of the token of {id}"),
+                    "correct spec.ips, or use the token of the account that has the address",
+                )
+            }));
+        }
+        Err(fault) => {
+            findings
+                .push(Finding::bad(format!("the token of {id} cannot read its addresses"), fault.message));
+        }
+    }
+    let lacks = |remedy| Finding::bad(format!("the token of {id} cannot read machines"), remedy);
+    findings.push(match machines {
         Ok(true) => Finding::good(format!("the token of {id} reads its machines")),
-        Ok(false) => Finding::bad(
-            format!("the token of {id} cannot read machines"),
-            "give it that scope: without it every address looks unassigned",
-        ),
-        Err(fault) => Finding::bad(format!("the token of {id} cannot read machines"), fault.message),
-    };
-    let mut findings = vec![list, machines];
-    if lacking > 0 {
+        Ok(false) => lacks(format!(
+            "give it the scope {}: without it every address looks unassigned",
+            of_pools.machine_scope
+        )),
+        Err(fault) => lacks(fault.message),
+    });
+    if of_pools.lacking > 0 {
         findings.push(Finding::doubtful(
-            format!("pools will buy {lacking} more addresses at {id}, whose limit cannot be read"),
-            "ask for a higher limit if a purchase is refused: CreationFailed has the reason Quota then",
+            format!(
+                "pools will create {} more addresses at {id}, whose limit cannot be read",
+                of_pools.lacking
+            ),
+            "ask for a higher limit if a creation is refused: CreationFailed has the reason Quota then",
         ));
     }
     findings
@@ -204,11 +249,7 @@ async fn zone(
     let context = CallContext::account_wide();
     let found = match client.find_zone(&context, zone.text()).await {
         Ok(found) => found,
-        Err(fault) => {
-            let verdict = if fault.kind == FaultKind::NotFound { "is not at" } else { "cannot be read at" };
-            let what = format!("the zone {} {verdict} {id}", zone.text());
-            return vec![Finding::bad(what, fault.message)];
-        }
+        Err(fault) => return vec![unread(id, zone, fault)],
     };
     let mut findings = Vec::new();
     for name in names {
@@ -222,18 +263,30 @@ async fn zone(
                 continue;
             }
         };
-        findings.extend(self::name(client.as_ref(), id, &found, &fqdn).await);
+        match client.read_records(&context, &found, &fqdn).await {
+            Ok(records) => findings.extend(self::name(client.as_ref(), id, (&found, &fqdn), &records).await),
+            // Some providers tell only here that the zone is absent.
+            Err(fault) if fault.kind == FaultKind::NotFound => return vec![unread(id, zone, fault)],
+            Err(fault) => {
+                findings.push(Finding::bad(format!("{fqdn} at {id} cannot be read"), fault.message));
+            }
+        }
     }
     findings
 }
 
+fn unread(id: &AccountId, zone: &ZoneRef, fault: Fault) -> Finding {
+    let verdict = if fault.kind == FaultKind::NotFound { "is not at" } else { "cannot be read at" };
+    Finding::bad(format!("the zone {} {verdict} {id}", zone.text()), fault.message)
+}
+
 /// The records at a name, and where external-dns marks the name.
-async fn name(client: &dyn DnsProvider, id: &AccountId, zone: &Zone, fqdn: &str) -> Vec<Finding> {
-    let context = CallContext::account_wide();
-    let records = match client.read_records(&context, zone, fqdn).await {
-        Ok(records) => records,
-        Err(fault) => return vec![Finding::bad(format!("{fqdn} at {id} cannot be read"), fault.message)],
-    };
+async fn name(
+    client: &dyn DnsProvider,
+    id: &AccountId,
+    (zone, fqdn): (&Zone, &str),
+    records: &[Record],
+) -> Vec<Finding> {
     let alias = records.iter().any(|record| record.kind == "CNAME");
     let mut findings = vec![if alias {
         let what = format!("{fqdn} at {id} is an alias (CNAME)");
@@ -241,9 +294,9 @@ async fn name(client: &dyn DnsProvider, id: &AccountId, zone: &Zone, fqdn: &str)
     } else {
         Finding::good(format!("{fqdn} at {id} can be read"))
     }];
-    let mut marked = is_marked_by_external_dns(&records);
+    let mut marked = is_marked_by_external_dns(records);
     if let Some(mark) = name_of_mark(fqdn, zone).filter(|_| !marked) {
-        let read = client.read_records(&context, zone, &mark).await;
+        let read = client.read_records(&CallContext::account_wide(), zone, &mark).await;
         marked = read.is_ok_and(|records| is_marked_by_external_dns(&records));
     }
     if marked {

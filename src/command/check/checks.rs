@@ -1,9 +1,8 @@
 //! Checks of nodes: whether the operator knows its node, and whether the checked port is open.
 
 use super::Finding;
+use super::rights::Account;
 use crate::command::copy::{self, Objects};
-use crate::command::deployment::Installed;
-use crate::command::reach::Reach;
 use crate::config::Variable;
 use flipop_core::model::node_check::NodeCheck;
 use serde_json::Value;
@@ -19,28 +18,25 @@ pub(super) fn of(objects: &Objects) -> BTreeSet<NodeCheck> {
 }
 
 /// One line for the node's name, and one for the port of each check.
-pub(super) async fn check(reach: &Reach, checks: &BTreeSet<NodeCheck>, told: Option<&Value>) -> Vec<Finding> {
+pub(super) fn check(account: &Account, checks: &BTreeSet<NodeCheck>, told: Option<&Value>) -> Vec<Finding> {
     if checks.is_empty() {
         return Vec::new();
     }
     let ports: BTreeSet<u16> = checks.iter().map(|check| check.port).collect();
     let told = told.and_then(|debug| debug.get("checks")).and_then(Value::as_array);
-    let mut findings = vec![knows_its_node(reach).await];
+    let mut findings = vec![knows_its_node(account)];
     findings.extend(ports.into_iter().map(|port| is_open(port, told.map_or(&[], Vec::as_slice))));
     findings
 }
 
-async fn knows_its_node(reach: &Reach) -> Finding {
+fn knows_its_node(account: &Account) -> Finding {
     let name = Variable::NodeName.name();
-    let pod = match Installed::find(reach).await {
-        Ok(installed) => installed.pod,
-        Err(why) => {
-            let what =
-                format!("it is unknown whether the Deployment sets {name}, which spec.nodeCheck needs");
-            return Finding::doubtful(what, why);
-        }
-    };
-    let variables = pod.containers.iter().flat_map(|container| container.env.iter().flatten());
+    if let Some(why) = &account.assumed {
+        let what = format!("it is unknown whether the Deployment sets {name}, which spec.nodeCheck needs");
+        return Finding::doubtful(what, why);
+    }
+    let variables =
+        account.installed.pod.containers.iter().flat_map(|container| container.env.iter().flatten());
     if variables.into_iter().any(|variable| variable.name == name) {
         Finding::good(format!("the Deployment sets {name}, which spec.nodeCheck needs"))
     } else {

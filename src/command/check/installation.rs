@@ -1,6 +1,7 @@
 //! The operator itself: its Lease, a second installation, replicas of different versions.
 
 use super::Finding;
+use super::rights::Account;
 use crate::command::deployment;
 use crate::command::leader;
 use crate::command::reach::Reach;
@@ -12,12 +13,31 @@ use kube::Api;
 use kube::api::ListParams;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The registry of the image in the manifests. No such registry exists.
+const PLACEHOLDER: &str = "registry.invalid/";
+
 /// All findings about the operator's own objects.
-pub(super) async fn check(reach: &Reach) -> Vec<Finding> {
-    let mut findings = vec![lease(reach).await];
-    findings.extend(second(reach).await);
+pub(super) async fn check(reach: &Reach, account: &Account) -> Vec<Finding> {
+    let mut findings = placeholders(reach, account);
+    findings.push(lease(reach).await);
+    findings.push(second(reach).await);
     findings.push(replicas(reach).await);
     findings
+}
+
+/// Images that the manifests leave to the user.
+fn placeholders(reach: &Reach, account: &Account) -> Vec<Finding> {
+    let containers = account.installed.pod.containers.iter();
+    let images = containers.filter_map(|container| Some((&container.name, container.image.as_deref()?)));
+    let placeholders = images.filter(|(_, image)| image.starts_with(PLACEHOLDER));
+    let finding = |(container, image): (&String, &str)| {
+        let (namespace, deployment) = (&reach.operator, account.installed.name());
+        Finding::bad(
+            format!("the image {image} of the Deployment is a placeholder: no registry has it"),
+            format!("kubectl set image deployment/{deployment} {container}=<your image> -n {namespace}"),
+        )
+    };
+    placeholders.map(finding).collect()
 }
 
 async fn lease(reach: &Reach) -> Finding {
@@ -43,7 +63,7 @@ async fn lease(reach: &Reach) -> Finding {
 }
 
 /// Finds a second operator. Two operators with a Lease each would both act.
-async fn second(reach: &Reach) -> Vec<Finding> {
+async fn second(reach: &Reach) -> Finding {
     let api: Api<Lease> = Api::all(reach.client.clone());
     let named = ListParams::default().fields(&format!("metadata.name={LEASE_NAME}"));
     match api.list_metadata(&named).await {
@@ -53,17 +73,17 @@ async fn second(reach: &Reach) -> Vec<Finding> {
             let others: Vec<&str> =
                 places.iter().map(String::as_str).filter(|place| *place != reach.operator).collect();
             if others.is_empty() {
-                return vec![Finding::good("there is no second installation")];
+                return Finding::good("there is no second installation");
             }
-            vec![Finding::bad(
+            Finding::bad(
                 format!("there is a Lease of a second installation in namespace {}", others.join(", ")),
                 "remove that installation, or delete its Lease if it is gone: two of them move the same addresses",
-            )]
+            )
         }
         Err(error) => {
             let trouble = Trouble::from(error);
             let why = leader::missing_right(&trouble, "list", "leases", None);
-            vec![Finding::doubtful("a second installation cannot be ruled out", why)]
+            Finding::doubtful("a second installation cannot be ruled out", why)
         }
     }
 }

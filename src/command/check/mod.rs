@@ -14,11 +14,11 @@ mod uninstall;
 
 use super::CommandError;
 use super::copy::Objects;
-use super::leader;
 use super::output::{Output, Tone, shown};
 use super::reach::Reach;
+use super::{accounts, leader};
+use crate::config::Order;
 use crate::config::words::CheckArgs;
-use crate::config::{Order, ProviderVariables};
 use crate::exit::Exit;
 use serde::Serialize;
 
@@ -62,28 +62,20 @@ pub(super) async fn run(
         output.show(&left, || uninstall::text(&left, output))?;
         return Ok(Exit::Success);
     }
-    let variables = match &arguments.env_file {
-        Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                CommandError::Usage(format!("failed to read {}: {error}", path.display()))
-            })?;
-            ProviderVariables::from_lines(&text)
-        }
-        None => order.providers.clone(),
-    };
+    let variables = accounts::variables(order, arguments.env_file.as_deref())?;
+    let account = rights::account(reach).await;
     let mut findings = vec![Finding::good(format!("the API server {} answers", reach.server))];
     findings.extend(cluster::crds(reach).await);
     let checks = checks::of(&objects);
-    let account = rights::account(reach).await;
     findings.extend(rights::check(reach, &account, !checks.is_empty()).await);
     findings.extend(cluster::policies(reach, &account).await);
     let told = leader::ask(reach).await.debug;
     findings.extend(cluster::unlimited(told.as_ref()));
-    findings.extend(installation::check(reach).await);
+    findings.extend(installation::check(reach, &account).await);
     findings.extend(objects::check(&objects));
     findings.extend(nodes::check(reach, &objects).await);
     findings.extend(agents::check(reach, &variables).await);
-    findings.extend(checks::check(reach, &checks, told.as_ref()).await);
+    findings.extend(checks::check(&account, &checks, told.as_ref()));
     findings.extend(account::check(reach, &variables, &objects).await?);
     output.show(&findings, || text(&findings, output))?;
     let worst = findings.iter().map(|finding| finding.tone).max();

@@ -31,7 +31,7 @@ pub(super) struct Account {
     /// The Deployment that names it, or nothing.
     pub(super) installed: Installed,
     /// Why that cannot be read.
-    assumed: Option<String>,
+    pub(super) assumed: Option<String>,
 }
 
 /// The operator's account: the one that its Deployment names, or `flipop` if that cannot be read.

@@ -6,33 +6,39 @@ use crate::api::{FloatingIPPool, NodeDNSRecordSet, UNOBSERVED, crd};
 use crate::api::{Seen, Undecodable};
 use crate::command::CommandError;
 use crate::command::copy::Objects;
-use flipop_core::model::ids::{ObjectName, Uid};
+use flipop_core::model::ids::{ObjectKind, ObjectName, Uid};
 use flipop_core::model::words::nearest;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::Resource;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Largest file that is read. It exceeds any real set of objects by far.
 const MAX_BYTES: u64 = 64 << 20;
 
+/// The files of a directory that are read.
+const EXTENSIONS: [&str; 3] = ["json", "yaml", "yml"];
+
 /// The objects of the files.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
     pools: Vec<Seen<FloatingIPPool>>,
     record_sets: Vec<Seen<NodeDNSRecordSet>>,
+    /// The names of both.
+    pub(super) names: BTreeSet<(ObjectKind, ObjectName)>,
     /// The parts of the files that are ignored.
     pub(super) notes: Vec<String>,
 }
 
-/// Reads the files. `-` is standard input. `namespace`: that of objects which name none.
+/// Reads the files, and those of directories. `-` is standard input. `namespace`: that of objects which name none.
 pub(super) fn read(files: &[PathBuf], namespace: Option<&str>) -> Result<Documents, CommandError> {
     let mut documents = Documents::default();
-    for file in files {
+    for file in all_files(files)? {
         let shown = file.display().to_string();
         let wrong = |problem: String| CommandError::Usage(format!("failed to read {shown}: {problem}"));
-        let text = text_of(file).map_err(|error| wrong(error.to_string()))?;
+        let text = text_of(&file).map_err(|error| wrong(error.to_string()))?;
         let values: Vec<Value> =
             serde_saphyr::from_multiple(&text).map_err(|error| wrong(error.to_string()))?;
         for value in values.into_iter().filter(|value| !value.is_null()) {
@@ -42,6 +48,31 @@ pub(super) fn read(files: &[PathBuf], namespace: Option<&str>) -> Result<Documen
         }
     }
     Ok(documents)
+}
+
+/// The files, with those of a directory in its place, as `kubectl -f` finds them.
+fn all_files(files: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
+    let mut all = Vec::new();
+    for file in files {
+        if !file.is_dir() {
+            all.push(file.clone());
+            continue;
+        }
+        let wrong =
+            |problem: &str| CommandError::Usage(format!("failed to read {}: {problem}", file.display()));
+        let entries = std::fs::read_dir(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let entries = entries.map_err(|error| wrong(&error.to_string()))?;
+        let paths = entries.iter().map(std::fs::DirEntry::path);
+        let mut found: Vec<PathBuf> = paths
+            .filter(|path| path.extension().is_some_and(|of| EXTENSIONS.iter().any(|known| of == *known)))
+            .collect();
+        if found.is_empty() {
+            return Err(wrong("it has no file that ends in .json, .yaml or .yml"));
+        }
+        found.sort();
+        all.extend(found);
+    }
+    Ok(all)
 }
 
 fn text_of(file: &Path) -> std::io::Result<String> {
@@ -69,13 +100,14 @@ impl Documents {
         };
         let (kind, version) = (text(&object, "/kind"), text(&object, "/apiVersion"));
         let name = text(&object, "/metadata/name");
-        let ours = version == FloatingIPPool::api_version(&());
-        if !ours || (kind != "FloatingIPPool" && kind != "NodeDNSRecordSet") {
+        let known = ObjectKind::parse(&kind).filter(|_| version == FloatingIPPool::api_version(&()));
+        let Some(kind) = known else {
             let kind = if kind.is_empty() { "an object without a kind".to_owned() } else { kind };
             self.notes.push(format!("{file}: {kind} {name} is left out: it is not one of FLIPOP's kinds"));
             return Ok(());
-        }
+        };
         if name.is_empty() {
+            let kind = kind.as_str();
             return Err(CommandError::Usage(format!("failed to read {file}: a {kind} has no metadata.name")));
         }
         if text(&object, "/metadata/namespace").is_empty()
@@ -83,10 +115,10 @@ impl Documents {
         {
             metadata.insert("namespace".to_owned(), namespace.unwrap_or("default").into());
         }
-        if kind == "FloatingIPPool" {
-            self.pools.push(decoded(&object));
-        } else {
-            self.record_sets.push(decoded(&object));
+        self.names.insert((kind, ObjectName::new(text(&object, "/metadata/namespace"), name)));
+        match kind {
+            ObjectKind::Pool => self.pools.push(decoded(&object)),
+            ObjectKind::RecordSet => self.record_sets.push(decoded(&object)),
         }
         Ok(())
     }
@@ -130,15 +162,18 @@ where
             error,
         }
     };
-    let unknown = unknown_fields::<K>(object);
-    if !unknown.is_empty() {
-        return Err(refused(format!("unknown field {}", unknown.join(", "))));
+    let problems = against_schema::<K>(object);
+    if !problems.is_empty() {
+        return Err(refused(problems.join(", ")));
     }
     serde_json::from_value(object.clone()).map_err(|error| refused(error.to_string()))
 }
 
-/// Fields of the spec that the schema lacks.
-fn unknown_fields<K: Resource<DynamicType = ()>>(object: &Value) -> Vec<String> {
+/// The beginning of a problem that names a field which the schema lacks.
+const UNKNOWN: &str = "unknown field ";
+
+/// Fields of the spec that the schema lacks or has with another type.
+fn against_schema<K: Resource<DynamicType = ()>>(object: &Value) -> Vec<String> {
     let kind = K::kind(&());
     let all = crd::all();
     let of_kind =
@@ -147,18 +182,18 @@ fn unknown_fields<K: Resource<DynamicType = ()>>(object: &Value) -> Vec<String> 
         .iter()
         .find(of_kind)
         .and_then(|crd| crd.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec"));
-    let mut unknown = Vec::new();
+    let mut problems = Vec::new();
     if let Some((schema, spec)) = schema.zip(object.get("spec")) {
-        look(schema, spec, "spec", &mut unknown);
+        look(schema, spec, "spec", &mut problems);
         let mut known = Vec::new();
         paths(schema, "spec", &mut known);
-        for path in &mut unknown {
-            if let Some(meant) = meant(path, &known) {
-                *path = format!("{path} (did you mean {meant}?)");
+        for problem in &mut problems {
+            if let Some(meant) = problem.strip_prefix(UNKNOWN).and_then(|path| meant(path, &known)) {
+                problem.push_str(&format!(" (did you mean {meant}?)"));
             }
         }
     }
-    unknown
+    problems
 }
 
 /// The path of every field below a schema.
@@ -183,25 +218,42 @@ fn meant<'a>(unknown: &str, known: &'a [String]) -> Option<&'a str> {
     named.min_by_key(|(_, (other, _))| *other != place).map(|(path, _)| path)
 }
 
-fn look(schema: &Value, value: &Value, path: &str, unknown: &mut Vec<String>) {
+fn look(schema: &Value, value: &Value, path: &str, problems: &mut Vec<String>) {
+    let wanted = schema.get("type").and_then(Value::as_str);
+    if let Some(wanted) = wanted.filter(|wanted| !has_type(value, wanted)) {
+        problems.push(format!("{path} must be of type {wanted}"));
+        return;
+    }
     match value {
         Value::Object(fields) => {
             let Some(known) = schema.get("properties").and_then(Value::as_object) else { return };
             for (name, value) in fields {
                 let path = format!("{path}.{name}");
                 match known.get(name) {
-                    Some(schema) => look(schema, value, &path, unknown),
-                    None => unknown.push(path),
+                    Some(schema) => look(schema, value, &path, problems),
+                    None => problems.push(format!("{UNKNOWN}{path}")),
                 }
             }
         }
         Value::Array(items) => {
             let Some(schema) = schema.get("items") else { return };
             for (index, item) in items.iter().enumerate() {
-                look(schema, item, &format!("{path}[{index}]"), unknown);
+                look(schema, item, &format!("{path}[{index}]"), problems);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Whether a value has this type of a schema. The API server drops `null`.
+fn has_type(value: &Value, wanted: &str) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(_) => wanted == "boolean",
+        Value::Number(number) => wanted == "number" || (wanted == "integer" && !number.is_f64()),
+        Value::String(_) => wanted == "string",
+        Value::Array(_) => wanted == "array",
+        Value::Object(_) => wanted == "object",
     }
 }
 

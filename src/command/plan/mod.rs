@@ -4,6 +4,7 @@
 //! clients of providers only read, and the copy lives in this process.
 
 mod account;
+mod changes;
 mod files;
 mod rehearsal;
 mod report;
@@ -18,6 +19,7 @@ use super::{CommandError, accounts};
 use crate::config::words::PlanArgs;
 use crate::config::{DecisionFlags, Order};
 use crate::exit::Exit;
+use crate::provider::descriptors;
 use account::Account;
 use flipop_core::firewalls::spec::FirewallSpec;
 use flipop_core::model::matching::WatchKey;
@@ -78,7 +80,15 @@ async fn plan(
     keys.insert(WatchKey::Nodes { selector: String::new() });
     let lists = Lists::read(reach, keys).await?;
     let (account, walls) = if arguments.with_provider {
-        let clients = accounts::clients(&order.providers, &order.cluster.proxy, &reach.clock)?;
+        let variables = accounts::variables(order, arguments.env_file.as_deref())?;
+        let clients = accounts::clients(&variables, &order.cluster.proxy, &reach.clock)?;
+        if clients.accounts().next().is_none() {
+            let variables: Vec<&str> = descriptors().map(|of| of.token_variable).collect();
+            let variables = variables.join(" or ");
+            return Err(CommandError::Usage(format!(
+                "--with-provider needs a token: set {variables}, or use --env-file"
+            )));
+        }
         (Account::read(clients.clone(), &mut notes), Walls::read(clients))
     } else {
         notes.push(
@@ -102,7 +112,7 @@ async fn plan(
     let mut world = World::new((pools, sets), lists, (account, walls));
     world.assume(&installed.plain(), &providers, &mut notes);
     let outcome = rehearsal::run(&mut world, &providers, flags, reach.now()).await?;
-    Ok(report::make(&world, &outcome, &providers, notes))
+    Ok(report::make(&world, &outcome, &providers, (&documents.names, notes)))
 }
 
 /// The flags of the operator, from its Deployment. Its pods may have other containers beside the first.

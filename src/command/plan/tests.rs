@@ -1,6 +1,7 @@
 //! Rehearsals over small clusters.
 
 use super::account::Account;
+use super::changes::with_new_things_named;
 use super::rehearsal;
 use super::report::{self, Report};
 use super::walls::Walls;
@@ -20,6 +21,7 @@ use flipop_core::model::facts::NodeFacts;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::records::zones::Zones;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const PLAIN: Output = Output { format: Format::Table, coloured: false };
 
@@ -96,7 +98,7 @@ async fn planned_with(
     let mut world = World::new(wanted.plain(), lists, (Account::assumed(), Walls::default()));
     world.assume(&objects.plain(), &providers, &mut Vec::new());
     let outcome = rehearsal::run(&mut world, &providers, flags, now).await.unwrap();
-    report::make(&world, &outcome, &providers, documents.notes.clone())
+    report::make(&world, &outcome, &providers, (&documents.names, documents.notes.clone()))
 }
 
 fn installed(pools: Vec<FloatingIPPool>) -> Objects {
@@ -151,6 +153,45 @@ async fn a_file_counts_in_place_of_what_is_installed_and_a_purchase_is_told_with
         "+ annotation flipop.digitalocean.com/ipv4-reserved-ip=new address 1 on node-3".to_owned(),
     ];
     assert_eq!(changes(&report), expected, "{}", report.text(PLAIN));
+    let change = &serde_json::to_value(&report).unwrap()["changes"][1];
+    let fields = json!({
+        "sign": "add", "kind": "address", "text": "assign new address 1 to node-3", "object": "FloatingIPPool ns/web",
+        "address": "new address 1", "to": "node-3",
+    });
+    assert_eq!(*change, fields);
+}
+
+#[test]
+fn what_is_told_of_a_new_address_has_the_name_that_the_changes_give_it() {
+    let mut account = Account::assumed();
+    for _ in 0..12 {
+        account.buy(&"digitalocean".into(), "nyc3").unwrap();
+    }
+    let world = World::new((Vec::new(), Vec::new()), Lists::default(), (account, Walls::default()));
+    let told = with_new_things_named(&world, "created 240.0.0.12 and 240.0.0.1, not 192.0.2.1");
+    assert_eq!(told, "created new address 12 and new address 1, not 192.0.2.1");
+}
+
+#[tokio::test]
+async fn an_object_that_changes_nothing_because_others_own_all_that_it_asks_for_is_told() {
+    let pool =
+        "kind: FloatingIPPool\nmetadata: {name: younger}\nspec: {provider: digitalocean, ips: [192.0.2.1]}\n";
+    let set = "kind: NodeDNSRecordSet\nmetadata: {name: younger}\nspec: {addressType: ExternalIP, \
+               dnsRecordSet: {zone: example.com, recordName: www}}\n";
+    for (kind, spec, owned) in [
+        ("FloatingIPPool", pool, "192.0.2.1 is claimed by the older pool ns/web"),
+        ("NodeDNSRecordSet", set, "ns/web"),
+    ] {
+        let more = format!("apiVersion: flipop.digitalocean.com/v1alpha1\n{spec}");
+        let objects = installed(vec![settled_pool(&json!({}))]);
+        let nodes = vec![node(1, true), node(2, true), node(3, true)];
+        let report = planned(&objects, &more, nodes).await;
+        let text = report.text(PLAIN);
+        assert_eq!(report.exit(), Exit::Claimed, "{text}");
+        let line = format!("x {kind} ns/younger changes nothing, because others own what it asks for: ");
+        assert!(text.starts_with(&line) && text.contains(owned), "{text}");
+        assert_eq!(serde_json::to_value(&report).unwrap()["objects"][1]["claimed"], json!(true));
+    }
 }
 
 #[tokio::test]
@@ -213,9 +254,14 @@ async fn an_object_that_is_invalid_wins_over_changes() {
         ("spec: {provider: digitalocean, match: {nodeLabel: 'a in'}}", "spec.match.nodeLabel: "),
         (
             "spec: {provider: digitalocean, nodelabel: a, ipz: []}",
-            "unknown field spec.ipz (did you mean spec.ips?), spec.nodelabel (did you mean spec.match.nodeLabel?)",
+            "unknown field spec.ipz (did you mean spec.ips?), unknown field spec.nodelabel (did you mean \
+             spec.match.nodeLabel?)",
         ),
-        ("spec: {provider: 7}", "invalid type"),
+        ("spec: {provider: 7}", "spec.provider must be of type string"),
+        (
+            "spec: {match: {tolerations: [{key: true}]}}",
+            "spec.match.tolerations[0].key must be of type string",
+        ),
     ] {
         let objects = installed(vec![settled_pool(&json!({}))]);
         let nodes = vec![node(1, true), node(2, false), node(3, true)];
@@ -269,6 +315,13 @@ fn files_are_read_as_kubectl_reads_them() {
     assert_eq!(set.metadata.namespace.as_deref(), Some("default"));
     assert!(documents.notes[0].ends_with("ConfigMap c is left out: it is not one of FLIPOP's kinds"));
     assert!(read("---\n---\n").unwrap().notes.is_empty());
+    let directory = tempfile::tempdir().unwrap();
+    let whole = || files::read(&[directory.path().to_owned()], None);
+    std::fs::write(directory.path().join("README.md"), "a: [").unwrap();
+    assert!(whole().is_err(), "it has no object");
+    std::fs::write(directory.path().join("objects.json"), list).unwrap();
+    assert_eq!(whole().unwrap().names, documents.names);
+    assert_eq!(documents.names.len(), 1);
     let nameless = "apiVersion: flipop.digitalocean.com/v1alpha1\nkind: FloatingIPPool\n";
     for refused in ["a: [", nameless] {
         assert!(read(refused).is_err(), "{refused}");
@@ -346,7 +399,7 @@ async fn a_firewall_that_stands_gets_the_members_and_ports_that_it_lacks() {
     let providers = copy::every_provider(false);
     let now = "2026-01-01T00:01:00Z".parse().unwrap();
     let outcome = rehearsal::run(&mut world, &providers, DecisionFlags::default(), now).await.unwrap();
-    let report = report::make(&world, &outcome, &providers, Vec::new());
+    let report = report::make(&world, &outcome, &providers, (&BTreeSet::new(), Vec::new()));
     let place = "in firewall flipop-uid-wall-1   (FloatingIPPool ns/wall)";
     let expected = [
         format!("+ annotation flipop.digitalocean.com/ipv4-reserved-ip=192.0.2.1 on {}", nodes[0].name),

@@ -17,7 +17,7 @@ use crate::permit::Permit;
 use crate::provider::call::{Account, CallContext, CallError};
 use crate::provider::clients::Services;
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
-use crate::provider::entry::{Provider, Variables};
+use crate::provider::entry::{Provider, Variables, WriteScopes};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError};
 use crate::provider::observe::Call;
 use crate::provider::rate::Refusals;
@@ -72,6 +72,13 @@ pub(super) const PROVIDER: Provider = Provider {
         user_agent: "CLOUDFLARE_USER_AGENT",
     },
     default_url: "https://api.cloudflare.com/client/v4",
+    write_scopes: WriteScopes {
+        assign: "",
+        create: "",
+        delete: "",
+        firewalls: "",
+        records: "Zone > DNS > Edit",
+    },
     paths: "/zones/…",
     connect: |config| Ok(Services { dns: Some(Arc::new(Cloudflare::new(config)?)), ..Services::default() }),
 };

@@ -15,7 +15,7 @@ use crate::permit::Permit;
 use crate::provider::addresses::IpProvider;
 use crate::provider::call::{Account, Action, CallContext, CallError};
 use crate::provider::clients::Services;
-use crate::provider::entry::{Provider, Variables};
+use crate::provider::entry::{Provider, Variables, WriteScopes};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError, Request};
 use crate::provider::observe::Call;
 use crate::provider::rate::{Refusals, SHORT_BLOCK_MS};
@@ -93,6 +93,13 @@ pub(super) const PROVIDER: Provider = Provider {
         user_agent: "DIGITALOCEAN_USER_AGENT",
     },
     default_url: "https://api.digitalocean.com/",
+    write_scopes: WriteScopes {
+        assign: "reserved_ip:update",
+        create: "reserved_ip:create",
+        delete: "reserved_ip:delete",
+        firewalls: "firewall:create, firewall:update, firewall:delete",
+        records: "domain:create, domain:update, domain:delete",
+    },
     paths: "/v2/…",
     connect: |config| {
         let client = Arc::new(DigitalOcean::new(config)?);

@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A right in RBAC's terms: a verb, and a resource with its subresource, for example `floatingippools/status`.
 type Right = (String, String);
 
+/// The operator's account.
+const ACCOUNT: &str = "system:serviceaccount:flipop:flipop";
+
 /// The denied rights. Clones share the list.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Access {
@@ -49,6 +52,10 @@ fn word(verb: Verb) -> &'static str {
 }
 
 impl Interceptor for Access {
+    fn allows(&self, _user: &str, verb: &str, resource: &str) -> bool {
+        !self.denies(verb, resource)
+    }
+
     fn before(&self, call: &Call) -> Before {
         let resource = match call.subresource.as_str() {
             "" => call.resource.clone(),
@@ -59,9 +66,17 @@ impl Interceptor for Access {
             return Before::Proceed;
         }
         let group = &call.group;
-        let why = format!(
-            "User \"system:serviceaccount:flipop:flipop\" cannot {verb} resource \"{resource}\" in API group \"{group}\""
-        );
+        let why =
+            format!("User \"{ACCOUNT}\" cannot {verb} resource \"{resource}\" in API group \"{group}\"");
         Before::Fail(ApiError::forbidden(group, &call.resource, &call.name, &why))
+    }
+}
+
+/// Answers the access reviews of everybody else. Only the operator's account lacks rights.
+pub(super) struct Reviews(pub(super) Access);
+
+impl Interceptor for Reviews {
+    fn allows(&self, user: &str, verb: &str, resource: &str) -> bool {
+        user != ACCOUNT || self.0.allows(user, verb, resource)
     }
 }

@@ -45,7 +45,9 @@ impl Controllers {
         for (pod, node) in self.sets.turn(&story.stage.api.clone(), now)? {
             story.tell(Line::Sandbox, &format!("the set starts {pod} on {node}"));
         }
-        self.deploy(story, now).await
+        story.stage.turn_pods()?;
+        self.deploy(story, now).await?;
+        Ok(story.stage.turn_pods()?)
     }
 
     /// An operator has ended, with or without a request.

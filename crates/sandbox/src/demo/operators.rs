@@ -7,6 +7,7 @@ use super::DemoError;
 use super::machines::ToLoopback;
 use flipop::config::{Config, Invocation};
 use flipop::operator::{self, OperatorError, Platform};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,6 +82,10 @@ struct Wanted {
     shutdown: CancellationToken,
     /// The address of its endpoints.
     endpoints: Option<SocketAddr>,
+    /// The name of its pod.
+    pod: String,
+    /// Whether the pod was created.
+    has_pod: bool,
 }
 
 /// All running operators.
@@ -90,11 +95,13 @@ pub(super) struct Operators {
     tasks: JoinSet<Result<(), OperatorError>>,
     /// Operators that were not asked to end, the oldest first.
     wanted: Vec<Wanted>,
+    /// The number of operators that were started.
+    started: usize,
 }
 
 impl Operators {
     pub(super) fn new(surroundings: Surroundings) -> Self {
-        Self { surroundings, tasks: JoinSet::new(), wanted: Vec::new() }
+        Self { surroundings, tasks: JoinSet::new(), wanted: Vec::new(), started: 0 }
     }
 
     /// The number of operators that were not asked to end.
@@ -109,7 +116,9 @@ impl Operators {
 
     /// Starts one more operator. Returns the address of its endpoints.
     pub(super) async fn start(&mut self) -> Result<Option<SocketAddr>, DemoError> {
-        let config = self.surroundings.config()?;
+        self.started = self.started.saturating_add(1);
+        let pod = format!("flipop-{}", self.started);
+        let config = Config { hostname: pod.clone(), ..self.surroundings.config()? };
         let (sender, started) = oneshot::channel();
         let shutdown = CancellationToken::new();
         let probe = Arc::new(ToLoopback::default());
@@ -119,7 +128,7 @@ impl Operators {
             let _late = sender.send(started);
         }));
         let id = task.id();
-        self.wanted.push(Wanted { id, shutdown, endpoints: None });
+        self.wanted.push(Wanted { id, shutdown, endpoints: None, pod, has_pod: false });
         match tokio::time::timeout(START, started).await {
             Ok(Ok(started)) => {
                 let mut wanted = self.wanted.iter_mut();
@@ -131,6 +140,25 @@ impl Operators {
             Ok(Err(_dropped)) => Err(self.ended().await.into_error()),
             Err(_elapsed) => Err(DemoError::Unmet("the operator did not start in time".to_owned())),
         }
+    }
+
+    /// The pods that are still to be created, each with the port of its endpoints. Takes the pods of operators out of
+    /// those that are `present`, and asks an operator to end whose pod was deleted.
+    pub(super) fn turn_pods(&mut self, present: &mut BTreeSet<String>) -> Vec<(String, u16)> {
+        self.wanted.retain(|wanted| {
+            let deleted = !present.remove(&wanted.pod) && wanted.has_pod;
+            if deleted {
+                wanted.shutdown.cancel();
+            }
+            !deleted
+        });
+        let lacking = self.wanted.iter_mut().filter(|wanted| !wanted.has_pod);
+        let with_pod = |wanted: &mut Wanted| {
+            let port = wanted.endpoints?.port();
+            wanted.has_pod = true;
+            Some((wanted.pod.clone(), port))
+        };
+        lacking.filter_map(with_pod).collect()
     }
 
     /// Asks the newest operator to end, as SIGTERM does.

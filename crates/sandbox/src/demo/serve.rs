@@ -164,6 +164,8 @@ fn explain(
         format!("  export KUBECONFIG={kubeconfig}"),
         "  kubectl get fipool -A -w".to_owned(),
         "  kubectl get nodedns -A -o wide".to_owned(),
+        "  cargo run -q --bin flipop -- status -A".to_owned(),
+        "  cargo run -q --bin flipop -- check".to_owned(),
         "  kubectl get nodes -L flipop.digitalocean.com/reserved-ip".to_owned(),
         format!("  kubectl drain {node}"),
         format!("  kubectl taint node {node} maintenance=true:NoExecute"),

@@ -4,7 +4,7 @@
 //! else. [`Stage::close`] stops everything and waits for its end.
 
 use super::DemoError;
-use super::access::Access;
+use super::access::{Access, Reviews};
 use super::cast::{Address, Cast, Node, Pod, USERS_FIREWALL};
 use super::machines::Machines;
 use super::manifest::{DEFAULT_NAMESPACE, Document};
@@ -19,8 +19,8 @@ use flipop_cloud::{CloudServer, Options, Plan, Provider, RecordView};
 use flipop_sandbox::advice::advice;
 use flipop_simulation::furnish::{self, NAMESPACE};
 use jiff::SignedDuration;
-use serde_json::json;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,8 +51,19 @@ pub(super) const CLOUDFLARE_TOKEN: &str = "sandbox-cloudflare-token";
 /// The record that each zone already has and must keep. The operator must ignore its text and TTL.
 const OTHERS: (&str, &str, u64) = ("TXT", "v=spf1 -all", 3_600);
 
-/// The operator's Deployment.
+/// The operator's Deployment, and the label of its pods.
 pub(super) const DEPLOYMENT: &str = "flipop";
+const IMAGE: &str = "example.invalid/flipop";
+
+/// The node of the operators: none of the nodes, so that checks leave none out.
+const NODE_NAME: (&str, &str) = ("NODE_NAME", "sandbox");
+
+/// The admission policies. The simulated API server stores them, and [`advice`] gives their warnings.
+const POLICIES: [&str; 3] = [
+    include_str!("../../../../k8s/policy-node-annotation.yaml"),
+    include_str!("../../../../k8s/policy-warnings-floatingippools.yaml"),
+    include_str!("../../../../k8s/policy-warnings-nodednsrecordsets.yaml"),
+];
 
 /// The operator's tokens in the simulated accounts.
 pub(super) const TOKEN_NAME: &str = "operator";
@@ -101,8 +112,9 @@ impl Stage {
         // Both simulations share the account's clock, which counts milliseconds from its beginning.
         let clock = cloud.cloud().clone();
         let epoch = before(Clock::system().timestamp(), clock.now_ms());
-        let api = ApiServer::builder(SEED, move || after(epoch, clock.now_ms())).advice(advice).build();
         let access = Access::default();
+        let api = ApiServer::builder(SEED, move || after(epoch, clock.now_ms())).advice(advice).build();
+        let api = api.with_interceptor(Arc::new(Reviews(access.clone())));
         let front = api.front().with_interceptor(Arc::new(access.clone()));
         let (stop, mut servers) = (CancellationToken::new(), JoinSet::new());
         let url = listen(&api, port, &stop, &mut servers).await?;
@@ -124,8 +136,7 @@ impl Stage {
                 ("DIGITALOCEAN_API_URL", cloud.digitalocean_url()),
                 ("CLOUDFLARE_TOKEN", CLOUDFLARE_TOKEN.to_owned()),
                 ("CLOUDFLARE_API_URL", cloud.cloudflare_url()),
-                // None of the nodes, so that checks leave none out.
-                ("NODE_NAME", "sandbox".to_owned()),
+                (NODE_NAME.0, NODE_NAME.1.to_owned()),
             ],
         };
         Ok(Self {
@@ -150,6 +161,9 @@ impl Stage {
     /// Installs FLIPOP's kinds, and creates nodes, pods, droplets and addresses.
     pub(super) fn populate(&mut self, cast: &Cast, documents: &[Document]) -> Result<(), DemoError> {
         furnish::install(&self.api)?;
+        for policy in POLICIES {
+            self.api.apply_yaml(policy, "")?;
+        }
         self.api.create_object("apps/v1", "Deployment", NAMESPACE, deployment(), "sandbox")?;
         for namespace in cast.nodes.iter().filter_map(|node| node.pod.as_ref()).map(|pod| &pod.namespace) {
             self.ensure_namespace(namespace)?;
@@ -268,6 +282,35 @@ impl Stage {
         })
     }
 
+    /// Gives each operator a pod whose port leads to its endpoints, and stops an operator whose pod was deleted.
+    ///
+    /// # Errors
+    /// If the API server refuses a pod.
+    pub(super) fn turn_pods(&mut self) -> Result<(), ScenarioError> {
+        let pods = self.api.objects("v1", "Pod");
+        let own = |pod: &&Value| {
+            let text = |pointer| pod.pointer(pointer).and_then(Value::as_str);
+            text("/metadata/namespace") == Some(NAMESPACE) && text("/metadata/labels/app") == Some(DEPLOYMENT)
+        };
+        let name = |pod: &Value| pod.pointer("/metadata/name")?.as_str().map(str::to_owned);
+        let mut present: BTreeSet<String> = pods.iter().filter(own).filter_map(name).collect();
+        for (name, port) in self.operators.turn_pods(&mut present) {
+            let container = json!({
+                "name": DEPLOYMENT, "image": IMAGE, "ports": [{ "name": "prometheus", "containerPort": port }],
+            });
+            let pod = json!({
+                "metadata": { "name": name, "labels": { "app": DEPLOYMENT } },
+                "spec": { "nodeName": NODE_NAME.1, "containers": [container] },
+            });
+            self.api.create_object("v1", "Pod", NAMESPACE, pod, "sandbox")?;
+            self.api.set_pod_ready(&Key::new(NAMESPACE, &name), true)?;
+        }
+        // Whatever is left belongs to an operator that has ended.
+        present
+            .iter()
+            .try_for_each(|name| self.api.delete_object("v1", "Pod", &Key::new(NAMESPACE, name), true))
+    }
+
     /// Stops the operators as SIGTERM does, and then the servers.
     pub(super) async fn close(mut self) -> Result<(), DemoError> {
         let closed = self.operators.close().await;
@@ -294,7 +337,7 @@ async fn listen(
 }
 
 /// The operator's Deployment, for `kubectl scale` and `kubectl rollout`.
-fn deployment() -> serde_json::Value {
+fn deployment() -> Value {
     let labels = json!({ "app": DEPLOYMENT });
     json!({
         "metadata": { "name": DEPLOYMENT, "labels": labels },
@@ -302,7 +345,12 @@ fn deployment() -> serde_json::Value {
             "replicas": 1, "selector": { "matchLabels": labels },
             "template": {
                 "metadata": { "labels": labels },
-                "spec": { "containers": [{ "name": DEPLOYMENT, "image": "example.invalid/flipop" }] },
+                "spec": {
+                    "serviceAccountName": "flipop",
+                    "containers": [{
+                        "name": DEPLOYMENT, "image": IMAGE, "env": [{ "name": NODE_NAME.0, "value": NODE_NAME.1 }],
+                    }],
+                },
             },
         },
     })

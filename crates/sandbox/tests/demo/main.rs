@@ -8,6 +8,7 @@
     reason = "a test ends at the first thing that it does not expect"
 )]
 
+mod commands;
 mod page;
 mod run;
 mod serve;

@@ -72,7 +72,7 @@ fn serve_answers_kubectl_and_ends_with_a_signal() {
 }
 
 /// A server that reads typed lines.
-fn typed_to() -> Lines {
+pub(crate) fn typed_to() -> Lines {
     let mut command = sandbox(&["serve"]);
     command.stdin(Stdio::piped());
     Lines::of(command)
@@ -269,4 +269,7 @@ fn kubectl_drains_without_force_and_scales_the_operator() {
     flipop(&["rollout", "status", "deployment/flipop", "--timeout=30s"]);
     let shown = flipop(&["get", "deployment", "flipop"]);
     assert!(shown.contains("2/2"), "{shown}");
+    flipop(&["delete", "pod", "flipop-2"]);
+    server.wait(&["an operator starts"]);
+    server.wait(&["an operator has ended as it was asked to"]);
 }

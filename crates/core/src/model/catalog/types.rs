@@ -65,6 +65,18 @@ impl ConditionType {
         Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
     }
 
+    /// Whether a condition of this type and status reports trouble. Most types do so while they are True. A type of
+    /// another version counts as one of these.
+    pub fn is_trouble(name: &str, status: &str) -> bool {
+        let sums_up =
+            [Self::Ready, Self::SpecValid, Self::ProviderReady, Self::FirewallReady, Self::RecordSetReady];
+        if Self::parse(name).is_some_and(|kind| sums_up.contains(&kind)) {
+            status != Status::True.as_str()
+        } else {
+            status == Status::True.as_str()
+        }
+    }
+
     /// The type by which an object of this kind reports this condition of its DNS records.
     pub fn about_records(self, object: ObjectKind) -> Self {
         match object {
