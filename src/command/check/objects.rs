@@ -2,8 +2,8 @@
 
 use super::Finding;
 use crate::api::Condition;
+use crate::api::Conditioned;
 use crate::api::Seen;
-use crate::api::conditioned::Conditioned;
 use crate::command::copy::{self, Judged, Objects};
 use crate::command::output::Tone;
 use flipop_core::addresses::pool::object::PoolObject;

@@ -189,7 +189,7 @@ fn against_schema<K: Resource<DynamicType = ()>>(object: &Value) -> Vec<String> 
         paths(schema, "spec", &mut known);
         for problem in &mut problems {
             if let Some(meant) = problem.strip_prefix(UNKNOWN).and_then(|path| meant(path, &known)) {
-                problem.push_str(&format!(" (did you mean {meant}?)"));
+                *problem = format!("{problem} (did you mean {meant}?)");
             }
         }
     }

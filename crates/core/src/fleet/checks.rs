@@ -28,7 +28,7 @@ const MAX_IDLE_CHECKS: usize = 5_000;
 const IDLE_PERIOD_MS: u64 = 10_000;
 
 /// The checks to make, and their results.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Checks {
     pub(super) evidence: Evidence,
     /// The accounts that tell whether one of their machines is switched off.
