@@ -315,12 +315,22 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
         ),
         &["provider"],
     )?;
+    let out = IntGaugeVec::new(
+        Opts::new(
+            "flipop_providers_out",
+            "1 while calls to the provider fail altogether: no connection, no answer, or errors of its own. Otherwise \
+             0.",
+        ),
+        &["provider"],
+    )?;
     for account in &snapshot.accounts {
+        out.with_label_values(&[account.provider.as_str()]).set(i64::from(account.out_since_s.is_some()));
         if let Some(left) = account.rate_remaining.and_then(|left| i64::try_from(left).ok()) {
             remaining.with_label_values(&[account.provider.as_str()]).set(left);
         }
     }
     registry.register(Box::new(remaining))?;
+    registry.register(Box::new(out))?;
     registry.register(Box::new(conditions(snapshot)?))?;
     Ok(registry)
 }

@@ -1,6 +1,6 @@
 //! Calls to providers of addresses.
 
-use super::{Executor, call_failure};
+use super::{Executor, call_failure, tested};
 use crate::provider::{Action as ProviderAction, CallContext, CallError, IpProvider};
 use flipop_core::addresses::action::{Action, Outcome};
 use flipop_core::mechanism::epoch::Epoch;
@@ -23,6 +23,14 @@ impl Executor {
                 let context = pool.as_ref().map(context).unwrap_or_default();
                 let result = self.ip_provider(&epoch)?.get_reserved_ip(&context, ip).await;
                 Outcome::Got { epoch, ip, begun, result: result.map_err(CallFailure::Fault) }
+            }
+            Action::Test { epoch, ip } => {
+                let (context, client) = (CallContext::account_wide(), self.ip_provider(&epoch)?);
+                let result = match ip {
+                    Some(ip) => tested(client.get_reserved_ip(&context, ip)).await,
+                    None => tested(client.prove_machine_read(&context)).await,
+                };
+                Outcome::Tested { epoch, begun, result }
             }
             Action::ProveMachineRead { epoch } => {
                 let context = CallContext::account_wide();

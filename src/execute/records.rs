@@ -1,6 +1,6 @@
 //! Calls to DNS providers.
 
-use super::{Executor, call_failure};
+use super::{Executor, call_failure, tested};
 use crate::provider::CallContext;
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
 use crate::provider::observe::{self, Call, Record};
@@ -13,16 +13,25 @@ use std::sync::Arc;
 impl Executor {
     /// `None` if the account does not exist; no live object can use such an account.
     pub(super) async fn call_dns_provider(&self, action: Action) -> Option<Outcome> {
+        let begun = self.clock.now();
         Some(match action {
+            Action::Test { epoch, owner, name, zone } => {
+                let (context, client) = (context(&owner), self.dns_provider(&epoch)?);
+                let result = match &name {
+                    Some((zone, fqdn)) => tested(client.read_records(&context, zone, fqdn)).await,
+                    None => tested(client.find_zone(&context, zone.text())).await,
+                };
+                Outcome::Tested { epoch, begun, result }
+            }
             Action::FindZone { epoch, owner, zone } => {
                 let result = self.dns_provider(&epoch)?.find_zone(&context(&owner), zone.text()).await;
-                Outcome::ZoneFound { epoch, zone, result: result.map_err(CallFailure::Fault) }
+                Outcome::ZoneFound { epoch, begun, zone, result: result.map_err(CallFailure::Fault) }
             }
             Action::ReadRecords { epoch, owner, zone, fqdn, mark_of } => {
                 let client = self.dns_provider(&epoch)?;
                 let result = client.read_records(&context(&owner), &zone, &fqdn).await;
                 let result = result.map_err(CallFailure::Fault);
-                Outcome::RecordsRead { epoch, zone: zone.id, fqdn, mark_of, result }
+                Outcome::RecordsRead { epoch, begun, zone: zone.id, fqdn, mark_of, result }
             }
             Action::ApplyRecords { epoch, owner, zone, fqdn, set } => {
                 let client = self.dns_provider(&epoch)?;
@@ -45,7 +54,7 @@ impl Executor {
                         Err(action::Unfinished { done, records: Vec::new(), cause: call_failure(cause) })
                     }
                 };
-                Outcome::RecordsApplied { epoch, zone: zone.id, fqdn, result }
+                Outcome::RecordsApplied { epoch, begun, zone: zone.id, fqdn, result }
             }
         })
     }

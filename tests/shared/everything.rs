@@ -79,7 +79,7 @@ fn snapshot() -> Snapshot {
         error: String::new(),
         conditions: vec![condition],
     };
-    let accounts = vec![AccountSnapshot { provider, rate_remaining: Some(1) }];
+    let accounts = vec![AccountSnapshot { provider, rate_remaining: Some(1), out_since_s: None }];
     Snapshot {
         leading: true,
         permit: true,

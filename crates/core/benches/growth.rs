@@ -247,6 +247,7 @@ impl World {
                 addresses::Outcome::Proved { epoch, result: Ok(true) }
             }
             addresses::Action::Get { .. }
+            | addresses::Action::Test { .. }
             | addresses::Action::Poll { .. }
             | addresses::Action::Unassign { .. }
             | addresses::Action::Create { .. }

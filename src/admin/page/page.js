@@ -178,7 +178,10 @@ function render(debug) {
   const sets = debug.recordSets || [];
   show("sets", sets.length ? sets.map(set) : [none("No record sets.")]);
   const accounts = debug.accounts || [];
-  const budget = ({ provider, requestsLeft }) => element("li", "", `${provider}: ${requestsLeft ?? "an unknown number of"} requests left`);
+  const budget = ({ provider, requestsLeft, outSinceSeconds }) => {
+    const out = outSinceSeconds ? `, out for ${Math.round(now - outSinceSeconds)} s` : "";
+    return element("li", out && "bad", `${provider}: ${requestsLeft ?? "an unknown number of"} requests left${out}`);
+  };
   show("accounts", accounts.length ? accounts.map(budget) : [element("li", "quiet", "No token is used.")]);
   const changes = [...(debug.changes || [])].reverse();
   show("changes", changes.length ? changes.map(change) : [element("li", "quiet", "No changes yet.")]);

@@ -73,7 +73,9 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                         let outcome = addresses::Outcome::Proved { epoch, result: Ok(true) };
                         inputs.push(Input::Outcome(outcome.into()));
                     }
-                    addresses::Action::Get { .. } | addresses::Action::Poll { .. } => {}
+                    addresses::Action::Get { .. }
+                    | addresses::Action::Test { .. }
+                    | addresses::Action::Poll { .. } => {}
                     addresses::Action::Assign { .. }
                     | addresses::Action::Unassign { .. }
                     | addresses::Action::Create { .. }
@@ -82,7 +84,9 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                     }
                 },
                 Action::Records(action) => match action {
-                    records::Action::FindZone { .. } | records::Action::ReadRecords { .. } => {}
+                    records::Action::Test { .. }
+                    | records::Action::FindZone { .. }
+                    | records::Action::ReadRecords { .. } => {}
                     records::Action::ApplyRecords { .. } => {
                         panic!("nothing can be done in an empty world: {action:?}");
                     }

@@ -7,6 +7,7 @@ mod answers;
 mod given_back;
 mod left;
 mod marks;
+mod outages;
 
 pub(super) use given_back::{Leaving, site_of};
 
@@ -178,6 +179,7 @@ impl Dns {
         }
         self.clear_unowned(leaving, &owners, (accounts, permit, now), out);
         self.look_for_marks((views, &located), &owners, accounts, now, out);
+        self.plan_tests((views, &located), accounts, now, out);
         self.renew_zones(views, accounts, now, out);
         self.owners = owners;
     }

@@ -53,6 +53,7 @@ mod node_checks_scope;
 mod nodes;
 mod order;
 mod orphans;
+mod outages;
 mod pause;
 mod pause_dns;
 mod pods;

@@ -5,7 +5,7 @@
 use super::Pool;
 use super::creation::Progress;
 use crate::mechanism::effects::Effects;
-use crate::model::fault::FaultKind;
+use crate::mechanism::retry::{Pace, Schedule};
 use crate::model::moment::{Context, Moment};
 
 impl Pool {
@@ -46,6 +46,6 @@ impl Pool {
             self.forget_intent();
         }
         self.creation.crds_outdated = true;
-        self.put_off(FaultKind::Permanent, at);
+        self.put_off(Pace::by(Schedule::Slow), at);
     }
 }

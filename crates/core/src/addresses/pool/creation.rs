@@ -424,7 +424,7 @@ impl Pool {
     pub fn status_refused(&mut self, at: Context) {
         if self.creation.stage == Progress::Announcing {
             self.forget_intent();
-            self.put_off(FaultKind::Permanent, at);
+            self.put_off(Pace::by(Schedule::Slow), at);
         }
     }
 
@@ -451,7 +451,9 @@ impl Pool {
                 news.push(self.notice(false, EventReason::Created, ip, format!("created {ip}")));
             }
             Err(CallFailure::NotSent) => self.creation.stage = Progress::Announcing,
-            Err(CallFailure::Fault(Fault { kind, message, outcome_unknown, .. })) => {
+            Err(CallFailure::Fault(fault)) => {
+                self.put_off(Pace::of(&fault), at);
+                let Fault { kind, message, outcome_unknown, .. } = fault;
                 news.push(self.notice(
                     true,
                     EventReason::CreationFailed,
@@ -459,7 +461,6 @@ impl Pool {
                     format!("failed to create an address: {kind}: {message}"),
                 ));
                 self.creation.failure = Some((kind, message));
-                self.put_off(kind, at);
                 if outcome_unknown {
                     self.creation.stage = Progress::Resolving { since: now, first: None };
                     self.creation.search = Search::default();
@@ -471,7 +472,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn put_off(&mut self, kind: FaultKind, at: Context) {
-        self.creation.retry.failed(Pace::by(Schedule::of(kind)), at);
+    pub(super) fn put_off(&mut self, pace: Pace, at: Context) {
+        self.creation.retry.failed(pace, at);
     }
 }
