@@ -202,12 +202,13 @@ fn named(ip: Address) -> String {
 
 fn addresses(world: &World) -> Vec<Change> {
     let now: BTreeMap<Address, &ReservedIp> = world.account.addresses().map(|read| (read.ip, read)).collect();
-    let (mut changes, mut bought) = (Vec::new(), BTreeMap::<(String, &str), usize>::new());
+    let (mut changes, mut bought) = (Vec::new(), BTreeMap::<(String, &str), (usize, bool)>::new());
     for (ip, read) in now {
         let before = world.account.first_addresses.get(&ip);
         if before.is_none() && Account::is_bought(ip) {
-            let count = bought.entry((pool_of(world, ip), &read.region)).or_default();
+            let (count, used) = bought.entry((pool_of(world, ip), &read.region)).or_default();
             *count = count.saturating_add(1);
+            *used |= read.machine.is_some();
         }
         let from = before.and_then(|read| read.machine.as_ref()).map(|machine| world.node_on(machine));
         let to = read.machine.as_ref().map(|machine| world.node_on(machine));
@@ -231,11 +232,12 @@ fn addresses(world: &World) -> Vec<Change> {
         text: format!("delete address {ip}, which cannot be undone"),
         object: gives_back(world, *ip),
     }));
-    let created = bought.into_iter().map(|((object, region), count)| {
+    let created = bought.into_iter().map(|((object, region), (count, used))| {
         let noun = if count == 1 { "address" } else { "addresses" };
+        let unused = if used { "" } else { " although no node can use it now" };
         Change {
             sign: Sign::Add,
-            text: format!("create {count} {noun} in {region}, which costs money"),
+            text: format!("create {count} {noun} in {region}, which costs money{unused}"),
             object,
         }
     });

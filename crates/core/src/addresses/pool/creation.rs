@@ -49,6 +49,13 @@ pub enum Purchase {
     Open,
 }
 
+/// A purchase is told as a Warning once no node has matched for this long. A rollout takes less.
+const IDLE_MS: u64 = 60_000;
+
+/// The warning about such a purchase.
+const UNUSED: &str = ", and no node has matched for 60 s: the provider charges for an address on no machine; to give it \
+     back, set reclaimPolicy to Delete, lower desiredIPs and list the address in releasedIPs";
+
 /// State of a pool's creations that need not survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Creation {
@@ -66,6 +73,8 @@ pub struct Creation {
     pub orphans: BTreeSet<Address>,
     pub(super) sightings: Sightings,
     search: Search,
+    /// Since when no node has matched, as seen by this process.
+    idle_since: Option<Moment>,
 }
 
 impl Creation {
@@ -143,6 +152,8 @@ impl Pool {
         named: &BTreeSet<Address>,
         out: &mut Effects<Action>,
     ) {
+        let idle = self.matched && self.candidates.is_empty();
+        self.creation.idle_since = idle.then(|| self.creation.idle_since.unwrap_or(world.now));
         self.weigh_uncertain(account, named, out);
         self.look_for_orphans(account, world, named);
         if account.gate(Right::Create).is_open() {
@@ -448,7 +459,9 @@ impl Pool {
                 account.created(ip, &region.unwrap_or_default(), now);
                 self.creation.retry.succeeded();
                 self.creation.failure = None;
-                news.push(self.notice(false, EventReason::Created, ip, format!("created {ip}")));
+                let idle = self.creation.idle_since.is_some_and(|since| now.millis_since(since) >= IDLE_MS);
+                let unused = if idle { UNUSED } else { "" };
+                news.push(self.notice(idle, EventReason::Created, ip, format!("created {ip}{unused}")));
             }
             Err(CallFailure::NotSent) => self.creation.stage = Progress::Announcing,
             Err(CallFailure::Fault(fault)) => {
