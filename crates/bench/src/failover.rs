@@ -223,9 +223,8 @@ pub(crate) async fn fail(world: &World, node: &str, who: Who, ip: Ipv4Addr) -> O
     }] } });
     let (patch, params) = (Patch::Merge(&patch), PatchParams::default());
     let sent_us = cloud.now_us();
-    let ours = |call: &flipop_cloud::Call| {
-        is_assign(call, token) && (who == Who::Bare || call.path.contains(&ip.to_string()))
-    };
+    let ours =
+        |call: &Call| is_assign(call, token) && (who == Who::Bare || call.path.contains(&ip.to_string()));
     let write =
         async { nodes.patch_status(node, &params, &patch).await.map_err(flipop_envtest::Failure::from) };
     let (_node, call) = futures::try_join!(write, world.call(&mut changes, since, ours))?;
