@@ -28,8 +28,8 @@ pub fn describe(
 ) -> Value {
     let pools = snapshot.pools.iter().map(|of| pool(of, by_pools, clock));
     let sets = snapshot.record_sets.iter().map(|of| record_set(of, by_sets, clock));
-    let accounts = snapshot.accounts.iter().map(|AccountSnapshot { provider, rate_remaining }| {
-        json!({"provider": provider, "requestsLeft": rate_remaining})
+    let accounts = snapshot.accounts.iter().map(|AccountSnapshot { provider, rate_remaining, out_since_s }| {
+        json!({"provider": provider, "requestsLeft": rate_remaining, "outSinceSeconds": out_since_s})
     });
     json!({
         "version": VERSION,

@@ -295,7 +295,14 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
         "Requests left in the quota of the token: per hour at DigitalOcean, per five minutes at Cloudflare. Absent \
          until the provider has reported it.",
     )?;
+    let out = gauges(
+        &registry,
+        "flipop_providers_out",
+        &["provider"],
+        "1 while calls to the provider fail altogether: no connection, no answer, or errors of its own. Otherwise 0.",
+    )?;
     for account in &snapshot.accounts {
+        out.with_label_values(&[account.provider.as_str()]).set(i64::from(account.out_since_s.is_some()));
         if let Some(left) = account.rate_remaining.and_then(|left| i64::try_from(left).ok()) {
             remaining.with_label_values(&[account.provider.as_str()]).set(left);
         }

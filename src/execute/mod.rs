@@ -17,12 +17,14 @@ use flipop_core::addresses::action::Action as OfAddresses;
 use flipop_core::firewalls::action::Action as OfFirewalls;
 use flipop_core::fleet::action::{Action, NodeReading, Outcome};
 use flipop_core::mechanism::effects::Notice;
+use flipop_core::mechanism::outage::TEST_DEADLINE_MS;
 use flipop_core::model::catalog::events::EventReason;
-use flipop_core::model::fault::CallFailure;
+use flipop_core::model::fault::{CallFailure, Fault, FaultKind};
 use flipop_core::model::ids::{ObjectKind, Uid};
 use flipop_core::records::action::Action as OfRecords;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, info_span};
@@ -165,11 +167,14 @@ fn span_of(action: &Action) -> tracing::Span {
             OfAddresses::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
             OfAddresses::Get { ip, .. } | OfAddresses::Poll { ip, .. } => info_span!("read", %ip),
             OfAddresses::ReadMachine { machine, .. } => info_span!("read", %machine),
-            OfAddresses::List { epoch } | OfAddresses::ProveMachineRead { epoch } => {
+            OfAddresses::List { epoch }
+            | OfAddresses::Test { epoch, .. }
+            | OfAddresses::ProveMachineRead { epoch } => {
                 info_span!("read", provider = epoch.account_id.to_string())
             }
         },
         Action::Records(call) => match call {
+            OfRecords::Test { epoch, .. } => info_span!("read", provider = epoch.account_id.to_string()),
             OfRecords::FindZone { owner, zone, .. } => {
                 info_span!("find_zone", kind = owner.kind.as_str(), object = %owner.object.name, zone = zone.text())
             }
@@ -203,6 +208,17 @@ fn span_of(action: &Action) -> tracing::Span {
         Action::ListObjects { .. } => info_span!("list_objects"),
         Action::ReadNode { object, node, .. } => info_span!("read_node", object = %object.name, node),
     }
+}
+
+/// The result of a test of an account that is out. Its answer comes sooner than that of another call, or too late.
+async fn tested<T>(read: impl Future<Output = Result<T, Fault>>) -> Result<(), CallFailure> {
+    let deadline = Duration::from_millis(TEST_DEADLINE_MS);
+    let late = |_| {
+        let message = format!("no answer to a test within {} s", deadline.as_secs());
+        Err(Fault { whole: true, ..Fault::new(FaultKind::Transient, message) })
+    };
+    let result = tokio::time::timeout(deadline, read).await.unwrap_or_else(late);
+    result.map(|_| ()).map_err(CallFailure::Fault)
 }
 
 fn call_failure(error: CallError) -> CallFailure {

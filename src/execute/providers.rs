@@ -1,6 +1,6 @@
 //! Calls to providers of addresses, firewalls and DNS.
 
-use super::{Executor, call_failure};
+use super::{Executor, call_failure, tested};
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
 use crate::provider::firewalls::{FirewallProvider, NewFirewall};
 use crate::provider::observe::{self, Call, Record};
@@ -10,7 +10,7 @@ use flipop_core::firewalls::action as firewalls;
 use flipop_core::mechanism::epoch::Epoch;
 use flipop_core::model::facts::ActionStatus;
 use flipop_core::model::fault::CallFailure;
-use flipop_core::model::ids::{ActionId, ObjectKind, ObjectRef};
+use flipop_core::model::ids::{ActionId, ObjectKind, ObjectRef, Owner};
 use flipop_core::records::action as records;
 use std::sync::Arc;
 
@@ -29,6 +29,14 @@ impl Executor {
                 let context = pool.as_ref().map(of_pool).unwrap_or_default();
                 let result = self.ip_provider(&epoch)?.get_reserved_ip(&context, ip).await;
                 Outcome::Got { epoch, ip, begun, result: result.map_err(CallFailure::Fault) }
+            }
+            Action::Test { epoch, ip } => {
+                let (context, client) = (CallContext::account_wide(), self.ip_provider(&epoch)?);
+                let result = match ip {
+                    Some(ip) => tested(client.get_reserved_ip(&context, ip)).await,
+                    None => tested(client.prove_machine_read(&context)).await,
+                };
+                Outcome::Tested { epoch, begun, result }
             }
             Action::ProveMachineRead { epoch } => {
                 let context = CallContext::account_wide();
@@ -112,23 +120,30 @@ impl Executor {
     /// `None` if the account does not exist; no live object can use such an account.
     pub(super) async fn call_dns_provider(&self, action: records::Action) -> Option<records::Outcome> {
         use records::{Action, Outcome};
+        let begun = self.clock.now();
+        let context = |owner: &Owner| context(owner.kind, &owner.object);
         Some(match action {
+            Action::Test { epoch, owner, name, zone } => {
+                let (context, client) = (context(&owner), self.dns_provider(&epoch)?);
+                let result = match &name {
+                    Some((zone, fqdn)) => tested(client.read_records(&context, zone, fqdn)).await,
+                    None => tested(client.find_zone(&context, zone.text())).await,
+                };
+                Outcome::Tested { epoch, begun, result }
+            }
             Action::FindZone { epoch, owner, zone } => {
-                let result = self
-                    .dns_provider(&epoch)?
-                    .find_zone(&context(owner.kind, &owner.object), zone.text())
-                    .await;
-                Outcome::ZoneFound { epoch, zone, result: result.map_err(CallFailure::Fault) }
+                let result = self.dns_provider(&epoch)?.find_zone(&context(&owner), zone.text()).await;
+                Outcome::ZoneFound { epoch, begun, zone, result: result.map_err(CallFailure::Fault) }
             }
             Action::ReadRecords { epoch, owner, zone, fqdn, mark_of } => {
                 let client = self.dns_provider(&epoch)?;
-                let result = client.read_records(&context(owner.kind, &owner.object), &zone, &fqdn).await;
+                let result = client.read_records(&context(&owner), &zone, &fqdn).await;
                 let result = result.map_err(CallFailure::Fault);
-                Outcome::RecordsRead { epoch, zone: zone.id, fqdn, mark_of, result }
+                Outcome::RecordsRead { epoch, begun, zone: zone.id, fqdn, mark_of, result }
             }
             Action::ApplyRecords { epoch, owner, zone, fqdn, set } => {
                 let client = self.dns_provider(&epoch)?;
-                let context = context(owner.kind, &owner.object);
+                let context = context(&owner);
                 let record = Record {
                     provider: client.provider(),
                     call: Call::EnsureDnsARecordSet,
@@ -147,7 +162,7 @@ impl Executor {
                         Err(records::Unfinished { done, records: Vec::new(), cause: call_failure(cause) })
                     }
                 };
-                Outcome::RecordsApplied { epoch, zone: zone.id, fqdn, result }
+                Outcome::RecordsApplied { epoch, begun, zone: zone.id, fqdn, result }
             }
         })
     }

@@ -110,12 +110,13 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
         | Outcome::Addresses(
             OfAddresses::Listed { .. }
             | OfAddresses::Got { .. }
+            | OfAddresses::Tested { .. }
             | OfAddresses::Proved { .. }
             | OfAddresses::MachineRead { .. }
             | OfAddresses::Polled { .. },
         )
         | Outcome::Firewalls(OfFirewalls::Looked { .. } | OfFirewalls::Found { .. })
-        | Outcome::Records(OfRecords::ZoneFound { .. } | OfRecords::RecordsRead { .. })
+        | Outcome::Records(OfRecords::Tested { .. } | OfRecords::ZoneFound { .. } | OfRecords::RecordsRead { .. })
         | Outcome::Swept(_)
         | Outcome::ObjectsListed { .. }
         | Outcome::NodesCounted(_) | Outcome::NodeRead { .. } => None,
@@ -132,12 +133,7 @@ mod tests {
     use std::time::Duration;
 
     fn changed(outcome_unknown: bool) -> Outcome {
-        let fault = Fault {
-            kind: FaultKind::Transient,
-            message: String::new(),
-            outcome_unknown,
-            retry_after_ms: None,
-        };
+        let fault = Fault { outcome_unknown, ..Fault::new(FaultKind::Transient, String::new()) };
         let result = Err(CallFailure::Fault(fault));
         let epoch = Epoch::first("digitalocean".into());
         OfAddresses::Changed { epoch, ip: Address::from([127, 0, 0, 1]), result }.into()

@@ -93,14 +93,10 @@ pub(super) fn of_name(entries: impl IntoIterator<Item = Named>, fqdn: &str) -> R
         }
     }
     if records.is_empty() && others > 0 {
-        return Err(Fault {
-            kind: FaultKind::Transient,
-            message: bounded(&format!(
-                "asked for the records of {fqdn}, the provider gave {others} of other names"
-            )),
-            outcome_unknown: false,
-            retry_after_ms: None,
-        });
+        return Err(Fault::new(
+            FaultKind::Transient,
+            bounded(&format!("asked for the records of {fqdn}, the provider gave {others} of other names")),
+        ));
     }
     Ok(records)
 }
@@ -134,12 +130,7 @@ pub(super) fn relative<'a>(fqdn: &'a str, zone: &str) -> Result<&'a str, Fault> 
 
 /// A fault of the request itself, found before any call.
 pub(super) fn invalid(message: &str) -> Fault {
-    Fault {
-        kind: FaultKind::Invalid,
-        message: bounded(message),
-        outcome_unknown: false,
-        retry_after_ms: None,
-    }
+    Fault::new(FaultKind::Invalid, bounded(message))
 }
 
 #[cfg(test)]

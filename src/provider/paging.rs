@@ -100,7 +100,7 @@ pub(super) async fn listed<P: Pages>(list: &P) -> Result<Listed<P::Key, P::Entry
 }
 
 fn transient(message: String) -> Fault {
-    Fault { kind: FaultKind::Transient, message, outcome_unknown: false, retry_after_ms: None }
+    Fault::new(FaultKind::Transient, message)
 }
 
 /// One reading of all pages.
@@ -119,10 +119,11 @@ fn may_read_on<P: Pages>(list: &P) -> Result<(), Fault> {
     let Some(left_ms) = list.api().blocked_ms() else { return Ok(()) };
     let (what, provider) = (P::WHAT, list.api().provider());
     Err(Fault {
-        kind: FaultKind::Throttled,
-        message: format!("the list of {what} was not read to its end: {provider} asked FLIPOP to wait"),
-        outcome_unknown: false,
         retry_after_ms: Some(left_ms),
+        ..Fault::new(
+            FaultKind::Throttled,
+            format!("the list of {what} was not read to its end: {provider} asked FLIPOP to wait"),
+        )
     })
 }
 

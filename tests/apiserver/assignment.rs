@@ -2,15 +2,22 @@
 
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, SOON, World, ip, path, same};
-use flipop_envtest::Outcome;
+use flipop_cloud::{Fault, Injection, Op, Target};
 use flipop_envtest::nodes::NewPod;
 use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
+use flipop_envtest::{Failure, Outcome};
 use serde_json::json;
 use std::time::Duration;
 
 /// The README example has a cool-off of 20 s between its two assignments.
 const EXAMPLE_TIMEOUT: Duration = Duration::from_secs(45);
+
+/// An outage in which the waits between retries become longer than [`AFTER_OUTAGE_MS`].
+const OUTAGE_MS: u64 = 40_000;
+
+/// From the end of an outage to the request. The last two seconds are for a loaded machine.
+const AFTER_OUTAGE_MS: u64 = 8_000;
 
 /// The address of most tests.
 const ONE: u8 = 10;
@@ -21,6 +28,7 @@ pub(crate) fn cases() -> Vec<Case> {
         an_ip_leaves_a_node_that_is_relabelled,
         a_node_without_a_provider_id_is_no_candidate_until_it_has_one,
         the_annotation_is_on_a_node_while_the_ip_is,
+        an_address_whose_node_fails_in_an_outage_moves_within_seconds_of_its_end,
     ]
 }
 
@@ -124,7 +132,39 @@ async fn the_annotation_is_on_a_node_while_the_ip_is(world: &mut World) -> Outco
     // The address itself stays where it is.
     eventually("the address stays on its droplet", SOON, || async {
         let place = world.cloud().ip(ip(ONE)).and_then(|view| view.droplet);
-        if place.is_some() { Ok(()) } else { Err(flipop_envtest::Failure::new("unassigned")) }
+        if place.is_some() { Ok(()) } else { Err(Failure::new("unassigned")) }
+    })
+    .await
+}
+
+async fn an_address_whose_node_fails_in_an_outage_moves_within_seconds_of_its_end(
+    world: &mut World,
+) -> Outcome {
+    let operator = one_ip_on_alpha(world, &["alpha", "beta"]).await?;
+    let cloud = world.cloud();
+    let begun_ms = cloud.now_ms();
+    cloud.inject(Injection::always(Target::any(), Fault::status(503)));
+    world.nodes.set_label("alpha", "pool", Some("rest")).await?;
+    eventually("the account is out for long", SOON * 2, || async {
+        let out = operator.scrape().await?.sum("flipop_providers_out", &[("provider", "digitalocean")]);
+        let lasted_ms = cloud.now_ms() - begun_ms;
+        let long = out == Some(1.0) && lasted_ms >= OUTAGE_MS;
+        long.then_some(()).ok_or_else(|| Failure::new(format!("{out:?} after {lasted_ms} ms")))
+    })
+    .await?;
+    cloud.withdraw_all();
+    let back_ms = cloud.now_ms();
+    world.pool_settles("p", &[(ONE, "beta")]).await?;
+    let assigns: Vec<u64> =
+        cloud.calls(0).iter().filter(|call| call.op == Op::AssignIp).map(|call| call.at_ms).collect();
+    let [_, failed, sent] = assigns[..] else {
+        return Err(Failure::new(format!("an assignment that failed, and one that follows: {assigns:?}")));
+    };
+    assert!((begun_ms..back_ms).contains(&failed), "{failed}");
+    assert!(sent - back_ms <= AFTER_OUTAGE_MS, "the request follows {} ms after the end", sent - back_ms);
+    eventually("the outage is over", SOON, || async {
+        let out = operator.scrape().await?.sum("flipop_providers_out", &[("provider", "digitalocean")]);
+        (out == Some(0.0)).then_some(()).ok_or_else(|| Failure::new(format!("{out:?}")))
     })
     .await
 }

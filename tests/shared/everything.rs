@@ -85,7 +85,7 @@ fn snapshot() -> Snapshot {
         conditions: vec![condition],
         unready: Vec::new(),
     };
-    let accounts = vec![AccountSnapshot { provider, rate_remaining: Some(1) }];
+    let accounts = vec![AccountSnapshot { provider, rate_remaining: Some(1), out_since_s: None }];
     Snapshot {
         leading: true,
         permit: true,

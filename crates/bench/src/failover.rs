@@ -7,6 +7,7 @@ use crate::load::{Load, RATE};
 use crate::report::Report;
 use crate::stats::{Ms, Samples, above, ms};
 use crate::world::{BARE, OPERATOR, POOL, SOON, Stage, World, is_assign};
+use flipop_cloud::{Call, Fault, Injection, Target};
 use flipop_envtest::Outcome;
 use flipop_envtest::nodes::NewPod;
 use flipop_envtest::operator::Operator;
@@ -29,6 +30,15 @@ const WARM_UP: usize = 3;
 
 /// The time after which all effects of the last sample have ended.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// An outage in which the waits between retries become longer than the goal.
+const OUTAGE: Duration = Duration::from_secs(40);
+
+/// From the end of an outage to the request.
+const GOAL_AFTER_OUTAGE: Duration = Duration::from_secs(6);
+
+/// Outages that are measured.
+const OUTAGES: usize = 3;
 
 const IP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 10);
 const BARE_IP: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 11);
@@ -101,6 +111,17 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
 
     let hung = pairs(&world, &mut places, samples, Some(Hangs::default())).await?;
     row(report, "failover while another provider call hangs", GOAL, &hung);
+    let mut waits = Samples::default();
+    for _ in 0..if quick { 1 } else { OUTAGES } {
+        waits.push(after_outage(&world, &mut places).await?);
+    }
+    report.row(
+        format_args!("an outage of {} s in which a node fails: its end → assign request", OUTAGE.as_secs()),
+        format_args!("max ≤ {}", Ms(GOAL_AFTER_OUTAGE)),
+        format_args!("median {}, max {}, {} outages", Ms(waits.median()), Ms(waits.max()), waits.len()),
+        waits.max() <= GOAL_AFTER_OUTAGE,
+    );
+    report.value(format_args!("ms, after an outage"), ms(waits.median()));
     world.end().await;
     Ok(())
 }
@@ -147,6 +168,23 @@ async fn pairs(
     Ok(pair)
 }
 
+/// One outage in which the node fails that has the address. Returns the time from its end to the assign request.
+async fn after_outage(world: &World, places: &mut Places) -> Outcome<Duration> {
+    let cloud = world.cloud();
+    let outage = cloud.inject(Injection::always(Target::any(), Fault::status(503)));
+    world.nodes.set_ready(places.holder, false).await?;
+    tokio::time::sleep(OUTAGE).await;
+    let (since, mut changes) = (cloud.next_call(), cloud.changes());
+    cloud.withdraw(outage);
+    let back_us = cloud.now_us();
+    let ours = |call: &Call| is_assign(call, OPERATOR) && call.path.contains(&IP.to_string());
+    let call = world.call(&mut changes, since, ours).await?;
+    std::mem::swap(&mut places.holder, &mut places.spare);
+    world.nodes.set_ready(places.spare, true).await?;
+    settled(world, places).await?;
+    Ok(Duration::from_micros(call.at_us.saturating_sub(back_us)))
+}
+
 /// Takes samples of the operator alone.
 pub(crate) async fn samples(world: &World, places: &mut Places, count: usize) -> Outcome<Samples> {
     let mut samples = Samples::default();
@@ -185,9 +223,8 @@ pub(crate) async fn fail(world: &World, node: &str, who: Who, ip: Ipv4Addr) -> O
     }] } });
     let (patch, params) = (Patch::Merge(&patch), PatchParams::default());
     let sent_us = cloud.now_us();
-    let ours = |call: &flipop_cloud::Call| {
-        is_assign(call, token) && (who == Who::Bare || call.path.contains(&ip.to_string()))
-    };
+    let ours =
+        |call: &Call| is_assign(call, token) && (who == Who::Bare || call.path.contains(&ip.to_string()));
     let write =
         async { nodes.patch_status(node, &params, &patch).await.map_err(flipop_envtest::Failure::from) };
     let (_node, call) = futures::try_join!(write, world.call(&mut changes, since, ours))?;

@@ -269,10 +269,11 @@ impl World {
     }
 
     fn execute_records(&mut self, action: records::Action) -> records::Outcome {
+        let begun = self.now;
         match action {
             records::Action::ReadRecords { epoch, zone, fqdn, mark_of, .. } => {
                 let result = Ok(self.names.get(&fqdn).cloned().unwrap_or_default());
-                records::Outcome::RecordsRead { epoch, zone: zone.id, fqdn, mark_of, result }
+                records::Outcome::RecordsRead { epoch, begun, zone: zone.id, fqdn, mark_of, result }
             }
             records::Action::ApplyRecords { epoch, zone, fqdn, set, .. } => {
                 let records = self.names.entry(fqdn.clone()).or_default();
@@ -290,9 +291,11 @@ impl World {
                     }
                 }
                 records.extend(left.iter().cloned());
-                records::Outcome::RecordsApplied { epoch, zone: zone.id, fqdn, result: Ok(left) }
+                records::Outcome::RecordsApplied { epoch, begun, zone: zone.id, fqdn, result: Ok(left) }
             }
-            records::Action::FindZone { .. } => unreachable!("its id is its name"),
+            records::Action::Test { .. } | records::Action::FindZone { .. } => {
+                unreachable!("nobody asked for it")
+            }
         }
     }
 
@@ -321,6 +324,7 @@ impl World {
             }
             addresses::Action::Get { .. }
             | addresses::Action::ReadMachine { .. }
+            | addresses::Action::Test { .. }
             | addresses::Action::Poll { .. }
             | addresses::Action::Unassign { .. }
             | addresses::Action::Create { .. }

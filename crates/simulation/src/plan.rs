@@ -110,6 +110,31 @@ pub struct Weather {
     pub fault: Fault,
 }
 
+/// The longest time from the end of an outage of an account to the calls that waited for it. FLIPOP tests the account
+/// every 5 s, and a test that hangs takes 4 s.
+pub(crate) const OUTAGE_MS: u64 = 10_000;
+
+impl Weather {
+    /// Whether every call to a provider fails with the whole account.
+    pub(crate) fn is_outage(&self) -> bool {
+        let Which { replica, side, provider, text } = &self.which;
+        let all = replica.is_none() && text.is_none() && (provider.is_some() || *side == Some(Side::Cloud));
+        let broken = match self.fault {
+            Fault::ResetBefore | Fault::ResetAfter | Fault::HangBefore | Fault::HangAfter => true,
+            Fault::Refuse { status, .. } | Fault::RefuseAfter { status } => status == 408 || status >= 500,
+            Fault::Delay { .. }
+            | Fault::Garble
+            | Fault::Odd(_)
+            | Fault::ActionFails
+            | Fault::ActionTakes { .. }
+            | Fault::Pending
+            | Fault::QuotaReached
+            | Fault::RecordExists { .. } => false,
+        };
+        all && broken && self.percent == 100
+    }
+}
+
 /// The faults of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -307,7 +307,10 @@ function render(debug) {
   objects("pools", debug.pools || [], (pool) => lane(pool, now), "No pools.");
   objects("sets", debug.recordSets || [], (object) => set(object, now), "No record sets.");
   const accounts = debug.accounts || [];
-  const budget = ({ provider, requestsLeft }) => element("li", "", `${provider}: ${requestsLeft ?? "an unknown number of"} requests left`);
+  const budget = ({ provider, requestsLeft, outSinceSeconds }) => {
+    const out = outSinceSeconds ? `, out for ${Math.round(now - outSinceSeconds)} s` : "";
+    return element("li", out && "bad", `${provider}: ${requestsLeft ?? "an unknown number of"} requests left${out}`);
+  };
   show("accounts", accounts.length ? accounts.map(budget) : [element("li", "quiet", "No token is used.")]);
   const changes = debug.changes || [];
   const found = changes.filter(passes).reverse().map(change);

@@ -272,10 +272,5 @@ impl Account {
 }
 
 fn missing(what: &str) -> CallFailure {
-    CallFailure::Fault(Fault {
-        kind: FaultKind::NotFound,
-        message: format!("{what} is not in the account"),
-        outcome_unknown: false,
-        retry_after_ms: None,
-    })
+    CallFailure::Fault(Fault::new(FaultKind::NotFound, format!("{what} is not in the account")))
 }

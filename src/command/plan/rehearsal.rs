@@ -349,6 +349,9 @@ impl Rehearsal<'_> {
                 let result = account.get(&epoch.account_id, ip).await;
                 addresses::Outcome::Got { epoch, ip, begun, result }
             }
+            addresses::Action::Test { epoch, .. } => {
+                addresses::Outcome::Tested { epoch, begun, result: Ok(()) }
+            }
             addresses::Action::ProveMachineRead { epoch } => {
                 let result = account.may_read_machines(&epoch.account_id).await;
                 addresses::Outcome::Proved { epoch, result }
@@ -387,20 +390,21 @@ impl Rehearsal<'_> {
     }
 
     async fn records(&mut self, call: records::Action) {
-        let account = &mut self.world.account;
+        let (begun, account) = (self.now, &mut self.world.account);
         let answer = match call {
+            records::Action::Test { epoch, .. } => records::Outcome::Tested { epoch, begun, result: Ok(()) },
             records::Action::FindZone { epoch, zone, .. } => {
                 let result = account.find_zone(&epoch.account_id, &zone).await;
-                records::Outcome::ZoneFound { epoch, zone, result }
+                records::Outcome::ZoneFound { epoch, begun, zone, result }
             }
             records::Action::ReadRecords { epoch, zone, fqdn, mark_of, .. } => {
                 let result = account.records(&epoch.account_id, &zone, &fqdn).await;
-                records::Outcome::RecordsRead { epoch, zone: zone.id, fqdn, mark_of, result }
+                records::Outcome::RecordsRead { epoch, begun, zone: zone.id, fqdn, mark_of, result }
             }
             records::Action::ApplyRecords { epoch, zone, fqdn, set, .. } => {
                 let left = account.change(&epoch.account_id, &fqdn, &set.changes);
-                self.last_change = self.now;
-                records::Outcome::RecordsApplied { epoch, zone: zone.id, fqdn, result: Ok(left) }
+                self.last_change = begun;
+                records::Outcome::RecordsApplied { epoch, begun, zone: zone.id, fqdn, result: Ok(left) }
             }
         };
         self.answer(answer);

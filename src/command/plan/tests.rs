@@ -153,6 +153,10 @@ async fn a_file_counts_in_place_of_what_is_installed_and_a_purchase_is_told_with
         "+ annotation flipop.digitalocean.com/ipv4-reserved-ip=new address 1 on node-3".to_owned(),
     ];
     assert_eq!(changes(&report), expected, "{}", report.text(PLAIN));
+    let idle = planned(&objects, more, vec![node(1, true), node(2, true)]).await;
+    let bill =
+        format!("+ create 1 address in nyc3, which costs money although no node can use it now   {pool}");
+    assert!(changes(&idle).contains(&bill), "{}", idle.text(PLAIN));
     let change = &serde_json::to_value(&report).unwrap()["changes"][1];
     let fields = json!({
         "sign": "add", "kind": "address", "text": "assign new address 1 to node-3", "object": "FloatingIPPool ns/web",

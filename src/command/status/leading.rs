@@ -4,6 +4,21 @@ use super::model::FailingCheck;
 use crate::command::leader::{Leader, Told};
 use serde_json::Value;
 
+/// The providers whose calls fail altogether, each with the time for which they do.
+fn outages(debug: &Value) -> Vec<String> {
+    let accounts = debug.get("accounts").and_then(Value::as_array);
+    let out = |account: &Value| {
+        let provider = account.get("provider").and_then(Value::as_str)?;
+        let since = account.get("outSinceSeconds").and_then(Value::as_i64)?;
+        let seconds = debug.get("nowSeconds").and_then(Value::as_i64)?.saturating_sub(since);
+        Some(format!(
+            "all calls to {provider} have failed for {seconds} s; FLIPOP tests it every 5 s, and continues once it \
+             answers"
+        ))
+    };
+    accounts.into_iter().flatten().filter_map(out).collect()
+}
+
 /// The leader's answer. Empty if the leader could not be asked.
 pub(in crate::command) struct Leading {
     /// The leader.
@@ -21,7 +36,9 @@ impl Leading {
             notes
                 .push("the replica that holds the Lease does not lead yet: ask again in a moment".to_owned());
         }
-        Self { leader, notes, debug: debug.filter(|_| leads != Some(false)) }
+        let debug = debug.filter(|_| leads != Some(false));
+        notes.extend(debug.as_ref().map(outages).unwrap_or_default());
+        Self { leader, notes, debug }
     }
 
     /// Nodes of a pool without an address, in the order in which they get one, each with the thing that it waits

@@ -215,13 +215,7 @@ impl Target<'_> {
             Ok(()) => "which FLIPOP deleted; change recordName or zone".to_owned(),
             Err(error) => format!("which you have to delete by hand ({error})"),
         };
-        Fault {
-            kind: FaultKind::Invalid,
-            message: bounded(&format!("{text}, {rest}")),
-            outcome_unknown: false,
-            retry_after_ms: None,
-        }
-        .into()
+        Fault::new(FaultKind::Invalid, bounded(&format!("{text}, {rest}"))).into()
     }
 }
 

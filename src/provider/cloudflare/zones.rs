@@ -125,15 +125,13 @@ impl Cloudflare {
         }
         match zones.as_slice() {
             [zone] => Ok(found(zone)),
-            [] => Err(Fault {
-                kind: FaultKind::NotFound,
-                message: bounded(&format!(
+            [] => Err(Fault::new(
+                FaultKind::NotFound,
+                bounded(&format!(
                     "the token sees no zone {name}: check dnsRecordSet.zone, or give the token the permission \
                      Zone > Zone > Read, or write the zone's id"
                 )),
-                outcome_unknown: false,
-                retry_after_ms: None,
-            }),
+            )),
             [_, _, ..] => Err(dns::invalid(&format!(
                 "the token sees several zones {name}: write the id of one of them in dnsRecordSet.zone"
             ))),

@@ -312,7 +312,7 @@ impl IpProvider for DigitalOcean {
             let Ok(droplet) = machine.id().parse::<u64>() else {
                 let (kind, message) =
                     (FaultKind::Invalid, format!("{machine} has an id that is not a number"));
-                return Err(Fault { kind, message, outcome_unknown: false, retry_after_ms: None }.into());
+                return Err(Fault::new(kind, message).into());
             };
             self.act(permit, ip, &json!({ "type": "assign", "droplet_id": droplet })).await
         };

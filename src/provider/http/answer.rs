@@ -168,11 +168,12 @@ impl Answer {
     fn fault(&self, kind: FaultKind, message: &str) -> Fault {
         // Only a clear refusal shows that nothing happened. A gateway's timeout does not.
         let refused = self.status.is_client_error() && self.status != StatusCode::REQUEST_TIMEOUT;
+        let broken = self.status.is_server_error() || self.status == StatusCode::REQUEST_TIMEOUT;
         Fault {
-            kind,
-            message: scrubbed(message, &self.origin.secret),
             outcome_unknown: self.origin.mutating && !refused,
             retry_after_ms: self.retry_after_ms,
+            whole: broken && kind == FaultKind::Transient,
+            ..Fault::new(kind, scrubbed(message, &self.origin.secret))
         }
     }
 }

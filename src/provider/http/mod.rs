@@ -244,12 +244,8 @@ impl Api {
         tokio::select! {
             biased;
             () = permit.ended() => Err(if gate.passed() {
-                CallError::Fault(Fault {
-                    kind: FaultKind::Transient,
-                    message: "gave up waiting for the answer: the leadership ended".to_owned(),
-                    outcome_unknown: true,
-                    retry_after_ms: None,
-                })
+                let message = "gave up waiting for the answer: the leadership ended".to_owned();
+                CallError::Fault(Fault { outcome_unknown: true, ..Fault::new(FaultKind::Transient, message) })
             } else {
                 CallError::NotSent(PermitEnded)
             }),
@@ -272,12 +268,7 @@ impl Api {
     }
 
     fn bearer(&self) -> Result<Bearer, Fault> {
-        self.token.bearer().map_err(|error| Fault {
-            kind: FaultKind::Unauthorised,
-            message: error.to_string(),
-            outcome_unknown: false,
-            retry_after_ms: None,
-        })
+        self.token.bearer().map_err(|error| Fault::new(FaultKind::Unauthorised, error.to_string()))
     }
 
     /// Sends one request. Returns its answer, whatever the status.
@@ -366,10 +357,12 @@ impl Api {
     fn no_answer(&self, cause: &str, bearer: &Bearer, sent: bool) -> Fault {
         let via = self.proxy.as_ref().map_or_else(String::new, |proxy| format!(" through the proxy {proxy}"));
         Fault {
-            kind: FaultKind::Transient,
-            message: scrubbed(&format!("no answer from {}{via}: {cause}", self.host()), &bearer.secret),
             outcome_unknown: sent,
-            retry_after_ms: None,
+            whole: true,
+            ..Fault::new(
+                FaultKind::Transient,
+                scrubbed(&format!("no answer from {}{via}: {cause}", self.host()), &bearer.secret),
+            )
         }
     }
 

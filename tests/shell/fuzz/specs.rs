@@ -75,6 +75,7 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                     }
                     addresses::Action::Get { .. }
                     | addresses::Action::ReadMachine { .. }
+                    | addresses::Action::Test { .. }
                     | addresses::Action::Poll { .. } => {}
                     addresses::Action::Assign { .. }
                     | addresses::Action::Unassign { .. }
@@ -83,18 +84,16 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                         panic!("nothing can be done in an empty world: {action:?}");
                     }
                 },
-                Action::Records(action) => match action {
-                    records::Action::FindZone { .. } | records::Action::ReadRecords { .. } => {}
-                    records::Action::ApplyRecords { .. } => {
-                        panic!("nothing can be done in an empty world: {action:?}");
-                    }
-                },
-                Action::Firewalls(action) => match action {
-                    firewalls::Action::Look { .. } | firewalls::Action::Find { .. } => {}
-                    firewalls::Action::Create { .. } | firewalls::Action::Change { .. } => {
-                        panic!("nothing can be done in an empty world: {action:?}");
-                    }
-                },
+                Action::Records(records::Action::ApplyRecords { .. })
+                | Action::Firewalls(firewalls::Action::Create { .. } | firewalls::Action::Change { .. }) => {
+                    panic!("nothing can be done in an empty world: {action:?}");
+                }
+                Action::Records(
+                    records::Action::Test { .. }
+                    | records::Action::FindZone { .. }
+                    | records::Action::ReadRecords { .. },
+                )
+                | Action::Firewalls(firewalls::Action::Look { .. } | firewalls::Action::Find { .. }) => {}
                 Action::WriteStatus { status, .. } => of_pools.push(*status),
                 Action::WriteRecordSetStatus { status, .. } => of_sets.push(*status),
                 Action::WriteIps { .. }

@@ -26,6 +26,13 @@ pub enum Action {
         /// The address.
         ip: Address,
     },
+    /// Test whether an account that is out answers again, with one small read.
+    Test {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// The address to read. `None` if the account has none that FLIPOP knows.
+        ip: Option<Address>,
+    },
     /// Test whether the token may read machines.
     ProveMachineRead {
         /// The account and its epoch.
@@ -118,6 +125,15 @@ pub enum Outcome {
         /// The address as it was read.
         result: Result<ReservedIp, CallFailure>,
     },
+    /// To [`Action::Test`].
+    Tested {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// When the request was sent.
+        begun: Moment,
+        /// Whether the provider answered. The content says nothing more.
+        result: Result<(), CallFailure>,
+    },
     /// To [`Action::ProveMachineRead`].
     Proved {
         /// The account and its epoch.
@@ -190,7 +206,9 @@ impl Outcome {
             Self::Polled { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Changed { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::Created { epoch, result, .. } => (epoch, result.as_mut().err()),
-            Self::Deleted { epoch, result, .. } => (epoch, result.as_mut().err()),
+            Self::Tested { epoch, result, .. } | Self::Deleted { epoch, result, .. } => {
+                (epoch, result.as_mut().err())
+            }
         }
     }
 }

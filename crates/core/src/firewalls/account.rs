@@ -69,6 +69,12 @@ impl FirewallAccount {
         self.sets.values_mut().for_each(Set::forgive);
     }
 
+    /// Makes every call due that failed with the account, because its outage is over.
+    pub fn release(&mut self, now: Moment) {
+        self.looks.release(now);
+        self.sets.values_mut().for_each(|set| set.retry.release(now));
+    }
+
     /// The entries that a pool's status is to remember. `None` while the pool has not been noted.
     pub fn entries(&self, uid: &Uid) -> Option<impl Iterator<Item = &Entry>> {
         self.sets.get(uid).map(Set::entries)

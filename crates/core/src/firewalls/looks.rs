@@ -177,6 +177,11 @@ impl Looks {
         Some(firewalls)
     }
 
+    /// Makes a look due that failed with the account, because its outage is over.
+    pub fn release(&mut self, now: Moment) {
+        self.failures.release(now);
+    }
+
     /// Plans the next look after a look. It comes soon while something is pending.
     pub fn follow(&mut self, unfinished: bool, now: Moment) {
         if unfinished {

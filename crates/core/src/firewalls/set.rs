@@ -423,7 +423,7 @@ mod tests {
         set.saw(at(0), &[], None);
         set.named(name).unwrap().note_creation(&BTreeSet::new());
         let (kind, message) = (FaultKind::Transient, "no answer".to_owned());
-        let lost = Fault { kind, message, outcome_unknown: true, retry_after_ms: None };
+        let lost = Fault { outcome_unknown: true, ..Fault::new(kind, message) };
         set.created(name, Err(CallFailure::Fault(lost)), Context::exactly(at(40)));
         for (begun, may) in [(at(41), false), (at(70), false), (at(71), true)] {
             set.saw(begun, &[], None);

@@ -124,13 +124,16 @@ impl Action {
                 | addresses::Action::Delete { .. } => true,
                 addresses::Action::List { .. }
                 | addresses::Action::Get { .. }
+                | addresses::Action::Test { .. }
                 | addresses::Action::ProveMachineRead { .. }
                 | addresses::Action::ReadMachine { .. }
                 | addresses::Action::Poll { .. } => false,
             },
             Self::Records(call) => match call {
                 records::Action::ApplyRecords { .. } => true,
-                records::Action::FindZone { .. } | records::Action::ReadRecords { .. } => false,
+                records::Action::Test { .. }
+                | records::Action::FindZone { .. }
+                | records::Action::ReadRecords { .. } => false,
             },
             Self::Firewalls(call) => call.is_write(),
             Self::WriteStatus { .. }

@@ -7,6 +7,7 @@ mod answers;
 mod given_back;
 mod left;
 mod marks;
+mod outages;
 mod zones;
 
 pub(super) use given_back::{Leaving, site_of};
@@ -61,8 +62,8 @@ pub(super) struct Dns {
     remembered_ms: BTreeMap<(Address, SiteKey), u64>,
     /// Objects that ask for no records, and whose left records were reported.
     bare: BTreeSet<Uid>,
-    /// The zones that objects name, each with the oldest of these objects, from the oldest on.
-    named: Vec<(Owner, AccountId, ZoneRef)>,
+    /// The oldest object in each zone and its place there, from the oldest on.
+    named: Vec<(Owner, Destination)>,
     /// There may be names that no object owns.
     unowned: bool,
     /// Pools give addresses back.
@@ -225,6 +226,7 @@ impl Dns {
         }
         self.clear_unowned(leaving, &owners, (accounts, permit, now), out);
         self.look_for_marks((views, &located), &owners, accounts, now, out);
+        self.plan_tests(accounts, now, out);
         self.renew_zones(accounts, now, out);
         self.owners = owners;
     }

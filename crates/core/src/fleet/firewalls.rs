@@ -56,6 +56,11 @@ impl Firewalls {
         }
     }
 
+    /// Makes every call due that failed with the account, because its outage is over.
+    pub(super) fn release(&mut self, account_id: &AccountId, now: Moment) {
+        self.accounts.get_mut(account_id).into_iter().for_each(|account| account.release(now));
+    }
+
     /// The Event for a deleted pool that leaves firewalls.
     pub(super) fn forget(&mut self, pool: &ObjectRef) -> Option<Notice> {
         let left = self.accounts.values_mut().flat_map(|account| account.forget(&pool.uid));
@@ -180,6 +185,13 @@ impl Fleet {
         let (epoch, failure) = outcome.epoch_and_failure();
         let id = epoch.account_id.clone();
         super::outcomes::judge(epoch, self.accounts.get(&id).map(Account::epoch), failure);
+        let begun = match &outcome {
+            Outcome::Looked { begun, .. } => Some(*begun),
+            Outcome::Found { .. } | Outcome::Created { .. } | Outcome::Changed { .. } => None,
+        };
+        if let Some(account) = self.accounts.get_mut(&id) {
+            account.hear_of_others(begun, outcome.epoch_and_failure().1, at.now);
+        }
         if let Some(account) = self.firewalls.accounts.get_mut(&id) {
             account.answered(outcome, at);
         }

@@ -10,9 +10,9 @@ use crate::addresses::pool::Pool;
 use crate::addresses::pool::orphans;
 use crate::mechanism::epoch::Epoch;
 use crate::model::fault::{CallFailure, FaultKind};
-use crate::model::ids::Address;
+use crate::model::ids::{AccountId, Address};
 use crate::model::machine::MachineId;
-use crate::model::moment::Context;
+use crate::model::moment::{Context, Moment};
 use crate::records::action::Outcome as OfRecords;
 use crate::records::site::SiteKey;
 
@@ -69,7 +69,31 @@ impl Fleet {
     fn addresses_answered(&mut self, mut outcome: OfAddresses, at: Context) {
         let (epoch, failure) = outcome.epoch_and_failure();
         judge(epoch, self.accounts.get(&epoch.account_id).map(Account::epoch), failure);
+        let account_id = epoch.account_id.clone();
+        let account = self.accounts.get_mut(&account_id);
+        let ends = account.is_some_and(|account| account.hear(&mut outcome, at.now));
+        self.address_call_answered(outcome, at);
+        if ends {
+            self.outage_ended(&account_id, at.now);
+        }
+    }
+
+    /// Makes every call due that failed with the account of addresses.
+    fn outage_ended(&mut self, account_id: &AccountId, now: Moment) {
+        self.attention.look_at_all();
+        self.accounts.get_mut(account_id).into_iter().for_each(|account| account.release(now));
+        self.firewalls.release(account_id, now);
+        let concerned = |pool: &&mut Pool| {
+            pool.spec.account_id == *account_id
+                || pool.creates_at() == account_id
+                || pool.has_bought_in(account_id)
+        };
+        self.pools.values_mut().filter(concerned).for_each(|pool| pool.release(now));
+    }
+
+    fn address_call_answered(&mut self, outcome: OfAddresses, at: Context) {
         match outcome {
+            OfAddresses::Tested { .. } => {}
             OfAddresses::Listed { epoch, begun, result } => {
                 self.attention.look_at_all();
                 self.note_shown(&epoch, begun, &result);
@@ -131,13 +155,16 @@ impl Fleet {
     fn records_answered(&mut self, mut outcome: OfRecords, at: Context) {
         let (epoch, failure) = outcome.epoch_and_failure();
         judge(epoch, self.dns.epoch(&epoch.account_id), failure);
+        let account_id = epoch.account_id.clone();
+        let ends = self.dns.hear(&mut outcome, &mut self.accounts, at.now);
         let site = |epoch: Epoch, zone, fqdn| SiteKey { account_id: epoch.account_id, zone, fqdn };
         match outcome {
-            OfRecords::ZoneFound { epoch, zone, result } => {
+            OfRecords::Tested { .. } => {}
+            OfRecords::ZoneFound { epoch, zone, result, .. } => {
                 self.attention.look_at_all();
                 self.dns.zone_found(&epoch.account_id, &zone, result, at);
             }
-            OfRecords::RecordsRead { epoch, zone, fqdn, mark_of: None, result } => {
+            OfRecords::RecordsRead { epoch, zone, fqdn, mark_of: None, result, .. } => {
                 let key = site(epoch, zone, fqdn);
                 self.touch_owner(&key, result.is_err());
                 self.dns.records_read(&key, result, at);
@@ -147,11 +174,15 @@ impl Fleet {
                 self.touch_owner(&key, result.is_err());
                 self.dns.mark_read(&key, result, at);
             }
-            OfRecords::RecordsApplied { epoch, zone, fqdn, result } => {
+            OfRecords::RecordsApplied { epoch, begun, zone, fqdn, result } => {
                 let key = site(epoch, zone, fqdn);
                 self.touch_owner(&key, result.is_err());
-                self.dns.records_applied(&key, result, &mut self.accounts, at, &mut self.outbox);
+                self.dns.records_applied(&key, (begun, result), &mut self.accounts, at, &mut self.outbox);
             }
+        }
+        if ends {
+            self.attention.look_at_all();
+            self.dns.outage_ended(&account_id, &mut self.accounts, at.now);
         }
     }
 

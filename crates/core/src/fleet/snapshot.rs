@@ -2,6 +2,7 @@
 
 use super::unready::Unready;
 use super::{Change, Fleet, GraceCounts};
+use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::placement::Whereabouts;
 use crate::addresses::pool::report::NO_FREE_IP;
@@ -136,6 +137,8 @@ pub struct AccountSnapshot {
     pub provider: String,
     /// Requests left in the token's quota, as far as known.
     pub rate_remaining: Option<u64>,
+    /// Since when its calls fail altogether, in seconds since 1970. `None` while they do not.
+    pub out_since_s: Option<i64>,
 }
 
 /// The whole state.
@@ -194,7 +197,13 @@ impl Fleet {
         });
         let rates = self.accounts.iter().map(|(account_id, account)| (account_id, account.rate_remaining()));
         let accounts = rates.chain(self.dns.rates_remaining()).map(|(account_id, rate_remaining)| {
-            AccountSnapshot { provider: account_id.to_string(), rate_remaining }
+            let addresses = self.accounts.get(account_id).and_then(Account::out_since);
+            let out_since = addresses.into_iter().chain(self.dns.out_since(account_id)).min();
+            let out_since_s = out_since.map(|since| {
+                let ms = since.plus_millis(self.epoch_ms).as_millis();
+                i64::try_from(ms / 1_000).unwrap_or(i64::MAX)
+            });
+            AccountSnapshot { provider: account_id.to_string(), rate_remaining, out_since_s }
         });
         Snapshot {
             leading: true,

@@ -50,6 +50,19 @@ const OBJECT_PERCENT: u64 = 25;
 /// An object that waits for room and has not asked again for this long after its time waits no longer.
 const WAITS_MS: u64 = 1_000;
 
+/// After an outage, this many calls run at a time until as many have succeeded. So a provider that has just come back
+/// is not overrun.
+const RAMP: usize = 8;
+
+/// The share of these calls, in percent, that is kept from records.
+const RAMP_KEPT_FROM_DNS_PERCENT: u64 = 25;
+
+/// The share of these calls, in percent, that is kept from everything that neither addresses nor records wait for.
+const RAMP_KEPT_FROM_OTHERS_PERCENT: u64 = 50;
+
+/// While these calls run, others ask again after this long. Each answer makes room, and a plan follows it anyway.
+const RAMP_ASKS_MS: u64 = 1_000;
+
 /// A token's long quota, as the provider last reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
@@ -110,6 +123,16 @@ pub enum Held {
     Full,
 }
 
+/// The first calls after an outage.
+#[derive(Debug, Clone)]
+struct Ramp {
+    began: Moment,
+    /// When the calls under way were sent.
+    running: VecDeque<Moment>,
+    /// How many have succeeded.
+    succeeded: usize,
+}
+
 /// The budget of one token.
 #[derive(Debug, Clone)]
 pub struct Budget {
@@ -129,6 +152,8 @@ pub struct Budget {
     since_quota: u64,
     /// The last request sent while the quota was used up.
     probe: Option<Moment>,
+    /// The first calls after an outage, until enough of them have succeeded.
+    ramp: Option<Ramp>,
 }
 
 impl Budget {
@@ -145,6 +170,22 @@ impl Budget {
             announced: 0,
             since_quota: 0,
             probe: None,
+            ramp: None,
+        }
+    }
+
+    /// Notes that an outage is over. At first only a few calls run at a time.
+    pub fn outage_ended(&mut self, now: Moment) {
+        self.ramp = Some(Ramp { began: now, running: VecDeque::new(), succeeded: 0 });
+    }
+
+    /// Notes that a call ended that began at `begun`.
+    pub fn answered(&mut self, begun: Moment, succeeded: bool) {
+        let Some(ramp) = self.ramp.as_mut().filter(|ramp| begun >= ramp.began) else { return };
+        ramp.running.pop_front();
+        ramp.succeeded += usize::from(succeeded);
+        if ramp.succeeded >= RAMP {
+            self.ramp = None;
         }
     }
 
@@ -194,6 +235,7 @@ impl Budget {
             self.window_frees(purpose, now),
             self.creation_frees(purpose, now),
             self.quota_frees(purpose, now),
+            self.ramp_frees(purpose, now),
         ];
         match waits.into_iter().flatten().filter(|wait| *wait > now).max() {
             Some(wait) => Err(wait),
@@ -236,6 +278,7 @@ impl Budget {
         if self.quota_low(purpose) {
             self.probe = Some(now);
         }
+        self.ramp.iter_mut().for_each(|ramp| ramp.running.push_back(now));
         self.announced = self.announced.saturating_add(1);
         self.since_quota = self.since_quota.saturating_add(1);
     }
@@ -319,6 +362,19 @@ impl Budget {
             | Purpose::Firewall
             | Purpose::Reclaim => None,
         }
+    }
+
+    /// When to ask again while enough calls run for a provider that has just come back.
+    fn ramp_frees(&self, purpose: Purpose, now: Moment) -> Option<Moment> {
+        let kept = match purpose {
+            Purpose::Create | Purpose::Assign | Purpose::Look | Purpose::Poll => 0,
+            Purpose::Dns => RAMP_KEPT_FROM_DNS_PERCENT,
+            Purpose::Reread | Purpose::Firewall | Purpose::Reclaim => RAMP_KEPT_FROM_OTHERS_PERCENT,
+        };
+        let room = share(u64::try_from(RAMP).unwrap_or(u64::MAX), 100 - kept);
+        let running = self.ramp.iter().flat_map(|ramp| &ramp.running);
+        let running = running.filter(|sent| now.millis_since(**sent) < PROBE_MS).count();
+        (u64::try_from(running).unwrap_or(u64::MAX) >= room).then(|| now.plus_millis(RAMP_ASKS_MS))
     }
 
     /// When the quota may be tried again; `None` while there is enough of it.

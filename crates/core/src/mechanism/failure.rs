@@ -23,7 +23,7 @@ impl<I: PartialEq> Failure<I> {
         slot: &mut Option<Self>,
         (kind, message): (FaultKind, &str),
         (input, spec_version): (I, u64),
-        pace: Option<Schedule>,
+        pace: Pace,
         at: Context,
     ) {
         // A failure on another schedule starts its own count. A fault that somebody must fix says nothing about one
@@ -34,8 +34,15 @@ impl<I: PartialEq> Failure<I> {
             .filter(|failure| failure.concerns(&input, spec_version))
             .filter(|before| alike(before));
         let mut retry = before.map(|failure| failure.retry).unwrap_or_default();
-        retry.failed(Pace::by(pace.unwrap_or(Schedule::of(kind))), at);
+        retry.failed(pace, at);
         *slot = Some(Self { kind, message: message.to_owned(), retry, input, spec_version });
+    }
+
+    /// Makes the request due now if it failed with the whole account, whose outage is over.
+    pub fn release(slot: &mut Option<Self>, now: Moment) {
+        if let Some(failure) = slot {
+            failure.retry.release(now);
+        }
     }
 
     /// Whether this is about the same request.
@@ -59,7 +66,7 @@ mod tests {
         let mut slot = None;
         let mut note = |kind, now| {
             let when = Context::exactly(at(now));
-            Failure::note(&mut slot, (kind, "broken"), ((), 0), None, when);
+            Failure::note(&mut slot, (kind, "broken"), ((), 0), Pace::by(Schedule::of(kind)), when);
             slot.as_ref().map(|failure| failure.retry.due().millis_since(at(now)) / 1_000)
         };
         let waits = [1, 2, 3].map(|now| note(FaultKind::InProgress, now));

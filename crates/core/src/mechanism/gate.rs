@@ -77,7 +77,7 @@ mod tests {
 
     fn failed(kind: FaultKind) -> CallFailure {
         let message = "no".to_owned();
-        CallFailure::Fault(Fault { kind, message, outcome_unknown: false, retry_after_ms: None })
+        CallFailure::Fault(Fault::new(kind, message))
     }
 
     #[test]

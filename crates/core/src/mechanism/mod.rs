@@ -8,6 +8,7 @@ pub mod epoch;
 pub mod evidence;
 pub mod failure;
 pub mod gate;
+pub mod outage;
 pub mod retry;
 pub mod suspects;
 pub mod suspicion;

@@ -63,17 +63,20 @@ pub struct Pace {
     asked_ms: u64,
     /// The longest wait, unless the other side asked for more.
     longest_ms: u64,
+    /// The whole account failed, and not this call alone.
+    whole: bool,
 }
 
 impl Pace {
     /// Follows this schedule.
     pub const fn by(schedule: Schedule) -> Self {
-        Self { schedule, asked_ms: 0, longest_ms: u64::MAX }
+        Self { schedule, asked_ms: 0, longest_ms: u64::MAX, whole: false }
     }
 
     /// Follows the schedule of the fault's kind, but waits at least as long as the provider asked.
     pub fn of(fault: &Fault) -> Self {
-        Self { asked_ms: fault.retry_after_ms.unwrap_or(0), ..Self::by(Schedule::of(fault.kind)) }
+        let asked_ms = fault.retry_after_ms.unwrap_or(0);
+        Self { asked_ms, whole: fault.whole, ..Self::by(Schedule::of(fault.kind)) }
     }
 
     /// For a write to Kubernetes: follows its schedule, but waits at least as long as the API server asked.
@@ -95,6 +98,12 @@ impl Pace {
         Self { longest_ms, ..self }
     }
 
+    /// The same after a request that failed with its whole account, if it did, and for whose repetition the other side
+    /// asked to wait.
+    pub const fn after(self, whole: bool, asked_ms: u64) -> Self {
+        Self { asked_ms, whole, ..self }
+    }
+
     /// The wait after failure number `failures`.
     fn wait_ms(self, failures: u32, jitter: Jitter) -> u64 {
         self.schedule.delay_ms(failures, jitter).min(self.longest_ms).max(self.asked_ms)
@@ -106,12 +115,18 @@ impl Pace {
 pub struct Retry {
     tries: u32,
     due: Moment,
+    /// The other side asked for no try before this.
+    asked: Moment,
+    /// The last try failed with the whole account.
+    whole: bool,
+    /// An outage ended since the last success, and the count began again then.
+    released: bool,
 }
 
 impl Retry {
     /// A retry that is due at this moment, without any failed try.
     pub const fn at(due: Moment) -> Self {
-        Self { tries: 0, due }
+        Self { tries: 0, due, asked: Moment::from_millis(0), whole: false, released: false }
     }
 
     /// When it is due.
@@ -132,17 +147,33 @@ impl Retry {
     /// Counts a failed try.
     pub fn failed(&mut self, pace: Pace, at: Context) {
         self.again(at.now, |tries| pace.wait_ms(tries, at.jitter));
+        self.asked = at.now.plus_millis(pace.asked_ms);
+        self.whole = pace.whole;
     }
 
     /// Counts a failed try. `wait_ms` maps the number of failed tries to a wait.
     pub fn again(&mut self, now: Moment, wait_ms: impl FnOnce(u32) -> u64) {
         self.tries = self.tries.saturating_add(1);
         self.due = now.plus_millis(wait_ms(self.tries));
+        self.whole = false;
     }
 
     /// Resets the count after a success. The due time stays as it is.
     pub const fn succeeded(&mut self) {
         self.tries = 0;
+        self.whole = false;
+        self.released = false;
+    }
+
+    /// Makes the next try due now if the last one failed with the whole account, whose outage is over. The count starts
+    /// again at the first such end only. So a call that fails while tests of the account succeed still backs off.
+    pub fn release(&mut self, now: Moment) {
+        if std::mem::take(&mut self.whole) {
+            self.hasten(now.max(self.asked));
+            if !std::mem::replace(&mut self.released, true) {
+                self.tries = 0;
+            }
+        }
     }
 
     /// Moves the due time to `due`, and keeps the position in the schedule.

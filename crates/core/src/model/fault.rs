@@ -60,6 +60,15 @@ pub struct Fault {
     pub outcome_unknown: bool,
     /// How long the provider asked to wait, in milliseconds from the answer.
     pub retry_after_ms: Option<u64>,
+    /// True if nothing in the account would have fared better: no connection, no answer, or the provider is broken.
+    pub whole: bool,
+}
+
+impl Fault {
+    /// A failure of this one call that certainly had no effect.
+    pub const fn new(kind: FaultKind, message: String) -> Self {
+        Self { kind, message, outcome_unknown: false, retry_after_ms: None, whole: false }
+    }
 }
 
 impl fmt::Display for Fault {

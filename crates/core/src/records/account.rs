@@ -12,7 +12,8 @@ use super::refusals::Refusals;
 use crate::mechanism::budget::Budget;
 use crate::mechanism::epoch::Epoch;
 use crate::mechanism::failure::Failure;
-use crate::mechanism::retry::{REFUSED_INTERVAL_MS, Schedule};
+use crate::mechanism::outage::Outage;
+use crate::mechanism::retry::{Pace, REFUSED_INTERVAL_MS, Schedule};
 use crate::model::fault::{CallFailure, Fault, FaultKind};
 use crate::model::ids::AccountId;
 use crate::model::moment::{Context, Moment};
@@ -71,6 +72,8 @@ pub struct DnsAccount {
     budget: Option<Budget>,
     lookups: BTreeMap<ZoneRef, Lookup>,
     refusals: Refusals,
+    /// Whether its calls fail altogether. A token that also has addresses has an outage of its own for those.
+    pub(crate) outage: Outage,
     /// Calls under way.
     calls: usize,
     /// Calls about records, by zone.
@@ -80,8 +83,16 @@ pub struct DnsAccount {
 impl DnsAccount {
     /// An account about which nothing is known yet.
     pub fn new(id: AccountId, rules: Rules, budget: Option<Budget>) -> Self {
-        let (epoch, refusals) = (Epoch::first(id), Refusals::default());
-        Self { epoch, rules, budget, lookups: BTreeMap::new(), refusals, calls: 0, busy: BTreeMap::new() }
+        Self {
+            epoch: Epoch::first(id),
+            rules,
+            budget,
+            lookups: BTreeMap::new(),
+            refusals: Refusals::default(),
+            outage: Outage::default(),
+            calls: 0,
+            busy: BTreeMap::new(),
+        }
     }
 
     /// The present epoch.
@@ -246,9 +257,9 @@ impl DnsAccount {
                 if matches!(zone, ZoneRef::Name(_)) && fault.kind == FaultKind::NotFound {
                     lookup.found = None;
                 }
-                let wait = now.plus_millis(fault.retry_after_ms.unwrap_or(0));
-                Failure::note(&mut lookup.failure, (fault.kind, &fault.message), ((), 0), None, at);
-                lookup.due = lookup.failure.as_ref().map_or(wait, |failure| failure.retry.due().max(wait));
+                let what = (fault.kind, fault.message.as_str());
+                Failure::note(&mut lookup.failure, what, ((), 0), Pace::of(&fault), at);
+                lookup.due = lookup.failure.as_ref().map_or(now, |failure| failure.retry.due());
             }
         }
     }
@@ -260,7 +271,13 @@ impl DnsAccount {
             if lookup.found.as_ref().is_some_and(|zone| zone.id == id) {
                 lookup.found = None;
                 let kind = FaultKind::NotFound;
-                Failure::note(&mut lookup.failure, (kind, message), ((), 0), None, at);
+                Failure::note(
+                    &mut lookup.failure,
+                    (kind, message),
+                    ((), 0),
+                    Pace::by(Schedule::of(kind)),
+                    at,
+                );
                 lookup.due = lookup.failure.as_ref().map_or(now, |failure| failure.retry.due());
             }
         }
@@ -313,6 +330,14 @@ impl DnsAccount {
         }
     }
 
+    /// Makes every lookup due that failed with the account, because its outage is over.
+    pub(crate) fn release(&mut self, now: Moment) {
+        for lookup in self.lookups.values_mut() {
+            Failure::release(&mut lookup.failure, now);
+            lookup.due = lookup.failure.as_ref().map_or(lookup.due, |failure| failure.retry.due());
+        }
+    }
+
     /// Whether a call may be sent to a zone now.
     ///
     /// # Errors
@@ -336,6 +361,11 @@ impl DnsAccount {
     /// Whether so many calls are under way that rereads in this zone wait.
     pub fn is_loaded(&self, zone: &str) -> bool {
         self.calls >= MAX_BEFORE_REREADS || self.calls_in(zone) >= MAX_IN_ZONE_BEFORE_REREADS
+    }
+
+    /// Whether the token may be refused altogether. Then one call a minute tests that.
+    pub fn is_in_doubt(&self) -> bool {
+        self.refusals.is_in_doubt()
     }
 
     /// The provider's words at the last refusal in a zone.

@@ -12,7 +12,7 @@ fn account() -> DnsAccount {
 fn refusal() -> CallFailure {
     let message = "403".to_owned();
     let kind = FaultKind::Unauthorised;
-    CallFailure::Fault(Fault { kind, message, outcome_unknown: false, retry_after_ms: None })
+    CallFailure::Fault(Fault::new(kind, message))
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn found(id: &str, ttl_floor: u32) -> Zone {
 
 fn fault(kind: FaultKind) -> CallFailure {
     let message = "so it is".to_owned();
-    CallFailure::Fault(Fault { kind, message, outcome_unknown: false, retry_after_ms: None })
+    CallFailure::Fault(Fault::new(kind, message))
 }
 
 /// An account that found these names at the beginning.

@@ -7,6 +7,7 @@ use super::name::ZoneRef;
 use crate::mechanism::epoch::Epoch;
 use crate::model::fault::CallFailure;
 use crate::model::ids::Owner;
+use crate::model::moment::Moment;
 
 /// A call to a provider of DNS.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +19,17 @@ pub enum Action {
         /// The object that the call is for.
         owner: Owner,
         /// The zone as the spec refers to it.
+        zone: ZoneRef,
+    },
+    /// Test whether an account that is out answers again, with one small read.
+    Test {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// An object that waits for the account.
+        owner: Owner,
+        /// The name to read, with its zone. `None` if the zone is not known.
+        name: Option<(Zone, String)>,
+        /// The zone to look up otherwise.
         zone: ZoneRef,
     },
     /// Read every record of a name.
@@ -62,10 +74,21 @@ pub struct Unfinished {
 /// The answer to a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
+    /// To [`Action::Test`].
+    Tested {
+        /// The account and its epoch.
+        epoch: Epoch,
+        /// When the request was sent.
+        begun: Moment,
+        /// Whether the provider answered. The content says nothing more.
+        result: Result<(), CallFailure>,
+    },
     /// To [`Action::FindZone`].
     ZoneFound {
         /// The account and its epoch.
         epoch: Epoch,
+        /// When the request was sent.
+        begun: Moment,
         /// The zone as the spec refers to it.
         zone: ZoneRef,
         /// The zone.
@@ -75,6 +98,8 @@ pub enum Outcome {
     RecordsRead {
         /// The account and its epoch.
         epoch: Epoch,
+        /// When the first request was sent.
+        begun: Moment,
         /// Id of the zone.
         zone: String,
         /// The name.
@@ -88,6 +113,8 @@ pub enum Outcome {
     RecordsApplied {
         /// The account and its epoch.
         epoch: Epoch,
+        /// When the first request was sent.
+        begun: Moment,
         /// Id of the zone.
         zone: String,
         /// The name.
@@ -101,6 +128,7 @@ impl Outcome {
     /// The epoch of the call, and the failure if there was one.
     pub fn epoch_and_failure(&mut self) -> (&Epoch, Option<&mut CallFailure>) {
         match self {
+            Self::Tested { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::ZoneFound { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::RecordsRead { epoch, result, .. } => (epoch, result.as_mut().err()),
             Self::RecordsApplied { epoch, result, .. } => {

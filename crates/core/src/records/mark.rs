@@ -9,6 +9,7 @@ use super::diff::is_marked_by_external_dns;
 use super::name::qualify;
 use super::site::RESYNC_MS;
 use crate::mechanism::failure::Failure;
+use crate::mechanism::retry::Pace;
 use crate::model::fault::CallFailure;
 use crate::model::moment::{Context, Moment};
 use crate::records::dns::{Record, Zone};
@@ -71,11 +72,16 @@ impl Mark {
             Err(CallFailure::NotSent) => {}
             Err(CallFailure::Fault(fault)) => {
                 let what = (fault.kind, fault.message.as_str());
-                Failure::note(&mut self.failure, what, ((), 0), None, at);
-                let asked = now.plus_millis(fault.retry_after_ms.unwrap_or(0));
-                self.due = self.failure.as_ref().map_or(asked, |failure| failure.retry.due().max(asked));
+                Failure::note(&mut self.failure, what, ((), 0), Pace::of(&fault), at);
+                self.due = self.failure.as_ref().map_or(now, |failure| failure.retry.due());
             }
         }
+    }
+
+    /// Makes a read due that failed with the account, because its outage is over.
+    pub fn release(&mut self, now: Moment) {
+        Failure::release(&mut self.failure, now);
+        self.due = self.failure.as_ref().map_or(self.due, |failure| failure.retry.due());
     }
 }
 

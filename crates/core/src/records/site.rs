@@ -15,6 +15,7 @@ mod looked;
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
 use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
 use crate::mechanism::failure::Failure;
+use crate::mechanism::retry::Pace;
 use crate::model::fault::{CallFailure, Fault, FaultKind};
 use crate::model::ids::{AccountId, Address, Owner};
 use crate::model::moment::{Context, Moment};
@@ -311,8 +312,7 @@ impl Site {
             Err(CallFailure::NotSent) => return,
             Err(CallFailure::Fault(fault)) if self.believed => {
                 let what = (fault.kind, fault.message.as_str());
-                Failure::note(&mut self.reread_failure, what, ((), 0), None, at);
-                put_off(&mut self.reread_failure, &fault, now);
+                Failure::note(&mut self.reread_failure, what, ((), 0), Pace::of(&fault), at);
                 return;
             }
             Err(CallFailure::Fault(fault)) => {
@@ -348,8 +348,7 @@ impl Site {
                 "the name has a CNAME to {shown:?}, so it cannot have an address; delete the CNAME, or choose another \
                  recordName"
             );
-            let fault =
-                Fault { kind: FaultKind::Permanent, message, outcome_unknown: false, retry_after_ms: None };
+            let fault = Fault::new(FaultKind::Permanent, message);
             self.believed = false;
             self.fail_reading(&fault, at);
         } else {
@@ -395,7 +394,7 @@ impl Site {
                 if complete && !taken {
                     let message = "the provider answered with records of other names".to_owned();
                     let kind = FaultKind::Invalid;
-                    let fault = Fault { kind, message, outcome_unknown: true, retry_after_ms: None };
+                    let fault = Fault { outcome_unknown: true, ..Fault::new(kind, message) };
                     self.distrust((&changes, 0), now);
                     self.fail_writing(&fault, wanted, at);
                     return Applied::Failed(kind);
@@ -446,29 +445,27 @@ impl Site {
         self.doubt = Some(Doubt { reads: READS_IN_DOUBT, next: now });
     }
 
-    fn fail_writing(&mut self, fault: &Fault, wanted: Wanted, at @ Context { now, .. }: Context) {
-        let what = (fault.kind, fault.message.as_str());
-        Failure::note(&mut self.write_failure, what, (wanted, 0), None, at);
-        put_off(&mut self.write_failure, fault, now);
+    /// Makes every call due that failed with the account, because its outage is over.
+    pub fn release(&mut self, now: Moment) {
+        Failure::release(&mut self.write_failure, now);
+        Failure::release(&mut self.read_failure, now);
+        Failure::release(&mut self.reread_failure, now);
     }
 
-    fn fail_reading(&mut self, fault: &Fault, at @ Context { now, .. }: Context) {
+    fn fail_writing(&mut self, fault: &Fault, wanted: Wanted, at: Context) {
         let what = (fault.kind, fault.message.as_str());
-        Failure::note(&mut self.read_failure, what, ((), 0), None, at);
-        put_off(&mut self.read_failure, fault, now);
+        Failure::note(&mut self.write_failure, what, (wanted, 0), Pace::of(fault), at);
+    }
+
+    fn fail_reading(&mut self, fault: &Fault, at: Context) {
+        let what = (fault.kind, fault.message.as_str());
+        Failure::note(&mut self.read_failure, what, ((), 0), Pace::of(fault), at);
     }
 }
 
 /// The kind, count and message of a failure.
 fn told<I>(failure: &Failure<I>) -> (FaultKind, u32, &str) {
     (failure.kind, failure.retry.tries(), failure.message.as_str())
-}
-
-/// Waits at least as long as the provider asked.
-fn put_off<I>(failure: &mut Option<Failure<I>>, fault: &Fault, now: Moment) {
-    if let (Some(failure), Some(wait)) = (failure, fault.retry_after_ms) {
-        failure.retry.not_before(now.plus_millis(wait));
-    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn a(last: u8) -> Record {
 }
 
 fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
-    Fault { kind, message: "broken".into(), outcome_unknown, retry_after_ms: None }
+    Fault { outcome_unknown, ..Fault::new(kind, "broken".into()) }
 }
 
 fn writer() -> Owner {
@@ -273,12 +273,7 @@ fn what_was_begun_before_a_restart_tells_nothing() {
 #[test]
 fn a_write_that_fails_again_and_again_backs_off_however_the_reads_between_go() {
     let mut site = known(&[]);
-    let throttled = || Fault {
-        kind: FaultKind::Throttled,
-        message: "429".into(),
-        outcome_unknown: false,
-        retry_after_ms: None,
-    };
+    let throttled = || Fault::new(FaultKind::Throttled, "429".into());
     let (mut now, mut writes, mut reads) = (0, Vec::new(), 0);
     while now < 600_000 {
         match next(&site, &[1], now) {

@@ -2,8 +2,8 @@
 
 use crate::faults::droplet_of;
 use flipop_core::addresses::account::belief::{Belief, Learned, Place};
+use flipop_core::mechanism::retry::{Pace, Schedule};
 use flipop_core::model::facts::ReservedIp;
-use flipop_core::model::fault::FaultKind;
 use flipop_core::model::moment::{Context, Moment};
 
 const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
@@ -58,7 +58,7 @@ fn a_list_refreshes_when_a_lock_comes_or_a_doubt_ends_and_not_when_it_says_the_s
 fn a_contradiction_that_is_heard_again_keeps_to_the_schedule_of_its_second_read() {
     let mut belief = listed_on(1);
     belief.listed(Some(&on(2)), T(50), T(50));
-    belief.read_failed(FaultKind::Unauthorised, Context::exactly(T(50)));
+    belief.read_failed(Pace::by(Schedule::Unauthorised), Context::exactly(T(50)));
     assert_eq!(belief.read_due(false), Some(T(110)));
     assert_eq!(belief.listed(Some(&on(2)), T(100), T(100)), Learned::Nothing);
     assert_eq!(belief.read_due(false), Some(T(110)));
@@ -71,11 +71,11 @@ fn a_read_that_failed_between_two_answers_of_404_puts_the_second_off() {
         belief.listed(None, T(0), T(0));
         belief.read(None, T(0), T(0));
         if failed {
-            belief.read_failed(FaultKind::Transient, Context::exactly(T(30)));
+            belief.read_failed(Pace::by(Schedule::Fast), Context::exactly(T(30)));
         }
         belief.read(None, T(61), T(61));
         assert_eq!(belief.is_gone(), !failed);
-        belief.read_failed(FaultKind::Transient, Context::exactly(T(70)));
+        belief.read_failed(Pace::by(Schedule::Fast), Context::exactly(T(70)));
         belief.read(None, T(91), T(91));
         assert_eq!(belief.is_gone(), !failed, "21 s after the failure");
         belief.read(None, T(130), T(130));

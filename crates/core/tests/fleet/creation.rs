@@ -436,3 +436,20 @@ fn addresses_of_unknown_origin_are_looked_for_anew_when_the_first_purchase_came_
     assert_eq!(world.created, 0, "{:?}", world.calls);
     assert!(world.status("pool").conditions.iter().any(|c| c.kind == "CreationUncertain"));
 }
+
+#[test]
+fn a_purchase_for_which_no_node_has_matched_for_a_minute_is_a_warning_that_says_how_to_give_it_back() {
+    for (seconds, warning) in [(58, false), (62, true)] {
+        let mut world = world(1);
+        world.run(20);
+        (1..=3).for_each(|n| world.set_node(n, false));
+        world.run(seconds);
+        world.events.clear();
+        world.edit("pool", |spec| spec.desired_ips = 2);
+        world.run(1);
+        let events = world.events.iter().filter(|event| event.reason.as_str() == "Created");
+        let told: Vec<(bool, bool)> =
+            events.map(|event| (event.warning, event.message.contains("releasedIPs"))).collect();
+        assert_eq!(told, [(warning, warning)], "{seconds} s: {:?}", world.events);
+    }
+}

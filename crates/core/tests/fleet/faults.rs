@@ -39,6 +39,10 @@ pub(crate) const CONTRADICTION: &str = "the list has 1 entry, and its total is 2
 pub(crate) struct Faults {
     /// Every read of the provider fails like this.
     pub(crate) reads: Option<FaultKind>,
+    /// The provider of addresses is out, and asks for a wait of this many milliseconds.
+    pub(crate) out: Option<u64>,
+    /// Every list fails as if the provider were out.
+    pub(crate) lists_out: bool,
     /// Every list fails like this.
     pub(crate) lists: Option<FaultKind>,
     /// Every read of one address fails like this.
@@ -100,6 +104,11 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
+    /// How every call fails while the provider is out. No change has an effect.
+    pub(crate) fn out(&self) -> Option<CallFailure> {
+        self.out.map(whole)
+    }
+
     fn shown(&self, read: &ReservedIp) -> ReservedIp {
         let machine = read.machine.clone().filter(|_| !self.blind);
         ReservedIp { machine, locked: read.locked && self.polls != Some(FaultKind::NotFound), ..read.clone() }
@@ -109,6 +118,7 @@ impl Faults {
         if let Some(kind) = self.lists.or(self.reads) {
             return Err(CallFailure::Fault(fault(kind, false)));
         }
+        self.out().or(self.lists_out.then(|| whole(0))).map_or(Ok(()), Err)?;
         let ips = self.stale.as_ref().unwrap_or(cloud);
         let ips = ips.iter().filter(|(ip, _)| !self.unlisted.contains(*ip));
         let contradiction = self.contradiction.map(str::to_owned);
@@ -120,6 +130,7 @@ impl Faults {
         cloud: &BTreeMap<Address, ReservedIp>,
         ip: Address,
     ) -> Result<ReservedIp, CallFailure> {
+        self.out().map_or(Ok(()), Err)?;
         match (self.gets.or(self.reads), cloud.get(&ip)) {
             (Some(kind), _) => Err(CallFailure::Fault(fault(kind, false))),
             (None, None) => Err(CallFailure::Fault(fault(FaultKind::NotFound, false))),
@@ -134,6 +145,7 @@ impl Faults {
     }
 
     pub(crate) fn proof(&self) -> Result<bool, CallFailure> {
+        self.out().map_or(Ok(()), Err)?;
         self.proofs.or(self.reads).map_or(Ok(!self.blind), |kind| Err(CallFailure::Fault(fault(kind, false))))
     }
 }
@@ -143,7 +155,16 @@ pub(crate) fn spec() -> RawPoolSpec {
 }
 
 pub(crate) fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
-    Fault { kind, message: format!("{kind} by a trick"), outcome_unknown, retry_after_ms: None }
+    Fault { outcome_unknown, ..Fault::new(kind, format!("{kind} by a trick")) }
+}
+
+/// The failure of a call to a provider that is out and asks for a wait.
+pub(crate) fn whole(wait_ms: u64) -> CallFailure {
+    CallFailure::Fault(Fault {
+        whole: true,
+        retry_after_ms: Some(wait_ms),
+        ..fault(FaultKind::Transient, true)
+    })
 }
 
 pub(crate) fn nodes_key() -> WatchKey {

@@ -54,6 +54,7 @@ mod node_checks_witness;
 mod nodes;
 mod order;
 mod orphans;
+mod outages;
 mod pause;
 mod pause_dns;
 mod pods;

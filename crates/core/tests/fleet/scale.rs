@@ -176,6 +176,9 @@ impl Large {
                 self.calls.push((self.now, None));
                 addresses::Outcome::Got { epoch, ip, begun, result: Ok(read(ip, self.places[&ip].clone())) }
             }
+            addresses::Action::Test { epoch, .. } => {
+                addresses::Outcome::Tested { epoch, begun, result: Ok(()) }
+            }
             addresses::Action::ProveMachineRead { epoch } => {
                 addresses::Outcome::Proved { epoch, result: Ok(true) }
             }

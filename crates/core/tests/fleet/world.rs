@@ -1,7 +1,7 @@
 //! A small world for the decisions: a cluster, an account and an executor, with invariants checked at each action.
 
 use crate::catalogued;
-use crate::faults::{Faults, fault, fleet, limited, spec};
+use crate::faults::{Faults, fault, fleet, limited, spec, whole};
 pub(crate) use crate::faults::{Trick, droplet_of};
 use crate::twins::Twins;
 use crate::walls::Walls;
@@ -383,6 +383,14 @@ impl World {
                 let result = self.faults.get(&self.cloud, ip);
                 self.answer(addresses::Outcome::Got { epoch, ip, begun: self.now, result });
             }
+            addresses::Action::Test { epoch, ip } => {
+                self.call("test");
+                let result = match ip {
+                    Some(ip) => self.faults.get(&self.cloud, ip).map(|_| ()),
+                    None => self.faults.proof().map(|_| ()),
+                };
+                self.answer(addresses::Outcome::Tested { epoch, begun: self.now, result });
+            }
             addresses::Action::ProveMachineRead { epoch } => {
                 self.call("prove");
                 self.answer(addresses::Outcome::Proved { epoch, result: self.faults.proof() });
@@ -396,6 +404,7 @@ impl World {
             addresses::Action::Poll { epoch, ip, action, .. } => {
                 self.call(format!("poll {ip}"));
                 let result = self.progress(action).map_err(CallFailure::Fault);
+                let result = self.faults.out().map_or(result, Err);
                 let answer = addresses::Outcome::Polled { epoch, ip, begun: self.now, result };
                 self.answer_after(50 + self.faults.late_polls_ms, answer);
             }
@@ -424,9 +433,13 @@ impl World {
             target.is_some() && self.cloud.values().any(|read| read.machine == target && read.ip != ip);
         let busy = target.is_some()
             && self.pending.values().any(|pending| !pending.over && pending.target == target);
+        if let Some(out) = self.faults.out() {
+            self.answer(addresses::Outcome::Changed { epoch, ip, result: Err(out) });
+            return;
+        }
         let result = match (self.cloud.get_mut(&ip), trick) {
             (_, Trick::Refused(kind)) => Err(CallFailure::Fault(fault(kind, false))),
-            (_, Trick::Lost(false)) => Err(CallFailure::Fault(fault(FaultKind::Transient, true))),
+            (_, Trick::Lost(false)) => Err(whole(0)),
             (None, _) => Err(CallFailure::Fault(fault(FaultKind::NotFound, false))),
             (Some(read), _) if read.locked || busy => {
                 Err(CallFailure::Fault(fault(FaultKind::InProgress, false)))
@@ -440,11 +453,7 @@ impl World {
                 let id = ActionId(self.serial);
                 self.pending
                     .insert(id, Pending { ip, target, ends, errored: trick == Trick::Errored, over: false });
-                if trick == Trick::Lost(true) {
-                    Err(CallFailure::Fault(fault(FaultKind::Transient, true)))
-                } else {
-                    Ok((id, ActionStatus::InProgress))
-                }
+                if trick == Trick::Lost(true) { Err(whole(0)) } else { Ok((id, ActionStatus::InProgress)) }
             }
         };
         self.answer(addresses::Outcome::Changed { epoch, ip, result });

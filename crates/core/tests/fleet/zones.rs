@@ -1,7 +1,7 @@
 //! The DNS of the small world: zones of both providers, their faults, and record sets as objects.
 
 use crate::catalogued;
-use crate::faults::{fault, providers};
+use crate::faults::{fault, providers, whole};
 use crate::world::{PROVIDER, World};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::Outcome;
@@ -55,6 +55,8 @@ pub(crate) struct Dns {
     /// The records of each zone, with their names.
     pub(crate) records: Records,
     pub(crate) tricks: VecDeque<DnsTrick>,
+    /// The provider of DNS is out.
+    pub(crate) out: bool,
     /// The failure of reads, if they fail.
     pub(crate) read_fault: Option<FaultKind>,
     /// Reads take this much longer, and show the zone as it was when they began.
@@ -86,6 +88,11 @@ pub(crate) struct Dns {
 }
 
 impl Dns {
+    /// How every call fails while the provider is out.
+    fn failure(&self) -> Option<CallFailure> {
+        self.out.then(|| whole(0))
+    }
+
     pub(crate) fn zone(&mut self, provider: &str, id: &str, name: Option<&str>) {
         let key = (provider.to_owned(), id.to_owned());
         let floor = providers().get(provider).unwrap().dns.unwrap().ttl_floor;
@@ -375,12 +382,20 @@ impl World {
     }
 
     pub(crate) fn execute_dns(&mut self, action: records::Action) {
+        let begun = self.now;
         match action {
+            records::Action::Test { epoch, name, .. } => {
+                self.call("test of DNS");
+                let result = self.dns.failure().map_or(Ok(()), Err);
+                assert!(name.is_some() || epoch.account_id.provider != PROVIDER, "it has no lookup");
+                self.answer(records::Outcome::Tested { epoch, begun, result });
+            }
             records::Action::FindZone { epoch, zone, .. } => {
                 let result =
                     self.dns.find_zone(&epoch.account_id.provider, &zone).map_err(CallFailure::Fault);
+                let result = self.dns.failure().map_or(result, Err);
                 let slow_ms = if matches!(zone, ZoneRef::Name(_)) { self.dns.slow_name_ms } else { 0 };
-                self.answer_after(50 + slow_ms, records::Outcome::ZoneFound { epoch, zone, result });
+                self.answer_after(50 + slow_ms, records::Outcome::ZoneFound { epoch, begun, zone, result });
             }
             records::Action::ReadRecords { epoch, zone, fqdn, mark_of, .. } => {
                 let key = (epoch.account_id.provider.clone(), zone.id.clone());
@@ -390,8 +405,9 @@ impl World {
                     Some(kind) => Err(fault(kind, false)),
                     None => self.dns.read(&key, &fqdn, self.now),
                 };
-                let result = result.map_err(CallFailure::Fault);
-                let outcome = records::Outcome::RecordsRead { epoch, zone: zone.id, fqdn, mark_of, result };
+                let result = self.dns.failure().map_or(result.map_err(CallFailure::Fault), Err);
+                let outcome =
+                    records::Outcome::RecordsRead { epoch, begun, zone: zone.id, fqdn, mark_of, result };
                 if self.dns.hanging != Some(key.1.as_str()) {
                     self.answer_after(50 + self.dns.slow_ms, outcome);
                 }
@@ -408,11 +424,14 @@ impl World {
                 let key = (epoch.account_id.provider.clone(), zone.id.clone());
                 let emptied = self.dns.emptied.len();
                 let stood = self.dns.addresses(&key.0, &fqdn);
-                let result = self.dns.apply(&key, &fqdn, &set.changes, self.now);
+                let result = match self.dns.failure() {
+                    Some(cause) => Err(Unfinished { done: 0, records: Vec::new(), cause }),
+                    None => self.dns.apply(&key, &fqdn, &set.changes, self.now),
+                };
                 if self.dns.emptied.len() > emptied {
                     self.check_emptied(&owner, &stood);
                 }
-                let outcome = records::Outcome::RecordsApplied { epoch, zone: zone.id, fqdn, result };
+                let outcome = records::Outcome::RecordsApplied { epoch, begun, zone: zone.id, fqdn, result };
                 self.answer_after(50 + slow_ms, outcome);
             }
         }

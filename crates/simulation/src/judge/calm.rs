@@ -2,7 +2,7 @@
 //! Faults elsewhere do not matter.
 
 use super::EDITED_MS;
-use crate::plan::{Act, Fault, Plan, Side};
+use crate::plan::{Act, Fault, OUTAGE_MS, Plan, Side};
 use crate::scene::HOME;
 use flipop_cloud::Provider;
 use std::collections::BTreeMap;
@@ -42,7 +42,13 @@ impl Calm {
         }
         for weather in &plan.weather {
             let provider = weather.which.provider.filter(|_| weather.which.side != Some(Side::Kube));
-            let after_ms = if weather.fault == Fault::QuotaReached { SLOW_MS } else { AFTERMATH_MS };
+            let after_ms = if weather.fault == Fault::QuotaReached {
+                SLOW_MS
+            } else if weather.is_outage() {
+                OUTAGE_MS
+            } else {
+                AFTERMATH_MS
+            };
             let told_ms = if let Fault::Refuse { retry_after_s: Some(wait_s), .. } = weather.fault {
                 wait_s.saturating_mul(1_000)
             } else if let Fault::ActionTakes { ms } = weather.fault {

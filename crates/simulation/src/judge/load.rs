@@ -39,8 +39,51 @@ struct Load {
     requests: VecDeque<u64>,
     creations: VecDeque<u64>,
     droplets: VecDeque<u64>,
+    /// The outage of addresses, and that of records.
+    outages: BTreeMap<bool, Outage>,
     /// Until when moves and purchases rest after a refusal of the token. The first one that is accepted ends the rest.
     refused_until: BTreeMap<Right, u64>,
+}
+
+/// Calls that fail with the whole account, in a row.
+#[derive(Debug, Clone, Copy, Default)]
+struct Outage {
+    failures: usize,
+    any_read: bool,
+    /// When the last of them was sent.
+    last_ms: u64,
+    /// When a read last ended an outage.
+    ended_ms: Option<u64>,
+}
+
+impl Outage {
+    /// Takes in the end of a call. True if it ends an outage.
+    fn ended(&mut self, (sent_ms, now_ms): (u64, u64), is_read: bool, status: Option<u16>) -> bool {
+        if is_whole(status) {
+            self.failures += 1;
+            self.any_read |= is_read;
+            self.last_ms = self.last_ms.max(sent_ms);
+            return false;
+        }
+        let out = self.failures > 1 && self.any_read;
+        let shows_life = status.is_some_and(|status| status < 400 || matches!(status, 404 | 409 | 422));
+        let ends = out && shows_life && is_read && sent_ms >= self.last_ms;
+        if shows_life && (ends || !out) {
+            let ended_ms = if ends { Some(now_ms) } else { self.ended_ms };
+            *self = Self { ended_ms, ..Self::default() };
+        }
+        ends
+    }
+}
+
+/// Whether a call that ended like this failed with its whole account.
+fn is_whole(status: Option<u16>) -> bool {
+    status.is_none_or(|status| status == 408 || status >= 500)
+}
+
+/// Whether a call is about records.
+fn is_of_dns(facts: &Facts) -> bool {
+    facts.account == Some(Provider::Cloudflare) || matches!(facts.kind, Kind::Record | Kind::ReadRecords)
 }
 
 /// A right that a token may lack.
@@ -74,6 +117,8 @@ fn right(facts: &Facts) -> Option<Right> {
 struct Retry {
     failures: usize,
     due_ms: u64,
+    /// The account of a call that failed with it, and whether it is about records.
+    whole: Option<(Provider, bool)>,
     /// For lists, watches and refused writes: when they failed.
     failed: VecDeque<u64>,
 }
@@ -173,6 +218,18 @@ impl Loads {
                 _ => {}
             }
         }
+        let of_dns = is_of_dns(facts);
+        let mut over = false;
+        if let Some(account) = facts.account.filter(|_| facts.kind != Kind::Firewall) {
+            let outage = self.accounts.entry(account).or_default().outages.entry(of_dns).or_default();
+            let is_read = matches!(facts.kind, Kind::Read | Kind::ReadRecords | Kind::ListIps);
+            let ends = outage.ended((sent_ms, now_ms), is_read, status);
+            over = outage.ended_ms.is_some_and(|ended_ms| sent_ms < ended_ms);
+            let failed_with_it = |retry: &&mut Retry| retry.whole == Some((account, of_dns));
+            self.retries.values_mut().filter(|_| ends).filter(failed_with_it).for_each(|retry| {
+                *retry = Retry::default();
+            });
+        }
         let failed = status.is_none_or(|status| status >= 400);
         if !failed || !is_scheduled(facts) {
             self.retries.remove(&key(facts));
@@ -192,7 +249,10 @@ impl Loads {
         }
         let told_ms = if facts.side == Side::Kube && status == Some(429) { told_ms } else { 0 };
         retry.failures += 1;
-        retry.due_ms = now_ms.saturating_add(if reread { 0 } else { fast_ms }.max(told_ms));
+        retry.whole = facts.account.filter(|_| is_whole(status)).map(|account| (account, of_dns));
+        // A call that was sent in an outage and failed after its end is due at once.
+        let at_once = reread || (over && retry.whole.is_some());
+        retry.due_ms = now_ms.saturating_add(if at_once { 0 } else { fast_ms }.max(told_ms));
     }
 
     /// Whether the token was refused a move or a purchase, and none was accepted since.
@@ -239,6 +299,26 @@ mod tests {
                 assert_eq!(loads.sent(3_000, &facts), [""; 0], "{status} {facts:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_read_that_ends_an_outage_releases_what_failed_with_it_and_no_other_does() {
+        let (move_ip, read) = (facts(Side::Cloud, Kind::CreateIp), facts(Side::Cloud, Kind::Read));
+        for (reads, allowed) in [(503, true), (200, false), (429, false)] {
+            let mut loads = Loads::default();
+            for at_ms in [1_000, 2_000, 3_000] {
+                answered(&mut loads, at_ms, &move_ip, 503);
+                answered(&mut loads, at_ms + 1, &read, reads);
+            }
+            answered(&mut loads, 3_100, &read, 200);
+            assert_eq!(loads.sent(3_101, &move_ip).is_empty(), allowed, "{reads}");
+        }
+        let mut loads = Loads::default();
+        answered(&mut loads, 1_000, &move_ip, 503);
+        answered(&mut loads, 2_000, &read, 503);
+        loads.ended((1_500, 2_100), &read, Ending { status: Some(200), retry_after_s: None });
+        answered(&mut loads, 2_200, &move_ip, 503);
+        assert_eq!(loads.sent(2_300, &move_ip).len(), 1, "that read began in the outage");
     }
 
     #[test]

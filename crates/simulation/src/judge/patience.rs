@@ -5,7 +5,7 @@
 
 use super::EDITED_MS;
 use super::blindness::Blindness;
-use crate::plan::{Act, Fault, Plan, Side, Then, Weather};
+use crate::plan::{Act, Fault, OUTAGE_MS, Plan, Side, Then, Weather};
 use serde_json::Value;
 
 /// Matching, an assignment (0.9 s), its annotation, the following round of DNS (2 s between rounds), and two status
@@ -240,7 +240,11 @@ impl Patience {
         if which.side != Some(Side::Cloud) {
             self.takeover_ms = self.takeover_ms.max(left(TAKEOVER_MS));
         }
-        self.fault(fault, lasted_ms);
+        if weather.is_outage() {
+            self.told_ms = self.told_ms.max(left(OUTAGE_MS));
+        } else {
+            self.fault(fault, lasted_ms);
+        }
         if let Fault::Refuse { retry_after_s: Some(wait_s), .. } = fault {
             self.told_ms = self.told_ms.max(left(wait_s * 1_000));
         }

@@ -9,6 +9,7 @@ mod determinism;
 mod evidence;
 mod grace;
 mod lasting;
+mod outages;
 mod regressions;
 mod seeds;
 mod support;

@@ -6,6 +6,7 @@ use super::op::End;
 use super::rights::Right;
 use super::{Account, Changes, Finished, LIST_INTERVAL_MS, MachineRead, Trouble};
 use crate::mechanism::epoch::Epoch;
+use crate::mechanism::retry::Pace;
 use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
 use crate::model::fault::{CallFailure, FaultKind};
 use crate::model::ids::{ActionId, Address};
@@ -148,7 +149,7 @@ impl Account {
                 if let Some(op) = self.ops.get_mut(&ip) {
                     op.read_failed(&fault, at);
                 } else if let Some(belief) = self.beliefs.get_mut(&ip) {
-                    belief.read_failed(fault.kind, at);
+                    belief.read_failed(Pace::of(&fault), at);
                 }
                 if fault.kind == FaultKind::Unauthorised {
                     self.read_failed(fault, now);

@@ -4,9 +4,8 @@
 //! action's result. Any other contradiction counts only once a second read agrees with it. While the place is unknown,
 //! the last confirmed place stays.
 
-use crate::mechanism::retry::{Pace, Retry, Schedule};
+use crate::mechanism::retry::{Pace, Retry};
 use crate::model::facts::ReservedIp;
-use crate::model::fault::FaultKind;
 use crate::model::ids::Address;
 use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
@@ -270,9 +269,14 @@ impl Belief {
         }
     }
 
+    /// Makes a read due that failed with the account, because its outage is over.
+    pub(super) fn release(&mut self, now: Moment) {
+        self.doubt.iter_mut().for_each(|doubt| doubt.read.release(now));
+        self.locked.iter_mut().for_each(|look| look.release(now));
+    }
+
     /// Notes that a read of this address alone failed with something other than 404.
-    pub fn read_failed(&mut self, kind: FaultKind, at @ Context { now, .. }: Context) {
-        let pace = Pace::by(Schedule::of(kind));
+    pub fn read_failed(&mut self, pace: Pace, at @ Context { now, .. }: Context) {
         if let Some(doubt) = &mut self.doubt {
             doubt.read.failed(pace, at);
         }
@@ -336,6 +340,7 @@ impl Belief {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::retry::Schedule;
     use crate::model::provider::examples::droplet;
 
     fn at(machine: u64) -> ReservedIp {
@@ -420,9 +425,9 @@ mod tests {
         let mut belief = Belief::default();
         belief.listed(Some(&at(1)), T(0), T(0));
         belief.listed(Some(&at(2)), T(50), T(50));
-        belief.read_failed(FaultKind::Transient, Context::exactly(T(50)));
+        belief.read_failed(Pace::by(Schedule::Fast), Context::exactly(T(50)));
         assert_eq!(belief.read_due(false), Some(T(51)));
-        belief.read_failed(FaultKind::Unauthorised, Context::exactly(T(51)));
+        belief.read_failed(Pace::by(Schedule::Unauthorised), Context::exactly(T(51)));
         assert_eq!(belief.read_due(false), Some(T(111)));
     }
 }

@@ -9,6 +9,7 @@ mod deletions;
 mod glimpse;
 mod named;
 pub mod op;
+mod outage;
 mod reads;
 pub mod rights;
 mod scope;
@@ -18,6 +19,7 @@ pub use scope::MachineRead;
 
 use crate::mechanism::budget::{Budget, Purpose, RateReport};
 use crate::mechanism::epoch::Epoch;
+use crate::mechanism::outage::Outage;
 use crate::model::facts::{ReservedIp, ReservedIpList};
 use crate::model::fault::{Fault, FaultKind};
 use crate::model::ids::{AccountId, Address, Uid};
@@ -98,6 +100,7 @@ pub struct Account {
     /// The pool whose creation awaits its answer. The pool may be gone by now.
     creating: Option<Uid>,
     rights: Rights,
+    outage: Outage,
     reads: reads::Reads,
     /// Grows with each change of an address's place or operation.
     version: u64,
@@ -128,6 +131,7 @@ impl Account {
             deleting: BTreeSet::new(),
             creating: None,
             rights: Rights::default(),
+            outage: Outage::default(),
             reads: reads::Reads::default(),
             version: 0,
         }

@@ -3,7 +3,7 @@
 //! Invariants: there is at most one per address and one per machine. After an unknown outcome the address is read
 //! until it is unlocked. The request is never repeated.
 
-use crate::mechanism::retry::{Pace, Retry};
+use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::model::facts::{ActionStatus, ReservedIp};
 use crate::model::fault::{CallFailure, Fault, FaultKind};
 use crate::model::ids::{ActionId, Address, Uid};
@@ -124,6 +124,10 @@ pub struct Op {
     pub started: Moment,
     /// When the change of nodes or pods that caused it was seen, if known.
     pub caused: Moment,
+    /// Its request failed with the whole account.
+    pub whole: bool,
+    /// The provider asked for no repetition of the request before this.
+    asked: Moment,
     activity: Activity,
 }
 
@@ -137,7 +141,8 @@ impl Op {
         from: Option<MachineId>,
         now: Moment,
     ) -> Self {
-        Self { pool, kind, machine, node, from, started: now, caused: now, activity: Activity::Sending }
+        let (activity, caused) = (Activity::Sending, now);
+        Self { pool, kind, machine, node, from, started: now, caused, whole: false, asked: now, activity }
     }
 
     /// True while the request's answer is awaited.
@@ -196,12 +201,21 @@ impl Op {
         }
     }
 
+    /// How its failure of this kind delays the next request.
+    pub fn pace(&self, kind: FaultKind, now: Moment) -> Pace {
+        Pace::by(Schedule::of(kind)).after(self.whole, self.asked.millis_since(now))
+    }
+
     /// Takes in the answer to the request. `None` while the operation continues.
     pub fn answered(
         &mut self,
         answer: Result<(ActionId, ActionStatus), CallFailure>,
         now: Moment,
     ) -> Option<End> {
+        if let Err(CallFailure::Fault(fault)) = &answer {
+            self.whole = fault.whole;
+            self.asked = now.plus_millis(fault.retry_after_ms.unwrap_or(0));
+        }
         match answer {
             Ok((_, ActionStatus::Completed)) => Some(End::Done),
             Ok((_, ActionStatus::Errored)) => Some(End::Errored(ERRORED.to_owned())),
@@ -319,9 +333,18 @@ impl Op {
 
     /// Makes a postponed read due now, because the token changed or the missing scope was granted.
     pub fn look_at_once(&mut self, now: Moment) {
+        self.next_look().into_iter().for_each(|look| look.hasten(now));
+    }
+
+    /// Makes a read due that failed with the account, because the outage is over.
+    pub(super) fn release(&mut self, now: Moment) {
+        self.next_look().into_iter().for_each(|look| look.release(now));
+    }
+
+    const fn next_look(&mut self) -> Option<&mut Retry> {
         match &mut self.activity {
-            Activity::Sending => {}
-            Activity::Polling { poll: due, .. } | Activity::Verifying { look: due, .. } => due.hasten(now),
+            Activity::Sending => None,
+            Activity::Polling { poll: look, .. } | Activity::Verifying { look, .. } => Some(look),
         }
     }
 

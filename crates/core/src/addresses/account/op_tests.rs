@@ -13,7 +13,7 @@ fn read(machine: u64, locked: bool) -> ReservedIp {
 }
 
 fn fault(kind: FaultKind, outcome_unknown: bool) -> CallFailure {
-    CallFailure::Fault(Fault { kind, message: "broken".into(), outcome_unknown, retry_after_ms: None })
+    CallFailure::Fault(Fault { outcome_unknown, ..Fault::new(kind, "broken".into()) })
 }
 
 /// The polls of an action that lasts this long, in milliseconds after its acceptance.

@@ -117,6 +117,17 @@ impl Reads {
         }
     }
 
+    /// When the last proof began.
+    pub(super) const fn proof_begun(&self) -> Option<Moment> {
+        self.last_proof
+    }
+
+    /// Makes the reads due that failed with the account, because its outage is over.
+    pub(super) fn release(&mut self, now: Moment) {
+        self.list.release(now);
+        self.prove.iter_mut().for_each(|prove| prove.release(now));
+    }
+
     /// Notes the end of the proof. Returns when it began.
     pub(super) fn prove_done(&mut self, answered: bool) -> Option<Moment> {
         self.prove_in_flight = false;
@@ -182,13 +193,13 @@ impl Reads {
 }
 
 /// The inputs for planning reads.
-struct Turn<'a> {
-    now: Moment,
-    out: &'a mut Effects<Action>,
+pub(super) struct Turn<'a> {
+    pub(super) now: Moment,
+    pub(super) out: &'a mut Effects<Action>,
 }
 
 impl Turn<'_> {
-    fn later(&mut self, at: Moment) {
+    pub(super) fn later(&mut self, at: Moment) {
         self.out.later(at);
     }
 }
@@ -214,6 +225,7 @@ impl Account {
         if listed_locks && let Some(at) = looks.min() {
             self.reads.list_by(at);
         }
+        self.plan_test(&mut turn);
         self.plan_list(&mut turn);
         if (listed || !locked.is_empty())
             && let Some(slow) = self.reads.list_slow_at().filter(|slow| *slow > now)
@@ -260,7 +272,7 @@ impl Account {
         if locked.len() > MAX_POLLED { locked } else { BTreeSet::new() }
     }
 
-    fn admit(&mut self, purpose: Purpose, turn: &mut Turn<'_>) -> bool {
+    pub(super) fn admit(&mut self, purpose: Purpose, turn: &mut Turn<'_>) -> bool {
         match self.budget.admit(purpose, turn.now) {
             Ok(()) => {
                 self.budget.sent(purpose, turn.now);
@@ -380,12 +392,7 @@ mod tests {
         let mut reads = Reads::default();
         reads.list_begun(T(10));
         reads.want_list(T(11));
-        let fault = Fault {
-            kind: FaultKind::Transient,
-            message: "x".into(),
-            outcome_unknown: false,
-            retry_after_ms: None,
-        };
+        let fault = Fault::new(FaultKind::Transient, "x".into());
         reads.list_failed(&fault, Context::exactly(T(12)));
         reads.list_begun(T(13));
         reads.want_list(T(14));

@@ -85,8 +85,7 @@ mod tests {
     #[test]
     fn a_refusal_shuts_the_gate_of_its_right_alone() {
         let (kind, message) = (FaultKind::Unauthorised, "no".to_owned());
-        let refusal =
-            CallFailure::Fault(Fault { kind, message, outcome_unknown: false, retry_after_ms: None });
+        let refusal = CallFailure::Fault(Fault::new(kind, message));
         let asked = Epoch::first("p".into());
         let all = [Right::Move, Right::Create, Right::Delete];
         for right in all {

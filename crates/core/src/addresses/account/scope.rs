@@ -4,8 +4,8 @@
 //! scope is proved. The proof must not begin before the first such read.
 
 use super::Account;
+use crate::mechanism::retry::{Pace, Schedule};
 use crate::model::facts::ReservedIp;
-use crate::model::fault::FaultKind;
 use crate::model::ids::Address;
 use crate::model::moment::{Context, Moment};
 
@@ -85,7 +85,7 @@ impl Account {
             if counts && !belief.is_denied() {
                 belief.read(Some(read), begun, now);
             } else {
-                belief.read_failed(FaultKind::Transient, at);
+                belief.read_failed(Pace::by(Schedule::Fast), at);
             }
         }
     }

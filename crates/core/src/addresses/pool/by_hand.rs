@@ -15,7 +15,6 @@ use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{End, Op, OpKind};
 use crate::addresses::action::Action;
 use crate::mechanism::effects::{Effects, Notice};
-use crate::mechanism::retry::{Pace, Schedule};
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::FaultKind;
 use crate::model::ids::Address;
@@ -332,7 +331,7 @@ impl Pool {
             }
             End::Refused(kind, _) if passes(*kind) => {
                 self.moving.stage = Stage::Announced;
-                self.moving.retry.failed(Pace::by(Schedule::of(*kind)), at);
+                self.moving.retry.failed(op.pace(*kind, at.now), at);
                 return;
             }
             End::Done => {

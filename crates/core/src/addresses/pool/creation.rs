@@ -48,6 +48,13 @@ pub enum Purchase {
     Open,
 }
 
+/// A purchase is told as a Warning once no node has matched for this long. A rollout takes less.
+const IDLE_MS: u64 = 60_000;
+
+/// The warning about such a purchase.
+const UNUSED: &str = ", and no node has matched for 60 s: the provider charges for an address on no machine; to give it \
+     back, set reclaimPolicy to Delete, lower desiredIPs and list the address in releasedIPs";
+
 /// State of a pool's creations that need not survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Creation {
@@ -65,6 +72,8 @@ pub struct Creation {
     pub orphans: BTreeSet<Address>,
     pub(super) sightings: Sightings,
     search: Search,
+    /// Since when no node has matched, as seen by this process.
+    idle_since: Option<Moment>,
 }
 
 impl Creation {
@@ -142,6 +151,8 @@ impl Pool {
         named: &BTreeSet<Address>,
         out: &mut Effects<Action>,
     ) {
+        let idle = self.matched && self.candidates.is_empty();
+        self.creation.idle_since = idle.then(|| self.creation.idle_since.unwrap_or(world.now));
         self.weigh_uncertain(account, named, out);
         self.look_for_orphans(account, world, named);
         if account.gate(Right::Create).is_open() {
@@ -423,7 +434,7 @@ impl Pool {
     pub fn status_refused(&mut self, at: Context) {
         if self.creation.stage == Progress::Announcing {
             self.forget_intent();
-            self.put_off(FaultKind::Permanent, at);
+            self.put_off(Pace::by(Schedule::Slow), at);
         }
     }
 
@@ -447,10 +458,14 @@ impl Pool {
                 account.created(ip, &region.unwrap_or_default(), now);
                 self.creation.retry.succeeded();
                 self.creation.failure = None;
-                news.push(self.notice(false, EventReason::Created, ip, format!("created {ip}")));
+                let idle = self.creation.idle_since.is_some_and(|since| now.millis_since(since) >= IDLE_MS);
+                let unused = if idle { UNUSED } else { "" };
+                news.push(self.notice(idle, EventReason::Created, ip, format!("created {ip}{unused}")));
             }
             Err(CallFailure::NotSent) => self.creation.stage = Progress::Announcing,
-            Err(CallFailure::Fault(Fault { kind, message, outcome_unknown, .. })) => {
+            Err(CallFailure::Fault(fault)) => {
+                self.put_off(Pace::of(&fault), at);
+                let Fault { kind, message, outcome_unknown, .. } = fault;
                 news.push(self.notice(
                     true,
                     EventReason::CreationFailed,
@@ -458,7 +473,6 @@ impl Pool {
                     format!("failed to create an address: {kind}: {message}"),
                 ));
                 self.creation.failure = Some((kind, message));
-                self.put_off(kind, at);
                 if outcome_unknown {
                     self.creation.stage = Progress::Resolving { since: now, first: None };
                     self.creation.search = Search::default();
@@ -470,7 +484,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn put_off(&mut self, kind: FaultKind, at: Context) {
-        self.creation.retry.failed(Pace::by(Schedule::of(kind)), at);
+    pub(super) fn put_off(&mut self, pace: Pace, at: Context) {
+        self.creation.retry.failed(pace, at);
     }
 }

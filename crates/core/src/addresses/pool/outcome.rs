@@ -7,11 +7,10 @@ use crate::addresses::account::op::{End, OpKind};
 use crate::addresses::account::{Account, Finished};
 use crate::mechanism::effects::Notice;
 use crate::mechanism::failure::Failure;
-use crate::mechanism::retry::Schedule;
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::FaultKind;
 use crate::model::ids::{Address, Uid};
-use crate::model::moment::Context;
+use crate::model::moment::{Context, Moment};
 use std::fmt;
 
 /// The number of nodes in a row that could not take an address before the address itself counts as the cause.
@@ -48,6 +47,7 @@ impl Pool {
             self.last_assigned = self.last_assigned.max(Some(op.started));
         }
         let node = &op.node.1;
+        let over = op.whole && account.outage_ended_since(op.started);
         self.move_ended(*ip, op, end, at, news);
         match end {
             End::NotSent => {}
@@ -95,6 +95,20 @@ impl Pool {
                 self.failed(*ip, finished, (*kind, message), false, at, news);
             }
         }
+        if over {
+            self.moving.retry.release(now);
+            self.ips.entry(*ip).and_modify(|record| Failure::release(&mut record.failure, now));
+            self.node_failures.entry(op.node.0.clone()).and_modify(|failure| failure.retry.release(now));
+        }
+    }
+
+    /// Makes every request due that failed with the account, because the outage is over.
+    pub(crate) fn release(&mut self, now: Moment) {
+        self.moving.retry.release(now);
+        self.creation.retry.release(now);
+        self.ips.values_mut().for_each(|record| Failure::release(&mut record.failure, now));
+        self.node_failures.values_mut().for_each(|failure| failure.retry.release(now));
+        self.release_reclaims(now);
     }
 
     /// Forgets the failures of an address that serves, and of its node.
@@ -138,9 +152,10 @@ impl Pool {
         let of_the_address = !matches!(kind, FaultKind::InProgress | FaultKind::NodeInUse);
         record.error = of_the_address.then(|| (kind, message.to_owned()));
         let unassigns = op.kind != OpKind::Assign;
+        let pace = op.pace(kind, at.now);
         if ip_waits || unassigns {
             let input = (op.from.clone(), self.spec_version);
-            Failure::note(&mut record.failure, (kind, message), input, None, at);
+            Failure::note(&mut record.failure, (kind, message), input, pace, at);
         }
         if node_waits && !unassigns {
             let mut slot = self.node_failures.remove(node);
@@ -148,7 +163,6 @@ impl Pool {
                 .candidates
                 .get(name)
                 .map_or_else(|| op.machine.provider_id(), |c| c.node.provider_id.clone());
-            let pace = errored.then_some(Schedule::Fast);
             Failure::note(&mut slot, (kind, message), (input, self.spec_version), pace, at);
             if let Some(failure) = slot {
                 goes_behind |= failure.retry.tries() >= FAILURES_THAT_SET_A_NODE_BACK;

@@ -7,8 +7,9 @@ use super::Pool;
 use super::creation::Progress;
 use super::status::PoolStatus;
 use crate::mechanism::effects::{Effects, WrittenStatus};
+use crate::mechanism::retry::{Pace, Schedule};
 use crate::model::condition::Condition;
-use crate::model::fault::{FaultKind, WriteFailure};
+use crate::model::fault::WriteFailure;
 use crate::model::ids::Address;
 use crate::model::moment::{Context, Moment};
 use std::collections::BTreeSet;
@@ -155,6 +156,6 @@ impl Pool {
             self.forget_intent();
         }
         self.creation.crds_outdated = true;
-        self.put_off(FaultKind::Permanent, at);
+        self.put_off(Pace::by(Schedule::Slow), at);
     }
 }

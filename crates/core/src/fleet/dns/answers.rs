@@ -54,7 +54,7 @@ impl Dns {
     pub(in crate::fleet) fn records_applied(
         &mut self,
         key: &SiteKey,
-        result: Result<Vec<Record>, Unfinished>,
+        (begun, result): (Moment, Result<Vec<Record>, Unfinished>),
         accounts: &mut BTreeMap<AccountId, Account>,
         at @ Context { now, .. }: Context,
         news: &mut Vec<Notice>,
@@ -92,7 +92,11 @@ impl Dns {
             }
             result => result.map_err(|Unfinished { done, cause, .. }| (done, cause)),
         };
-        match (site.applied(result, at), writer) {
+        let applied = site.applied(result, at);
+        if self.accounts.get(&key.account_id).is_some_and(|account| account.outage.ended_since(begun)) {
+            site.release(now);
+        }
+        match (applied, writer) {
             (Applied::Done, Some(owner)) => {
                 let (warning, reason, message) = changed(&key.fqdn, site);
                 news.push(Notice::on(&owner, warning, reason, &key.fqdn, message));

@@ -8,6 +8,7 @@ use crate::model::moment::Moment;
 use crate::records::action::Action;
 use crate::records::dns::Access;
 use crate::records::name::ZoneRef;
+use crate::records::spec::Destination;
 use crate::records::view::View;
 use std::collections::BTreeSet;
 
@@ -19,14 +20,14 @@ impl Dns {
         for view in views {
             let Some(place) = &view.spec.place else { continue };
             if known.insert((&place.account_id, &place.zone)) {
-                self.named.push((view.owner.clone(), place.account_id.clone(), place.zone.clone()));
+                self.named.push((view.owner.clone(), place.clone()));
             }
         }
     }
 
     /// Looks up the zones whose ids are unknown or in doubt.
     pub(super) fn look_up_zones(&mut self, accounts: &mut Accounts, now: Moment, out: &mut Effects<Action>) {
-        for (owner, account_id, zone) in &self.named {
+        for (owner, Destination { account_id, zone, .. }) in &self.named {
             let Some(account) = self.accounts.get_mut(account_id) else { continue };
             if let Err(at) = account.lookup_due(zone, now) {
                 out.later(at);
@@ -40,7 +41,7 @@ impl Dns {
             }
         }
         let named: BTreeSet<(&AccountId, &ZoneRef)> =
-            self.named.iter().map(|(_, of, zone)| (of, zone)).collect();
+            self.named.iter().map(|(_, place)| (&place.account_id, &place.zone)).collect();
         for (account_id, account) in &mut self.accounts {
             account.retain(|zone| named.contains(&(account_id, zone)), now);
         }
@@ -48,7 +49,7 @@ impl Dns {
 
     /// Checks whether names still mean the same zones. Nothing waits for that, so it comes last.
     pub(super) fn renew_zones(&mut self, accounts: &mut Accounts, now: Moment, out: &mut Effects<Action>) {
-        for (owner, account_id, zone) in &self.named {
+        for (owner, Destination { account_id, zone, .. }) in &self.named {
             let Some(account) = self.accounts.get_mut(account_id) else { continue };
             if let Err(at) = account.renewal_due(zone, now) {
                 out.later(at);

@@ -104,8 +104,9 @@ events! {
         "`RecordSetReady` has been False for 5 s. The text has its reason and message.";
     Recovered => Normal on BOTH,
         "`Ready` or `RecordSetReady` is True again after `NotReady` or `RecordSetNotReady`.";
-    Created => Normal on POOL,
-        "An address was bought.";
+    Created => Either on POOL,
+        "An address was bought. A Warning means that no node had matched for 60 s: the provider charges for the address \
+         while it is on no machine, and the message says how to give it back.";
     Adopted => Normal on POOL,
         "From now on an address counts as created by FLIPOP. It was found after an interrupted creation, or you chose it \
          by putting it into `spec.ips`.";

@@ -258,6 +258,14 @@ impl Pool {
         }
     }
 
+    /// Makes reads and deletions due that failed with the account, because its outage is over.
+    pub(in crate::addresses::pool) fn release_reclaims(&mut self, now: Moment) {
+        for giving in self.reclaim.giving.values_mut() {
+            giving.look.release(now);
+            giving.retry.release(now);
+        }
+    }
+
     /// Whether an address is being given back.
     pub(crate) fn is_giving(&self, ip: Address) -> bool {
         self.reclaim.giving.contains_key(&ip)
