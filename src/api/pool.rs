@@ -371,7 +371,7 @@ pub struct LastMove {
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub outcome: String,
 
-    /// Why the move was interrupted, refused or ignored.
+    /// Why the move was interrupted, refused or ignored, or what a pending move waits for.
     #[serde(default, deserialize_with = "lenient::or_default", skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

@@ -134,6 +134,9 @@ function states(version) {
       ...base, pools: [pool({}), pool({
         name: "failing", conditions: [{ type: "Ready", status: "False", reason: "NoMatchingNode", message: "no node matches" },
           { type: "Paused", status: "True", reason: "Annotation", message: "incident 7" }],
+        ips: [{ ip: "203.0.113.12", state: "active", node: "edge-1" },
+          { ip: "203.0.113.11", state: "in-progress", node: "edge-7", target: "edge-8", next: "outcome unknown (503)" }],
+        pendingMove: { ip: "203.0.113.11", from: "edge-7", to: "edge-8", sinceSeconds: 0, waitsFor: "the cool-off" },
         suspects: [{ node: "edge-1", reason: "is not Ready", sinceSeconds: 970, endsSeconds: 1030 }],
       })],
       recordSets: [{ namespace: "default", name: "n", provider: "cloudflare", dns: "nodes.example.net", records: 0,
@@ -141,7 +144,7 @@ function states(version) {
       accounts: [{ provider: "digitalocean", requestsLeft: 4900 }, { provider: "cloudflare", requestsLeft: null }],
       changes: [{ time: "2026-01-01T00:00:00.000Z", namespace: "default", name: "web", ip: "203.0.113.10", from: "edge-9",
         to: "edge-1", reason: "edge-9 is not Ready", phases: { noticedMs: 3, decidedMs: 12, confirmedMs: 1500, publishedMs: null } }],
-    }, ["grace ends in 30 s", "21 nodes are left out", "paused", "4900 requests left", "edge-9 → edge-1", "noticed: 3 ms", "requested: 9 ms", "confirmed: 1.5 s", "in all: 1.5 s", "edge-2: an address"]],
+    }, ["grace ends in 30 s", "21 nodes are left out", "paused", "4900 requests left", "edge-9 → edge-1", "noticed: 3 ms", "requested: 9 ms", "confirmed: 1.5 s", "in all: 1.5 s", "edge-2: an address", "edge-7 → edge-8", "outcome unknown (503)", "Move of 203.0.113.11 from edge-7 to edge-8, pending since 1970-01-01 00:00:00 UTC: the cool-off"]],
     ["hostile", {
       ...base, leader: hostile, pools: [pool({ name: hostile, ips: [{ ip: hostile, state: hostile, node: hostile }],
         nodesWithoutIP: [{ node: hostile, waitsFor: hostile }], leftOut: [{ reason: hostile, count: 1, nodes: [hostile] }] })],

@@ -7,7 +7,7 @@ use flipop::provider::CallContext;
 use flipop::provider::observe::{Call, CallObserver as _, CallRecord, Outcome};
 use flipop_core::addresses::pool::status::IpState;
 use flipop_core::fleet::{
-    AccountSnapshot, FailoverPhase, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, Waiting,
+    AccountSnapshot, FailoverPhase, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot,
 };
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{Address, ObjectName};
@@ -52,6 +52,7 @@ fn snapshot() -> Snapshot {
         node: "a".into(),
         provider_id: "digitalocean://1".into(),
         assignments: 1,
+        error: String::new(),
         errors: 1,
     };
     let provider = "digitalocean".to_owned();
@@ -64,7 +65,7 @@ fn snapshot() -> Snapshot {
         unfulfilled: 1,
         ips: vec![ip],
         moves: BTreeMap::from([("NotReady", 1)]),
-        waiting: Waiting::default(),
+        pending_move: None,
         conditions: vec![condition.clone()],
         suspects: Vec::new(),
         published: Vec::new(),

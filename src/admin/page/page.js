@@ -81,8 +81,9 @@ function address(pool, ip, now) {
   const published = (pool.records && pool.records.addresses.includes(ip.ip)) ? `in ${pool.records.name}` : null;
   return element(
     "li", `card ${tone}`,
-    element("strong", "", ip.node || "on no matching node"),
+    element("strong", "", (ip.node || "on no matching node") + (ip.target ? ` → ${ip.target}` : "")),
     element("span", "", ip.ip, " "), mark(tone, ip.state || "unknown"),
+    ip.next || ip.error ? element("p", "quiet", ip.next || ip.error) : null,
     published ? element("p", "quiet", published) : null,
     grace(pool, ip.node, now),
   );
@@ -103,6 +104,13 @@ function leftOut(object) {
   return details;
 }
 
+function pendingMove(move) {
+  if (!move) return null;
+  const since = new Date(move.sinceSeconds * 1000).toISOString().replace("T", " ").replace(".000Z", " UTC");
+  const from = move.from ? ` from ${move.from}` : "";
+  return element("p", "", `Move of ${move.ip}${from} to ${move.to}, pending since ${since}${move.waitsFor ? `: ${move.waitsFor}` : ""}`);
+}
+
 function lane(pool, now) {
   const waiting = (pool.nodesWithoutIP || []).map((wait) => element("li", "", `${wait.node}: ${wait.waitsFor}`));
   const records = pool.records
@@ -110,10 +118,12 @@ function lane(pool, now) {
     : null;
   return element(
     "article", "lane", head(pool), ...messages(pool),
+    pendingMove(pool.pendingMove),
     element("ul", "plain cards", ...pool.ips.map((ip) => address(pool, ip, now))),
     records,
     waiting.length ? element("p", "quiet", "In line for an address:") : null,
     waiting.length ? element("ol", "line", ...waiting) : null,
+    pool.waiting > waiting.length ? element("p", "quiet", `… and ${pool.waiting - waiting.length} more`) : null,
     leftOut(pool),
   );
 }

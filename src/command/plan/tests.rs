@@ -20,7 +20,7 @@ use flipop_core::model::facts::NodeFacts;
 use flipop_core::model::matching::WatchKey;
 use serde_json::{Value, json};
 
-const PLAIN: Output = Output { format: Format::Table, coloured: false };
+const PLAIN: Output = Output { format: Format::Table, coloured: false, width: None };
 
 fn node(number: usize, ready: bool) -> NodeFacts {
     let status = if ready { "True" } else { "False" };

@@ -10,12 +10,12 @@ mod attention;
 mod changes;
 mod checks;
 mod claims;
+mod details;
 mod dns;
 mod explain;
 mod failovers;
 mod firewalls;
 mod labels;
-mod left_out;
 mod node_writes;
 mod objects;
 mod others;
@@ -32,12 +32,10 @@ mod wishes;
 mod writes;
 
 pub use crate::addresses::pool::change::{Change, Failover, Phases};
+pub use details::{Details, IpDetails, LeftOut, PoolDetails};
 pub use failovers::FailoverPhase;
-pub use left_out::{LeftOut, NodesLeftOut};
 pub use patience::GraceCounts;
-pub use snapshot::{
-    AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, SuspectSnapshot, Waiting,
-};
+pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, SuspectSnapshot};
 pub use unready::QUIET_AFTER_START_MS;
 
 use crate::addresses::account::Account;

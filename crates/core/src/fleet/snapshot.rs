@@ -2,8 +2,8 @@
 
 use super::{Change, Fleet, GraceCounts};
 use crate::addresses::pool::Pool;
+use crate::addresses::pool::last_move::LastMove;
 use crate::addresses::pool::placement::Whereabouts;
-use crate::addresses::pool::report::NO_FREE_IP;
 use crate::addresses::pool::status::IpState;
 use crate::mechanism::suspicion::Suspicion;
 use crate::model::bounds::TEXT_BYTES;
@@ -24,6 +24,8 @@ pub struct IpSnapshot {
     pub node: String,
     /// Provider ID of the machine that it is on.
     pub provider_id: String,
+    /// The mistake or failure, as in the status.
+    pub error: String,
     /// Assignments that succeeded since the process started.
     pub assignments: u64,
     /// Assignments that failed since the process started.
@@ -49,36 +51,14 @@ pub struct PoolSnapshot {
     pub ips: Vec<IpSnapshot>,
     /// Addresses moved from one node to another since the process started, by reason.
     pub moves: BTreeMap<&'static str, u64>,
-    /// The candidates without an address.
-    pub waiting: Waiting,
     /// Its conditions, which are those of its status until newer ones are known.
     pub conditions: Vec<Condition>,
     /// Nodes that fail and keep their address for now.
     pub suspects: Vec<SuspectSnapshot>,
     /// The addresses of its records, as last published.
     pub published: Vec<Address>,
-}
-
-/// Nodes that wait for an address. They can be thousands, and almost all wait for the same.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Waiting {
-    /// Those that wait for a free address, and perhaps others.
-    names: Arc<[String]>,
-    /// The reasons for which the others wait.
-    others: BTreeMap<Arc<str>, String>,
-}
-
-impl Waiting {
-    fn of(pool: &Pool) -> Self {
-        let others = pool.candidates.waits().map(|(name, wait)| (Arc::clone(name), pool.text_of(wait)));
-        Self { names: pool.candidates.assignable(), others: others.collect() }
-    }
-
-    /// For each node the reason for its wait, by name.
-    pub fn reasons(&self) -> BTreeMap<&str, &str> {
-        let others = self.others.iter().map(|(name, why)| (&**name, why.as_str()));
-        self.names.iter().map(|name| (name.as_str(), NO_FREE_IP)).chain(others).collect()
-    }
+    /// The move by hand that is not finished.
+    pub pending_move: Option<LastMove>,
 }
 
 /// A node that fails and keeps its address for now.
@@ -228,6 +208,7 @@ impl Fleet {
                     .and_then(|kind| kind.named(&entry.provider_id))
                     .map(|id| id.provider_id())
                     .unwrap_or_default(),
+                error: entry.error,
                 assignments,
                 errors,
             }
@@ -241,10 +222,10 @@ impl Fleet {
             unfulfilled: pool.missing(),
             ips: ips.collect(),
             moves: pool.moves.clone(),
-            waiting: Waiting::of(pool),
             conditions: pool.shown_conditions().to_vec(),
             suspects: suspects(pool),
             published: self.published(pool),
+            pending_move: pool.pending_move(),
         }
     }
 
