@@ -18,6 +18,7 @@ use axum::http::{Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use futures::future::BoxFuture;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::collections::VecDeque;
@@ -59,7 +60,7 @@ const BACKLOG: u32 = 1_024;
 /// Pause after `accept` failed (too many open files). An immediate retry would fail too.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The content of the endpoints. Each closure returns at once.
+/// The content of the endpoints. Each closure returns at once, and `debug` within a part of a second.
 #[derive(Clone)]
 pub struct Endpoints {
     /// The text of `/metrics`.
@@ -69,7 +70,7 @@ pub struct Endpoints {
     /// Whether the loops are alive.
     pub liveness: Liveness,
     /// The value of `/debug`, if it is served.
-    pub debug: Option<Arc<dyn Fn() -> serde_json::Value + Send + Sync>>,
+    pub debug: Option<Arc<dyn Fn() -> BoxFuture<'static, serde_json::Value> + Send + Sync>>,
 }
 
 /// The endpoints, with what their answers share.
@@ -273,7 +274,7 @@ fn verdict(problems: &[String]) -> Response {
 
 async fn debug(State(shared): State<Shared>, request: Request<Body>) -> Response {
     match (page::admit(&request), &shared.endpoints.debug) {
-        (Ok(()), Some(debug)) => page::guarded(Json(debug()).into_response()),
+        (Ok(()), Some(debug)) => page::guarded(Json(debug().await).into_response()),
         (Ok(()), None) => StatusCode::NOT_FOUND.into_response(),
         (Err(refusal), _) => refusal.into_response(),
     }

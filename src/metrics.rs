@@ -6,18 +6,17 @@
 
 use crate::check_metrics::CheckMetrics;
 use crate::clock::Clock;
+use crate::debug::View;
 use crate::kube::watch::WatchHealth;
 use crate::process_metrics::{ProcessMetrics, counters, gauges, histograms, register};
 use crate::provider::CallContext;
 use crate::provider::observe::{Call, CallObserver, CallRecord, Outcome};
 use arc_swap::ArcSwap;
-use flipop_core::fleet::{
-    FailoverPhase, GraceCounts, NodesLeftOut, PoolSnapshot, RecordSetSnapshot, Snapshot,
-};
+use flipop_core::fleet::{Details, FailoverPhase, GraceCounts, PoolSnapshot, RecordSetSnapshot, Snapshot};
 use flipop_core::mechanism::evidence::CheckedNode;
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{ObjectKind, ObjectName};
-
+use flipop_core::model::moment::Moment;
 use prometheus::{
     Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
     Registry, TextEncoder,
@@ -26,6 +25,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::{Notify, watch};
 
 /// Labels of every metric of a pool or record set.
 const OBJECT_LABELS: [&str; 4] = ["namespace", "name", "provider", "dns"];
@@ -33,6 +33,12 @@ const OBJECT_LABELS: [&str; 4] = ["namespace", "name", "provider", "dns"];
 /// Buckets for the seconds from a change of nodes or pods to the confirmed assignment: from the duration of one call to
 /// that of a backed-off retry.
 const ASSIGNMENT_BUCKETS: [f64; 10] = [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0];
+
+/// Longest wait for new details. A page that asks each second stays at ease with it.
+const DETAILS_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// How long details are shown again. However many clients ask, the loop makes them once in this time.
+const DETAILS_LAST_MS: u64 = 500;
 
 /// Failed to build or encode metrics: a bug, since names and labels are constants.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +56,7 @@ pub struct Metrics {
     objects: Mutex<Objects>,
     snapshot: ArcSwap<Snapshot>,
     health: WatchHealth,
-    left_out: OnDemand,
+    details: OnDemand,
     checks: CheckMetrics,
     checked: ArcSwap<Vec<CheckedNode>>,
     /// A dry run has shown that no admission policy limits our changes of nodes.
@@ -67,12 +73,11 @@ struct Objects {
     reviewed: Option<(bool, u64)>,
 }
 
-/// Values that are made only while somebody asks for `/debug`.
+/// Details that are made only when somebody asks for `/debug`.
 #[derive(Default)]
 struct OnDemand {
-    asked: AtomicBool,
-    /// The nodes left out by pools, and by record sets.
-    answer: ArcSwap<(NodesLeftOut, NodesLeftOut)>,
+    asked: Notify,
+    made: watch::Sender<Option<(Moment, Details)>>,
 }
 
 impl Metrics {
@@ -130,7 +135,7 @@ impl Metrics {
             objects: Mutex::default(),
             snapshot: ArcSwap::default(),
             health,
-            left_out: OnDemand::default(),
+            details: OnDemand::default(),
             checks,
             checked: ArcSwap::default(),
             unlimited: AtomicBool::default(),
@@ -200,14 +205,14 @@ impl Metrics {
         Ok(text)
     }
 
-    /// Whether `/debug` was asked for since the last call.
-    pub fn is_asked(&self) -> bool {
-        self.left_out.asked.swap(false, Ordering::Relaxed)
+    /// Ends when somebody asks for details.
+    pub async fn details_asked(&self) {
+        self.details.asked.notified().await;
     }
 
-    /// Takes in the nodes that pools and record sets leave out.
-    pub fn publish_left_out(&self, left_out: (NodesLeftOut, NodesLeftOut)) {
-        self.left_out.answer.store(Arc::new(left_out));
+    /// Takes in the details that were made now.
+    pub fn publish_details(&self, details: Details, now: Moment) {
+        self.details.made.send_replace(Some((now, details)));
     }
 
     /// Takes in the nodes that are checked, with the results.
@@ -225,14 +230,22 @@ impl Metrics {
         &self.checks
     }
 
-    /// The latest facts as JSON, with the reason why each node without an address waits, and the latest changes of
-    /// addresses. Nodes that are left out are there from the second answer on, because nobody looks for them before
-    /// somebody asks.
-    pub fn describe(&self, clock: &Clock) -> serde_json::Value {
-        self.left_out.asked.store(true, Ordering::Relaxed);
-        let (snapshot, left_out) = (self.snapshot.load(), self.left_out.answer.load());
+    /// The latest facts. Details are made now; those from a moment ago are shown again, and those of a process that is
+    /// too busy to make new ones are shown with their age.
+    pub(crate) async fn describe(&self, clock: &Clock) -> View {
+        let mut made = self.details.made.subscribe();
+        let age = |made: &Option<(Moment, Details)>| {
+            let at = made.as_ref().map(|(at, _)| *at);
+            at.map(|at| clock.now().millis_since(at))
+        };
+        if age(&made.borrow_and_update()).is_none_or(|age| age >= DETAILS_LAST_MS) {
+            self.details.asked.notify_one();
+            let _too_busy = tokio::time::timeout(DETAILS_TIMEOUT, made.changed()).await;
+        }
+        let (made, none) = (made.borrow(), Details::default());
+        let details = (made.as_ref().map_or(&none, |(_, details)| details), age(&made));
         let unlimited = self.unlimited.load(Ordering::Relaxed);
-        crate::debug::describe(&snapshot, &left_out, (&self.checked.load(), unlimited), clock)
+        View::new(&self.snapshot.load(), details, (&self.checked.load(), unlimited), clock)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Conditions in a scrape.
 
 use super::*;
-use flipop_core::fleet::Waiting;
 use std::collections::BTreeMap;
 
 fn condition(kind: &str, status: &str, reason: &str) -> Condition {
@@ -19,7 +18,7 @@ fn pool(name: &str, conditions: Vec<Condition>) -> PoolSnapshot {
         unfulfilled: 0,
         ips: Vec::new(),
         moves: BTreeMap::new(),
-        waiting: Waiting::default(),
+        pending_move: None,
         suspects: Vec::new(),
         published: Vec::new(),
         conditions,
@@ -89,4 +88,28 @@ fn each_condition_of_an_object_is_a_series_of_the_leader_and_goes_with_it() {
 
     assert_eq!(show(Vec::new(), Vec::new(), true), BTreeMap::new());
     assert_eq!(show(pools, sets, false), BTreeMap::new(), "a standby may be wrong");
+}
+
+#[tokio::test(start_paused = true)]
+async fn details_are_made_on_demand_and_a_busy_process_shows_old_ones_with_their_age() {
+    let metrics = Metrics::new(WatchHealth::default(), "0").unwrap();
+    let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+    let began = tokio::time::Instant::now();
+    let took = || u64::try_from(began.elapsed().as_millis()).unwrap();
+    assert_eq!((metrics.describe(&clock).await.details_age_ms, took()), (None, 200), "nobody has made any");
+    let making = async {
+        metrics.details_asked().await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        metrics.publish_details(Details::default(), clock.now());
+    };
+    let (view, ()) = futures::join!(metrics.describe(&clock), making);
+    assert_eq!((view.details_age_ms, took()), (Some(0), 250));
+    tokio::time::advance(Duration::from_millis(100)).await;
+    assert_eq!(
+        (metrics.describe(&clock).await.details_age_ms, took()),
+        (Some(100), 350),
+        "they are new enough"
+    );
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!((metrics.describe(&clock).await.details_age_ms, took()), (Some(5_300), 5_550));
 }

@@ -3,6 +3,7 @@
 use crate::admin;
 use crate::clock::Clock;
 use crate::config::{BindAddress, Config, DecisionFlags};
+use crate::debug::View;
 use crate::execute::{Executor, Underway};
 use crate::kube::client::{ClientError, Clients};
 use crate::kube::events;
@@ -25,6 +26,7 @@ use crate::watches::Watches;
 use crate::{version, waiting};
 use flipop_core::fleet::Settings;
 use flipop_core::model::provider::{Descriptor, Providers as KnownProviders};
+use futures::FutureExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -433,11 +435,15 @@ fn serve_admin(
     let (scraped, described) = (Arc::clone(&base.metrics), Arc::clone(&base.metrics));
     let (health, state, clock) = (base.health.clone(), leader.state(), base.clock.clone());
     let (leading, identity) = (leader.state(), identity.to_owned());
+    let debug = move || {
+        let (described, clock, leader) = (Arc::clone(&described), clock.clone(), holder(&leading, &identity));
+        async move { serde_json::json!(View { leader, ..described.describe(&clock).await }) }.boxed()
+    };
     let endpoints = admin::Endpoints {
         metrics: Arc::new(move || scraped.encode().map_err(|error| error.to_string())),
         not_ready: Arc::new(move || reasons_not_ready(&health, &state)),
         liveness: base.liveness.clone(),
-        debug: page.then_some(Arc::new(move || with_leader(described.describe(&clock), &leading, &identity))),
+        debug: page.then_some(Arc::new(debug)),
     };
     let mut router = admin::routes(endpoints);
     if page {
@@ -448,21 +454,13 @@ fn serve_admin(
     Ok(())
 }
 
-/// The value of `/debug` with the identity of the leader, which this process may not be.
-fn with_leader(
-    mut debug: serde_json::Value,
-    leader: &watch::Receiver<LeaderState>,
-    identity: &str,
-) -> serde_json::Value {
-    let holder = match &*leader.borrow() {
+/// The identity of the leader, which this process may not be. Empty if it is unknown.
+fn holder(leader: &watch::Receiver<LeaderState>, identity: &str) -> String {
+    match &*leader.borrow() {
         LeaderState::Standby { holder } | LeaderState::Lost { holder } => holder.clone(),
         LeaderState::Leading { .. } => identity.to_owned(),
         LeaderState::Starting | LeaderState::Lapsed { .. } | LeaderState::Ended => String::new(),
-    };
-    if let Some(fields) = debug.as_object_mut() {
-        fields.insert("leader".to_owned(), holder.into());
     }
-    debug
 }
 
 /// The requests that the API server has not answered since the process began. The elector itself logs a refused lease.

@@ -181,6 +181,10 @@ impl Reconciler {
                 _ = housekeeping.tick() => self.keep_house(),
                 Some(done) = self.done.recv() => self.observe_done(done),
                 step = self.watches.next() => self.observe_step(step),
+                () = self.metrics.details_asked() => {
+                    let now = self.clock.now();
+                    self.metrics.publish_details(self.fleet.details(now), now);
+                }
                 () = due => {}
                 () = tokio::time::sleep(AWAIT_PERMIT), if self.awaits_permit() => {}
                 () = tokio::time::sleep(BEAT), if self.watches.follow_the_leases() => {}
@@ -349,9 +353,6 @@ impl Reconciler {
     }
 
     fn keep_house(&mut self) {
-        if self.metrics.is_asked() {
-            self.metrics.publish_left_out(self.fleet.left_out());
-        }
         self.metrics.publish_checked(self.fleet.checked_nodes(self.clock.now()));
         self.observe(Input::EventsDenied(self.executor.events.forbidden()));
         self.observe(Input::LeasesDenied(self.watches.leases_denied()));

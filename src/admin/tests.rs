@@ -20,7 +20,7 @@ async fn start(host: &str) -> Server {
         metrics: Arc::new(|| Ok(b"flipop_up 1\n".to_vec())),
         not_ready: Arc::new(|| vec!["nodes: the first list is not complete".to_owned()]),
         liveness: liveness.clone(),
-        debug: Some(Arc::new(|| serde_json::json!({"pools": []}))),
+        debug: Some(Arc::new(|| Box::pin(async { serde_json::json!({"pools": []}) }))),
     };
     let cancel = CancellationToken::new();
     let mut tasks = JoinSet::new();
@@ -72,7 +72,7 @@ async fn debug_is_for_this_machine_only() {
             metrics: Arc::new(|| Ok(Vec::new())),
             not_ready: Arc::new(Vec::new),
             liveness: Liveness::new(Clock::system()),
-            debug: Some(Arc::new(|| serde_json::json!({}))),
+            debug: Some(Arc::new(|| Box::pin(async { serde_json::json!({}) }))),
         };
         let scrapes = Arc::new(Semaphore::new(MAX_SCRAPES));
         let shared = Shared { endpoints, rendered: Arc::default(), scrapes };

@@ -92,6 +92,8 @@ fn floating_ip_pool() -> Value {
                 "Whether the DNS records are right"
             ),
             wide(column("FQDN", "string", ".status.dnsRecordSet.fqdn", "Name of the DNS records")),
+            paused(),
+            wide(column("Move", "string", ".status.lastMove.outcome", "Outcome of the last move by hand")),
             wide(column("Message", "string", &ready("message"), "Message of the condition Ready")),
             age(),
         ]),
@@ -110,6 +112,7 @@ fn node_dns_record_set() -> Value {
             column("Ready", "string", &ready("status"), "Whether the records are right"),
             column("Reason", "string", &ready("reason"), "Reason of the condition Ready"),
             wide(column("Addresses", "string", ".status.addresses", "Addresses that the records hold")),
+            paused(),
             wide(column("Message", "string", &ready("message"), "Message of the condition Ready")),
             age(),
         ]),
@@ -156,6 +159,11 @@ fn wide(mut column: Value) -> Value {
         column.insert("priority".to_owned(), json!(1));
     }
     column
+}
+
+fn paused() -> Value {
+    let since = condition("Paused", "lastTransitionTime");
+    wide(column("Paused", "date", &since, "Time since the object was paused"))
 }
 
 fn ready(field: &str) -> String {

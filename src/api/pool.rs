@@ -340,7 +340,7 @@ pub struct LastMove {
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub outcome: String,
 
-    /// Why the move was interrupted, refused or ignored.
+    /// Why the move was interrupted, refused or ignored, or what a pending move waits for.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-/// Lists that are read at the same time.
+/// Lists that are read at the same time. More of one namespace are read as one.
 const AT_A_TIME: usize = 8;
 
 /// Our objects in the cluster.
@@ -159,31 +159,29 @@ pub(super) fn keys<'a>(criteria: impl IntoIterator<Item = &'a Criteria>) -> BTre
 }
 
 impl Lists {
-    /// Reads each list once.
+    /// Reads each list once. The nodes come from one list, and the pods of a namespace too if there are many keys.
     pub(super) async fn read(reach: &Reach, keys: BTreeSet<WatchKey>) -> Result<Self, CommandError> {
-        let read = |key: WatchKey| async move {
+        let (mut of_nodes, mut of_pods) = (Vec::new(), BTreeMap::<String, Vec<WatchKey>>::new());
+        for key in keys {
             match &key {
-                WatchKey::Nodes { selector } => {
-                    let nodes = once::nodes(&reach.client, selector).await;
-                    let nodes = nodes.map_err(|trouble| CommandError::read("nodes", trouble))?;
-                    Ok::<_, CommandError>((key, List::Nodes(nodes)))
-                }
-                WatchKey::Pods { namespace, selector } => {
-                    let pods = once::pods(&reach.client, namespace, selector).await;
-                    let pods = pods.map_err(|trouble| CommandError::read("pods", trouble))?;
-                    Ok((key, List::Pods(pods)))
-                }
-            }
-        };
-        let mut lists = Self::default();
-        let mut answers = stream::iter(keys).map(read).buffer_unordered(AT_A_TIME);
-        while let Some((key, list)) = answers.try_next().await? {
-            match list {
-                List::Nodes(nodes) => drop(lists.nodes.insert(key, nodes)),
-                List::Pods(pods) => drop(lists.pods.insert(key, pods)),
+                WatchKey::Nodes { .. } => of_nodes.push(key),
+                WatchKey::Pods { namespace, .. } => of_pods.entry(namespace.clone()).or_default().push(key),
             }
         }
-        Ok(lists)
+        let requests = of_pods.into_iter().flat_map(|(namespace, keys)| {
+            let together = if keys.len() > AT_A_TIME { keys.len() } else { 1 };
+            let requests = keys.chunks(together).map(|keys| (namespace.clone(), keys.to_vec()));
+            requests.collect::<Vec<_>>()
+        });
+        let read = |(namespace, keys): (String, Vec<WatchKey>)| async move {
+            once::pods_by_key(&reach.client, &namespace, keys).await
+        };
+        let pods = stream::iter(requests).map(read).buffer_unordered(AT_A_TIME).try_concat();
+        let (nodes, pods) = futures::join!(once::nodes_by_key(&reach.client, of_nodes), pods);
+        Ok(Self {
+            nodes: nodes.map_err(|trouble| CommandError::read("nodes", trouble))?,
+            pods: pods.map_err(|trouble| CommandError::read("pods", trouble))?,
+        })
     }
 
     /// The nodes that these criteria select by label.
@@ -201,9 +199,4 @@ impl Lists {
         store.observe(Observed::Reset(self.pods.get(&key).cloned().unwrap_or_default()));
         Some(store)
     }
-}
-
-enum List {
-    Nodes(Vec<NodeFacts>),
-    Pods(Vec<PodFacts>),
 }

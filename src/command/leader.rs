@@ -1,6 +1,7 @@
 //! The leading replica: its identity from the Lease, and its knowledge by a port-forward to its pod.
 
 use super::reach::Reach;
+use crate::debug::View;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::leader::{LEASE_NAME, record};
 use http_body_util::{BodyExt as _, Empty};
@@ -10,7 +11,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::Portforwarder;
 use serde::Serialize;
-use serde_json::Value;
 use std::time::Duration;
 
 /// The port of the endpoints if the pod does not name it.
@@ -22,8 +22,8 @@ const PORT_NAME: &str = "prometheus";
 /// Longest wait for the leader's answer. A command has other things to show.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Longest answer that is read. It has room for a hundred pools with all their details.
-const MAX_BYTES: usize = 32 << 20;
+/// Longest answer that is read. It has room for a thousand pools with all their details, 100 KiB each.
+const MAX_BYTES: usize = 100 << 20;
 
 /// The leader.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -38,6 +38,9 @@ pub(super) struct Leader {
     pub(super) renewed: Option<String>,
     /// The Lease has expired, so no replica acts.
     pub(super) expired: bool,
+    /// Since when no replica leads. Absent while one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) vacant_since: Option<String>,
 }
 
 /// The leader's answer, or the reasons why it is missing.
@@ -45,7 +48,7 @@ pub(super) struct Told {
     /// The leader, if the Lease could be read.
     pub(super) leader: Option<Leader>,
     /// Its `/debug`.
-    pub(super) debug: Option<Value>,
+    pub(super) debug: Option<View>,
     /// The missing facts, and the rights that would provide them.
     pub(super) notes: Vec<String>,
 }
@@ -53,24 +56,12 @@ pub(super) struct Told {
 /// Finds the leader and asks it.
 pub(super) async fn ask(reach: &Reach) -> Told {
     let mut told = Told { leader: None, debug: None, notes: Vec::new() };
-    let namespace = &reach.operator;
     match find(reach).await {
-        Err(trouble) if trouble.kind == TroubleKind::NotFound => told.notes.push(format!(
-            "the Lease {LEASE_NAME} is not in namespace {namespace}: no operator has run there; name its namespace with \
-             --operator-namespace"
-        )),
-        Err(trouble) => told.notes.push(format!(
-            "the leader is unknown: {}",
-            missing_right(&trouble, "get", &format!("lease {LEASE_NAME}"), Some(namespace))
-        )),
+        Err(trouble) => told.notes.push(unknown(reach, &trouble)),
         Ok(leader) => {
-            if leader.holder.is_empty() {
-                told.notes.push("no replica leads at this moment, so FLIPOP changes nothing".to_owned());
-            } else if leader.expired {
-                told.notes.push(format!("the Lease of {} has expired: no replica acts", leader.pod));
-            } else {
+            if leader.vacant_since.is_none() {
                 match debug(reach, &leader.pod).await {
-                    Ok(value) => told.debug = Some(value),
+                    Ok(view) => told.debug = Some(view),
                     Err(note) => told.notes.push(note),
                 }
             }
@@ -80,6 +71,19 @@ pub(super) async fn ask(reach: &Reach) -> Told {
     told
 }
 
+/// Why the leader is unknown. That is not the same as no leader.
+pub(super) fn unknown(reach: &Reach, trouble: &Trouble) -> String {
+    let namespace = &reach.operator;
+    if trouble.kind == TroubleKind::NotFound {
+        return format!(
+            "the Lease {LEASE_NAME} is not in namespace {namespace}: no operator has run there; name its namespace with \
+             --operator-namespace"
+        );
+    }
+    let lease = format!("lease {LEASE_NAME}");
+    format!("the leader is unknown: {}", missing_right(trouble, "get", &lease, Some(namespace)))
+}
+
 /// Reads the Lease.
 pub(super) async fn find(reach: &Reach) -> Result<Leader, Trouble> {
     let api: Api<Lease> = Api::namespaced(reach.client.clone(), &reach.operator);
@@ -87,11 +91,17 @@ pub(super) async fn find(reach: &Reach) -> Result<Leader, Trouble> {
     let holder = record::holder(&lease).to_owned();
     let pod = holder.rsplit_once('_').map_or(holder.as_str(), |(pod, _)| pod).to_owned();
     let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
-    let lasts = i64::try_from(record::duration_ms(&lease)).unwrap_or(i64::MAX);
-    let age = renewed.map(|renewed| reach.now().duration_since(renewed).as_millis());
-    let expired = age.is_some_and(|age| age > i128::from(lasts));
-    let renewed = renewed.map(|renewed| format!("{renewed:.0}"));
-    Ok(Leader { holder, pod, renewed, expired })
+    let lasts = Duration::from_millis(record::duration_ms(&lease));
+    let ends = renewed.and_then(|renewed| renewed.checked_add(lasts).ok());
+    let expired = ends.is_some_and(|ends| ends < reach.now());
+    // A replica that gives the Lease up renews it once more, without a holder.
+    let vacant = if holder.is_empty() { renewed } else { ends.filter(|_| expired) };
+    let text = |time: jiff::Timestamp| format!("{time:.0}");
+    let vacant_since = match vacant {
+        None if holder.is_empty() => Some("an unknown time".to_owned()),
+        since => since.map(text),
+    };
+    Ok(Leader { holder, pod, renewed: renewed.map(text), expired, vacant_since })
 }
 
 /// The text for a failure. For a refusal it names the right to grant, for other failures it says what happened.
@@ -109,7 +119,7 @@ pub(super) fn missing_right(
     format!("you may not {verb} {resource} {place}")
 }
 
-async fn debug(reach: &Reach, pod: &str) -> Result<Value, String> {
+async fn debug(reach: &Reach, pod: &str) -> Result<View, String> {
     let namespace = &reach.operator;
     let why = |what: &str| format!("line order, times and waits are unknown: {what}");
     let api: Api<Pod> = Api::namespaced(reach.client.clone(), namespace);
@@ -147,7 +157,7 @@ pub(super) fn port(pod: &Pod) -> u16 {
     named.next().and_then(|port| u16::try_from(port.container_port).ok()).unwrap_or(DEFAULT_PORT)
 }
 
-async fn get_debug<S>(stream: S) -> Result<Value, Trouble>
+async fn get_debug<S>(stream: S) -> Result<View, Trouble>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {

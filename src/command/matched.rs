@@ -18,8 +18,6 @@ pub(super) struct Matched {
     /// Nodes without the labels.
     pub(super) unlabelled: Vec<String>,
     selector: String,
-    /// The names of the nodes with the labels, by provider ID.
-    pub(super) machines: BTreeMap<String, String>,
 }
 
 /// Nodes that do not match, for one reason.
@@ -50,9 +48,7 @@ impl Matched {
     pub(super) fn new(lists: &Lists, all: &[NodeFacts], criteria: &Criteria) -> Self {
         let (nodes, pods) = (lists.nodes_of(criteria), lists.pods_of(criteria));
         let (mut matching, mut failing) = (BTreeSet::new(), BTreeMap::new());
-        let mut machines = BTreeMap::new();
         for node in nodes.iter() {
-            machines.insert(node.provider_id.clone(), node.name.clone());
             match verdict(criteria, node, pods.as_ref()) {
                 Ok(()) => drop(matching.insert(node.name.clone())),
                 Err(why) => drop(failing.insert(node.name.clone(), why)),
@@ -60,7 +56,7 @@ impl Matched {
         }
         let others = all.iter().filter(|node| nodes.get(&node.name).is_none());
         let unlabelled = others.map(|node| node.name.clone()).collect();
-        Self { matching, failing, unlabelled, selector: criteria.node_selector.to_string(), machines }
+        Self { matching, failing, unlabelled, selector: criteria.node_selector.to_string() }
     }
 
     /// Whether a node matches, or why it does not.

@@ -13,6 +13,9 @@ use std::io::{IsTerminal as _, Write as _};
 /// The gap between two columns.
 const GAP: &str = "   ";
 
+/// No column becomes narrower than this on a narrow terminal.
+const NARROWEST: usize = 12;
+
 /// How to print.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Output {
@@ -20,6 +23,8 @@ pub(super) struct Output {
     pub(super) format: Format,
     /// Whether to use colours and symbols.
     pub(super) coloured: bool,
+    /// The columns of the terminal. `None` if the output is not for one, or everything is asked for.
+    pub(super) width: Option<usize>,
 }
 
 /// How good or bad something is.
@@ -39,9 +44,13 @@ impl Output {
     pub(super) fn of(order: &Order) -> Self {
         let common = order.word.common();
         let plain = common.is_some_and(|common| common.no_color) || order.no_color;
+        let format = common.map(|common| common.output).unwrap_or_default();
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        let width = size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
         Self {
-            format: common.map(|common| common.output).unwrap_or_default(),
+            format,
             coloured: !plain && std::io::stdout().is_terminal(),
+            width: width.filter(|_| format != Format::Wide),
         }
     }
 
@@ -121,7 +130,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(|(text, tone)| (shown(&text), tone)).collect());
     }
 
-    /// The lines, each after `indent`.
+    /// The lines, each after `indent`. On a terminal that is too narrow, the widest cells continue below.
     pub(super) fn text(&self, output: Output, indent: &str) -> String {
         let mut widths: Vec<usize> = Vec::new();
         for row in &self.rows {
@@ -133,19 +142,55 @@ impl Table {
                 }
             }
         }
+        let gaps = widths.len().saturating_sub(1).saturating_mul(GAP.len());
+        let room = output.width.map(|width| width.saturating_sub(indent.len()).saturating_sub(gaps));
+        while room.is_some_and(|room| widths.iter().sum::<usize>() > room) {
+            let Some(widest) = widths.iter_mut().max().filter(|widest| **widest > NARROWEST) else { break };
+            *widest -= 1;
+        }
         let mut all = String::new();
         for row in &self.rows {
-            let mut line = String::from(indent);
-            for ((text, tone), width) in row.iter().zip(&widths) {
-                let space = width.saturating_sub(text.chars().count());
-                line.push_str(&tone.map_or_else(|| text.clone(), |tone| output.tinted(tone, text)));
-                let _infallible = write!(line, "{:space$}{GAP}", "");
+            let cells: Vec<Vec<String>> =
+                row.iter().zip(&widths).map(|((text, _), width)| wrapped(text, *width)).collect();
+            for line in 0..cells.iter().map(Vec::len).max().unwrap_or_default() {
+                let mut shown = String::from(indent);
+                for ((cell, (_, tone)), width) in cells.iter().zip(row).zip(&widths) {
+                    let text = cell.get(line).map(String::as_str).unwrap_or_default();
+                    let space = width.saturating_sub(text.chars().count());
+                    shown.push_str(&tone.map_or_else(|| text.to_owned(), |tone| output.tinted(tone, text)));
+                    let _infallible = write!(shown, "{:space$}{GAP}", "");
+                }
+                all.push_str(shown.trim_end());
+                all.push('\n');
             }
-            all.push_str(line.trim_end());
-            all.push('\n');
         }
         all
     }
+}
+
+/// The text in lines of at most this width, broken between words where possible.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let mut word: Vec<char> = word.chars().collect();
+        while let Some(line) = lines.last_mut() {
+            let length = line.chars().count();
+            let space = usize::from(length > 0);
+            if length + space + word.len() <= width {
+                line.extend([' '].iter().take(space).chain(&word));
+                break;
+            }
+            if length == 0 {
+                let rest = word.split_off(width.min(word.len()));
+                line.extend(std::mem::replace(&mut word, rest));
+                if word.is_empty() {
+                    break;
+                }
+            }
+            lines.push(String::new());
+        }
+    }
+    lines
 }
 
 /// Text for a table: on one line, without characters that control the terminal or the order of letters, and never
@@ -180,10 +225,24 @@ mod tests {
         let mut table = Table::new(["NAME", "STATE"]);
         table.row([("a\u{1b}[2J\u{202e}".to_owned(), Some(Tone::Bad)), (String::new(), None)]);
         table.row([("längster".to_owned(), None), ("x".to_owned(), None)]);
-        let plain = Output { format: Format::Table, coloured: false };
+        let plain = Output { format: Format::Table, coloured: false, width: None };
         let expected = "  NAME       STATE\n  a [2J      -\n  längster   x\n";
         assert_eq!(table.text(plain, "  "), expected);
         let coloured = table.text(Output { coloured: true, ..plain }, "");
         assert!(coloured.contains("\u{1b}[31ma [2J\u{1b}[0m      -"), "{coloured:?}");
+    }
+
+    #[test]
+    fn a_table_fits_the_terminal_and_loses_nothing() {
+        let mut table = Table::new(["NAME", "NEXT"]);
+        table.row([("edge-1".to_owned(), None), ("tried again at 10:49:42 UTC (Quota)".to_owned(), None)]);
+        table.row([("edge-2".to_owned(), None), ("aVeryLongNameWithoutAnySpace".to_owned(), None)]);
+        let narrow = Output { format: Format::Table, coloured: false, width: Some(25) };
+        let expected = "NAME     NEXT\nedge-1   tried again at\n         10:49:42 UTC\n         (Quota)\nedge-2   aVeryLongNameWit\n         houtAnySpace\n";
+        assert_eq!(table.text(narrow, ""), expected);
+        assert_eq!(
+            table.text(Output { width: Some(80), ..narrow }, ""),
+            table.text(Output { width: None, ..narrow }, "")
+        );
     }
 }

@@ -6,9 +6,11 @@ use crate::config::Order;
 use crate::config::words::Common;
 use crate::kube::client::{self, ServerTime};
 use crate::kube::kubeconfig;
+use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::provider::install_tls;
 use crate::proxy::ProxySettings;
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
 
 /// The cluster that a command talks to.
 pub(super) struct Reach {
@@ -53,6 +55,29 @@ impl Reach {
         let told = told.and_then(|ms| i64::try_from(ms).ok());
         let told = told.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         told.unwrap_or_else(|| self.clock.timestamp())
+    }
+}
+
+impl Reach {
+    /// The error about an object that does not exist.
+    pub(super) fn lacks(&self, name: &str) -> CommandError {
+        let place = self.namespace.as_deref();
+        let place = place.map_or("any namespace".to_owned(), |name| format!("namespace {name}"));
+        CommandError::Missing(format!(
+            "failed to find a pool or record set {name} in {place}; name another namespace with -n, or use -A"
+        ))
+    }
+
+    /// Fails if the namespace of the objects does not exist. Without the right to read it, it counts as existing.
+    pub(super) async fn find_namespace(&self) -> Result<(), CommandError> {
+        let Some(name) = &self.namespace else { return Ok(()) };
+        let found = Api::<Namespace>::all(self.client.clone()).get_metadata(name).await;
+        match found.map_err(Trouble::from) {
+            Err(trouble) if trouble.kind == TroubleKind::NotFound => {
+                Err(CommandError::Missing(format!("failed to find the namespace {name}")))
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 }
 

@@ -4,10 +4,10 @@
 //! `flipop_core::model::pause`).
 
 use super::CommandError;
-use super::leader;
-use super::output::{Output, Tone, shown};
+use super::leader::{self, Leader};
+use super::output::{self, Output, Tone, shown};
 use super::reach::Reach;
-use crate::api::{Condition, FloatingIPPool, NodeDNSRecordSet};
+use crate::api::{Condition, FloatingIPPool, LastMove, NodeDNSRecordSet};
 use crate::config::words::{MoveArgs, Which};
 use crate::exit::Exit;
 use crate::kube::objects::COMMAND_FIELD_MANAGER;
@@ -37,8 +37,19 @@ struct Answer {
     outcome: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     message: String,
+    #[serde(flatten)]
+    moved: Option<Moved>,
     #[serde(skip)]
     tone: Tone,
+}
+
+/// The move that was asked for.
+#[derive(Debug, Serialize)]
+struct Moved {
+    address: String,
+    from: String,
+    to: String,
+    seconds: f64,
 }
 
 /// Moves an address by hand.
@@ -47,52 +58,128 @@ pub(super) async fn move_address(
     arguments: &MoveArgs,
     output: Output,
 ) -> Result<Exit, CommandError> {
+    let MoveArgs { pool, ip, node, waiting, .. } = arguments;
     let Some(namespace) = &reach.namespace else {
         return Err(CommandError::Usage("move works on one pool: name its namespace with -n".to_owned()));
     };
+    let pool = match Named::parse(pool)? {
+        Named { kind: Some(ObjectKind::RecordSet), .. } => {
+            return Err(CommandError::Usage(format!("{pool} is not a pool")));
+        }
+        Named { name, .. } => name,
+    };
+    somebody_leads(reach).await?;
     let nonce = uuid::Uuid::new_v4().simple().to_string();
     let nonce: String = nonce.chars().take(8).collect();
-    let request = format!("{}={}#{nonce}", arguments.ip, arguments.node);
+    let request = format!("{ip}={node}#{nonce}");
     let pools: Api<FloatingIPPool> = Api::namespaced(reach.client.clone(), namespace);
-    let object = format!("FloatingIPPool {namespace}/{}", arguments.pool);
-    annotate(&pools, &arguments.pool, &object, MOVE_ANNOTATION, Some(&request)).await?;
-    if !arguments.waiting.wait {
+    let object = format!("FloatingIPPool {namespace}/{pool}");
+    annotate(&pools, &pool, &object, MOVE_ANNOTATION, Some(&request)).await?;
+    if !waiting.wait {
         return told(output, &[set(object, "requested")]);
     }
+    let begun = reach.clock.now();
+    let mut waits = String::new();
     let ended = tokio::time::timeout(PATIENCE, async {
         loop {
-            let pool = pools.get(&arguments.pool).await;
+            let pool = pools.get(&pool).await;
             let pool = pool.map_err(|error| CommandError::read(object.clone(), error.into()))?;
             let last = pool.status.and_then(|status| status.last_move);
-            let last = last.filter(|last| last.request == request);
-            match last.as_ref().and_then(|last| MoveOutcome::parse(&last.outcome)) {
-                Some(MoveOutcome::Pending) | None => tokio::time::sleep(PERIOD).await,
-                Some(outcome) => {
-                    let tone = if outcome == MoveOutcome::Done { Tone::Good } else { Tone::Bad };
-                    let message = last.map(|last| last.message).unwrap_or_default();
-                    let outcome = outcome.as_str().to_owned();
-                    return Ok::<_, CommandError>(Answer { object: object.clone(), outcome, message, tone });
+            let last = last.filter(|last| last.request == request).unwrap_or_default();
+            match MoveOutcome::parse(&last.outcome) {
+                Some(MoveOutcome::Pending) | None => {
+                    if last.message != waits && !last.message.is_empty() {
+                        output::complain(&format!("the move waits: {}", last.message));
+                    }
+                    waits = last.message;
+                    tokio::time::sleep(PERIOD).await;
                 }
+                Some(outcome) => return Ok::<_, CommandError>((outcome, last)),
             }
         }
     });
-    let result = match ended.await {
-        Ok(result) => result?,
-        Err(_) => Answer {
-            object,
-            outcome: "NoOutcome".to_owned(),
-            message: format!(
-                "there is no outcome within {} s; the request stays, and its outcome will be in status.lastMove and in \
-                 the Events of the pool",
-                PATIENCE.as_secs()
-            ),
-            tone: Tone::Bad,
-        },
+    let result = if let Ok(ended) = ended.await {
+        let (outcome, LastMove { from, message, .. }) = ended?;
+        let tone = if outcome == MoveOutcome::Done { Tone::Good } else { Tone::Bad };
+        let seconds = tenths(reach.clock.now().millis_since(begun));
+        Answer {
+            moved: Some(Moved { address: ip.to_string(), from, to: node.clone(), seconds }),
+            outcome: outcome.as_str().to_owned(),
+            message,
+            tone,
+            ..set(object, "")
+        }
+    } else {
+        let waits = if waits.is_empty() { String::new() } else { format!(" ({waits})") };
+        let message = format!(
+            "there is no outcome within {} s{waits}; the request stays, and its outcome will be in status.lastMove and \
+             in the Events of the pool",
+            PATIENCE.as_secs()
+        );
+        Answer { message, tone: Tone::Bad, ..set(object, "NoOutcome") }
     };
     told(output, &[result])
 }
 
-/// An object by kind and name.
+/// Fails if no replica leads, since nobody would meet the request. An unknown leader is no absent one.
+async fn somebody_leads(reach: &Reach) -> Result<(), CommandError> {
+    match leader::find(reach).await {
+        Ok(Leader { vacant_since: Some(since), .. }) => Err(CommandError::Missing(format!(
+            "failed to ask for the move: no replica leads since {since}; nothing was requested"
+        ))),
+        Ok(Leader { vacant_since: None, .. }) => Ok(()),
+        Err(trouble) => {
+            output::complain(&format!("note: {}", leader::unknown(reach, &trouble)));
+            Ok(())
+        }
+    }
+}
+
+/// Milliseconds as seconds, to a tenth.
+fn tenths(ms: u64) -> f64 {
+    Duration::from_millis(ms / 100 * 100).as_secs_f64()
+}
+
+/// An object as a user names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named {
+    /// The kind, if it is given.
+    pub(super) kind: Option<ObjectKind>,
+    /// The name.
+    pub(super) name: String,
+}
+
+impl Named {
+    /// Parses `NAME` or `KIND/NAME`. It accepts the same kinds as kubectl.
+    pub(super) fn parse(text: &str) -> Result<Self, CommandError> {
+        let wrong = || {
+            CommandError::Usage(format!("{text:?} is not an object: write NAME, fipool/NAME or nodedns/NAME"))
+        };
+        let (kind, name) = match text.split_once('/') {
+            None => (None, text),
+            Some((kind, name)) => {
+                let kind = kind.to_ascii_lowercase();
+                let kind = match kind.strip_suffix(".flipop.digitalocean.com").unwrap_or(&kind) {
+                    "fipool" | "floatingippool" | "floatingippools" => ObjectKind::Pool,
+                    "nodedns" | "nodednsrecordset" | "nodednsrecordsets" => ObjectKind::RecordSet,
+                    _ => return Err(wrong()),
+                };
+                (Some(kind), name)
+            }
+        };
+        if name.is_empty() || name.contains('/') {
+            return Err(wrong());
+        }
+        Ok(Self { kind, name: name.to_owned() })
+    }
+
+    /// Whether it names this object.
+    pub(super) fn is(&self, kind: ObjectKind, name: &str) -> bool {
+        self.kind.is_none_or(|named| named == kind) && self.name == name
+    }
+}
+
+/// One object of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
     kind: ObjectKind,
@@ -104,19 +191,6 @@ impl Target {
     fn shown(&self) -> String {
         format!("{} {}/{}", self.kind.as_str(), self.namespace, self.name)
     }
-
-    /// Parses `KIND/NAME`. It accepts the same kinds as kubectl.
-    fn parse(text: &str, namespace: &str) -> Option<Self> {
-        let (kind, name) = text.split_once('/')?;
-        let kind = kind.to_ascii_lowercase();
-        let kind = kind.strip_suffix(".flipop.digitalocean.com").unwrap_or(&kind);
-        let kind = match kind {
-            "fipool" | "floatingippool" | "floatingippools" => ObjectKind::Pool,
-            "nodedns" | "nodednsrecordset" | "nodednsrecordsets" => ObjectKind::RecordSet,
-            _ => return None,
-        };
-        (!name.is_empty()).then(|| Self { kind, namespace: namespace.to_owned(), name: name.to_owned() })
-    }
 }
 
 /// Pauses objects for this reason, or resumes them (`None`).
@@ -127,39 +201,70 @@ pub(super) async fn pause(
     wait: bool,
     output: Output,
 ) -> Result<Exit, CommandError> {
-    let targets = targets(reach, which).await?;
+    let targets = targets(reach, which, reason.is_none()).await?;
     let work = targets.iter().map(|target| async move {
         // A failure must not hide the outcome of the others.
         pause_one(reach, target, reason, wait).await.unwrap_or_else(|error| Answer {
-            object: target.shown(),
-            outcome: "Failed".to_owned(),
             message: error.to_string(),
             tone: Tone::Bad,
+            ..set(target.shown(), "Failed")
         })
     });
     told(output, &futures::future::join_all(work).await)
 }
 
-async fn targets(reach: &Reach, which: &Which) -> Result<Vec<Target>, CommandError> {
+/// The objects that the arguments name. A name without a kind is that of the only object of this name. To resume all
+/// objects means to resume the paused ones.
+async fn targets(reach: &Reach, which: &Which, resumes: bool) -> Result<Vec<Target>, CommandError> {
     if which.all {
-        let mut all = list::<FloatingIPPool>(reach, ObjectKind::Pool).await?;
-        all.extend(list::<NodeDNSRecordSet>(reach, ObjectKind::RecordSet).await?);
-        return Ok(all);
+        let paused = resumes.then_some(PAUSED_ANNOTATION);
+        return existing(reach, paused).await;
     }
     let Some(namespace) = &reach.namespace else {
         return Err(CommandError::Usage(
             "-A needs --all; name the namespace of the objects with -n".to_owned(),
         ));
     };
-    let parsed = which.objects.iter().map(|text| {
-        Target::parse(text, namespace).ok_or_else(|| {
-            CommandError::Usage(format!("{text:?} is not an object: write fipool/NAME or nodedns/NAME"))
-        })
-    });
-    parsed.collect()
+    let named: Vec<Named> = which.objects.iter().map(|text| Named::parse(text)).collect::<Result<_, _>>()?;
+    let all = if named.iter().any(|named| named.kind.is_none()) {
+        existing(reach, None).await?
+    } else {
+        Vec::new()
+    };
+    let target = |Named { kind, name }: Named| {
+        if let Some(kind) = kind {
+            return Ok(Target { kind, namespace: namespace.clone(), name });
+        }
+        let mut found = all.iter().filter(|target| target.name == name);
+        match (found.next(), found.next()) {
+            (Some(target), None) => Ok(target.clone()),
+            (Some(_), Some(_)) => Err(CommandError::Usage(format!(
+                "there are two objects {name}: write fipool/{name} or nodedns/{name}"
+            ))),
+            (None, _) => Err(reach.lacks(&name)),
+        }
+    };
+    named.into_iter().map(target).collect()
 }
 
-async fn list<K>(reach: &Reach, kind: ObjectKind) -> Result<Vec<Target>, CommandError>
+/// The objects of both kinds, or those with an annotation.
+async fn existing(reach: &Reach, annotation: Option<&str>) -> Result<Vec<Target>, CommandError> {
+    let (pools, sets) = futures::try_join!(
+        list::<FloatingIPPool>(reach, ObjectKind::Pool, annotation),
+        list::<NodeDNSRecordSet>(reach, ObjectKind::RecordSet, annotation),
+    )?;
+    let all: Vec<Target> = pools.into_iter().chain(sets).collect();
+    if all.is_empty() {
+        reach.find_namespace().await?;
+    }
+    Ok(all)
+}
+
+async fn list<K>(
+    reach: &Reach,
+    kind: ObjectKind,
+    annotation: Option<&str>,
+) -> Result<Vec<Target>, CommandError>
 where
     K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
@@ -167,12 +272,16 @@ where
     let api: Api<K> = in_namespace(reach.client.clone(), reach.namespace.as_deref());
     let listed = api.list_metadata(&ListParams::default()).await;
     let listed = listed.map_err(|error| CommandError::read(K::plural(&()), error.into()))?;
+    let has = |meta: &kube::core::ObjectMeta| {
+        annotation.is_none_or(|key| meta.annotations.iter().flatten().any(|(name, _)| name == key))
+    };
     let target = |meta: kube::core::ObjectMeta| Target {
         kind,
         namespace: meta.namespace.unwrap_or_default(),
         name: meta.name.unwrap_or_default(),
     };
-    Ok(listed.items.into_iter().map(|object| target(object.metadata)).collect())
+    let metas = listed.items.into_iter().map(|object| object.metadata);
+    Ok(metas.filter(has).map(target).collect())
 }
 
 async fn pause_one(
@@ -228,22 +337,18 @@ where
         }
     });
     let Ok(met) = met.await else {
-        return Ok(Answer {
-            object,
-            outcome: "NoOutcome".to_owned(),
-            message: format!(
-                "the annotation is set as asked, and no operator has confirmed it within {} s: see flipop status",
-                PATIENCE.as_secs()
-            ),
-            tone: Tone::Bad,
-        });
+        let message = format!(
+            "the annotation is set as asked, and no operator has confirmed it within {} s: see flipop status",
+            PATIENCE.as_secs()
+        );
+        return Ok(Answer { message, tone: Tone::Bad, ..set(object, "NoOutcome") });
     };
     met?;
     Ok(set(object, if reason.is_some() { "paused" } else { "resumed" }))
 }
 
 fn set(object: String, outcome: &str) -> Answer {
-    Answer { object, outcome: outcome.to_owned(), message: String::new(), tone: Tone::Good }
+    Answer { object, outcome: outcome.to_owned(), message: String::new(), moved: None, tone: Tone::Good }
 }
 
 /// Sets an annotation, or removes it.
@@ -280,7 +385,12 @@ fn told(output: Output, results: &[Answer]) -> Result<Exit, CommandError> {
         let line = |result: &Answer| {
             let message =
                 if result.message.is_empty() { String::new() } else { format!(": {}", result.message) };
-            let text = shown(&format!("{} {}{message}", result.object, result.outcome));
+            let moved = result.moved.as_ref().map(|Moved { address, from, to, seconds }| {
+                let from = if from.is_empty() { String::new() } else { format!("from {from} ") };
+                format!(": {address} {from}to {to}, after {seconds} s")
+            });
+            let moved = moved.unwrap_or_default();
+            let text = shown(&format!("{} {}{moved}{message}", result.object, result.outcome));
             format!("{} {text}\n", output.mark(result.tone))
         };
         if results.is_empty() {
@@ -298,15 +408,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_named_as_for_kubectl() {
-        let target = |text: &str| Target::parse(text, "ns").map(|target| (target.kind, target.name));
-        let pool = Some((ObjectKind::Pool, "web".to_owned()));
+    fn an_object_is_named_as_for_kubectl_or_by_its_name() {
+        let named = |text: &str| Named::parse(text).ok().map(|named| (named.kind, named.name));
+        let web = |kind| Some((kind, "web".to_owned()));
         for text in ["fipool/web", "FloatingIPPool/web", "floatingippools.flipop.digitalocean.com/web"] {
-            assert_eq!(target(text), pool, "{text}");
+            assert_eq!(named(text), web(Some(ObjectKind::Pool)), "{text}");
         }
-        assert_eq!(target("nodedns/a"), Some((ObjectKind::RecordSet, "a".to_owned())));
-        for text in ["web", "pod/web", "fipool/", ""] {
-            assert_eq!(target(text), None, "{text}");
+        assert_eq!(named("nodedns/web"), web(Some(ObjectKind::RecordSet)));
+        assert_eq!(named("web"), web(None));
+        for text in ["pod/web", "fipool/", "", "fipool/a/b"] {
+            assert_eq!(named(text), None, "{text}");
         }
     }
 }

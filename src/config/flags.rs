@@ -3,7 +3,7 @@
 use super::agent::AgentFlags;
 use super::words::{Plugin, Word, go_bool, path};
 use crate::version::VERSION;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,8 @@ pub(super) enum Unclear {
     Usage(clap::Error),
     /// Wrong flags of a command.
     CommandUsage(clap::Error),
-    /// The first argument must be a command here, and it is not. Holds the help to print.
-    UnknownCommand(String),
+    /// The first argument must be a command here, and it is not. Holds a hint at the nearest one, and the help.
+    UnknownCommand(String, String),
 }
 
 /// The command that runs until it is stopped.
@@ -55,9 +55,7 @@ pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, Uncle
             Err(error) if word == AGENT => Err(Unclear::Usage(error)),
             Err(error) => Err(of_command(error)),
         },
-        Some(word) if !word.starts_with('-') && !in_pod => {
-            Err(Unclear::UnknownCommand(CommandLine::command().render_help().to_string()))
-        }
+        Some(word) if !word.starts_with('-') && !in_pod => Err(unknown::<CommandLine>(Some(word))),
         Some(_) | None => match Operator::try_parse_from(arguments) {
             Ok(Operator { flags, ignored }) => Ok(Asked::Operator(flags, ignored.len())),
             Err(error) if error.kind() == ErrorKind::DisplayHelp => Err(Unclear::Usage(help(arguments))),
@@ -77,12 +75,24 @@ fn is_command<P: CommandFactory>(word: &str) -> bool {
 
 fn plugin(arguments: &[OsString], first: Option<&str>) -> Result<Asked, Unclear> {
     if first.is_none_or(|word| !word.starts_with('-') && !is_command::<Plugin>(word)) {
-        return Err(Unclear::UnknownCommand(Plugin::command().render_help().to_string()));
+        return Err(unknown::<Plugin>(first));
     }
     match Plugin::try_parse_from(arguments) {
         Ok(Plugin { word }) => Ok(Asked::Command(word)),
         Err(error) => Err(of_command(error)),
     }
+}
+
+/// The word is not repeated: it may be a token whose flag is missing.
+fn unknown<P: Parser>(word: Option<&str>) -> Unclear {
+    let refused = word.and_then(|word| P::try_parse_from([PLUGIN, word]).err());
+    let suggested = refused.as_ref().and_then(|refused| refused.get(ContextKind::SuggestedSubcommand));
+    let nearest = match suggested {
+        Some(ContextValue::Strings(names)) => names.last(),
+        Some(_) | None => None,
+    };
+    let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+    Unclear::UnknownCommand(hint, P::command().render_help().to_string())
 }
 
 /// Asking for help is not an error.
@@ -208,4 +218,22 @@ enum Called {
     /// of the droplet.
     #[command(args_override_self = true)]
     Agent(Box<AgentFlags>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_command_is_answered_with_the_nearest_one() {
+        for (word, hint) in
+            [("statsu", "; did you mean status?"), ("pasue", "; did you mean pause?"), ("s3cret", "")]
+        {
+            for program in ["flipop", "/usr/local/bin/kubectl-flipop"] {
+                let answer = parse(&[program.into(), word.into()], false);
+                let is = matches!(&answer, Err(Unclear::UnknownCommand(found, _)) if found == hint);
+                assert!(is, "{program} {word}: {answer:?}");
+            }
+        }
+    }
 }

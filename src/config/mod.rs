@@ -97,8 +97,10 @@ pub enum ConfigError {
     CommandUsage(clap::Error),
     /// The first argument is not a command. The error does not repeat the word: it may be a token whose flag is
     /// missing.
-    #[error("failed to find a command: the first argument must be the name of one\n\n{help}")]
+    #[error("missing or unknown command{hint}\n\n{help}")]
     UnknownCommand {
+        /// The command that is written almost like it, as the end of the sentence.
+        hint: String,
         /// The help to print.
         help: String,
     },
@@ -127,7 +129,7 @@ impl ConfigError {
         match unclear {
             Unclear::Usage(usage) => Self::Usage(usage),
             Unclear::CommandUsage(usage) => Self::CommandUsage(usage),
-            Unclear::UnknownCommand(help) => Self::UnknownCommand { help },
+            Unclear::UnknownCommand(hint, help) => Self::UnknownCommand { hint, help },
         }
     }
 

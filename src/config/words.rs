@@ -7,6 +7,22 @@ use crate::version::VERSION;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+/// The end of a command's help: an example, and the exit codes.
+macro_rules! ending {
+    ($example:literal) => {
+        ending!($example, "0  done\n  1  failed, refused, not found, or not met in time")
+    };
+    ($example:literal, $codes:literal) => {
+        concat!(
+            "Example:\n  flipop ",
+            $example,
+            "\n\nExit codes:\n  ",
+            $codes,
+            "\n  64 a flag or an argument is missing or wrong"
+        )
+    };
+}
+
 /// Shows who has which address and why, tries changes before they are made, and steers FLIPOP.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl flipop", bin_name = "kubectl flipop", version = VERSION)]
@@ -20,24 +36,41 @@ pub(super) struct Plugin {
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Word {
     /// Show which node has which address and why, the nodes in line, and the DNS records
+    #[command(after_help = ending!("status -n default fipool/web"))]
     Status(StatusArgs),
     /// Show what FLIPOP would change, without changing anything; objects need not be installed yet
+    #[command(after_help = ending!(
+        "plan -f pool.yaml",
+        "0  nothing to do\n  1  the cluster or a provider cannot be read\n  3  there are changes\n  4  an object is invalid\n  \
+         5  the plan did not settle"
+    ))]
     Plan(PlanArgs),
     /// Check the installation: CRDs, rights, policies, Lease, tokens, zones, nodes
+    #[command(after_help = ending!(
+        "check --env-file tokens.env",
+        "0  no line has a failure\n  1  a line has a failure\n  2  the cluster cannot be read"
+    ))]
     Check(CheckArgs),
     /// Move an address of a pool to a node
+    #[command(after_help = ending!("move web 203.0.113.10 edge-3"))]
     Move(MoveArgs),
-    /// Pause objects: FLIPOP begins nothing for them
+    /// Pause objects: FLIPOP starts no new operations for them
+    #[command(after_help = ending!("pause fipool/web --reason 'incident 7'"))]
     Pause(PauseArgs),
     /// Resume paused objects
+    #[command(after_help = ending!("resume --all -A"))]
     Resume(ResumeArgs),
     /// Forward a local port to the leader and print the address of its web page
+    #[command(after_help = ending!("dashboard --port 8099"))]
     Dashboard(DashboardArgs),
     /// Print a script that completes commands and flags in a shell
+    #[command(after_help = ending!("completion bash"))]
     Completion(CompletionArgs),
     /// Print the custom resource definitions as YAML
+    #[command(after_help = ending!("crd > crds.yaml"))]
     Crd,
     /// Print version and commit
+    #[command(after_help = ending!("version"))]
     Version,
 }
 
@@ -93,7 +126,7 @@ pub struct StatusArgs {
     #[command(flatten)]
     pub(crate) common: Common,
 
-    /// Names of pools and record sets [default: all of the namespace]
+    /// Objects as NAME, fipool/NAME or nodedns/NAME [default: all of the namespace]
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
 
@@ -167,7 +200,7 @@ pub struct MoveArgs {
     #[command(flatten)]
     pub(crate) waiting: Waiting,
 
-    /// Name of the pool
+    /// The pool as NAME or fipool/NAME
     pub pool: String,
 
     /// Address to move
@@ -212,11 +245,11 @@ pub struct ResumeArgs {
 #[derive(Debug, Clone, PartialEq, Args)]
 #[group(id = "which", required = true, multiple = false)]
 pub struct Which {
-    /// Objects as KIND/NAME, for example fipool/web or nodedns/web
-    #[arg(value_name = "KIND/NAME")]
+    /// Objects as NAME, fipool/NAME or nodedns/NAME
+    #[arg(value_name = "NAME")]
     pub objects: Vec<String>,
 
-    /// Every object of both kinds in the namespace, or with -A in the cluster
+    /// Every object of both kinds in the namespace, or with -A in the cluster; resume takes the paused ones
     #[arg(long)]
     pub all: bool,
 }
@@ -278,5 +311,20 @@ pub(super) fn go_bool(text: &str) -> Result<bool, String> {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("write true or false".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Plugin;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_help_of_each_command_has_an_example_and_the_exit_codes() {
+        for mut command in Plugin::command().get_subcommands().cloned() {
+            let (name, help) = (command.get_name().to_owned(), command.render_help().to_string());
+            assert!(help.contains(&format!("Example:\n  flipop {name}")), "{help}");
+            assert!(help.contains("Exit codes:\n  0  ") && help.contains("\n  64 a flag"), "{help}");
+        }
     }
 }

@@ -106,8 +106,8 @@ async fn a_dry_run_of_a_foreign_annotation_that_is_accepted_shows_that_no_policy
         call.answer(answer);
         bench.executor.tracker.close();
         bench.executor.tracker.wait().await;
-        let told = metrics.describe(&bench.executor.clock);
-        assert_eq!(told[crate::debug::UNLIMITED], unlimited, "{told}");
+        let told = metrics.describe(&bench.executor.clock).await;
+        assert_eq!(told.unlimited, unlimited, "{told:?}");
     }
     let mut bench = start();
     bench.source.revoke();

@@ -4,6 +4,7 @@ use crate::dns::{ZONE, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, SOON, TEAM, World, binary, ip, path, plain_spec};
 use flipop_cloud::{Provider, RecordView};
+use flipop_envtest::cluster::Kind;
 use flipop_envtest::nodes::{NewNode, NewPod};
 use flipop_envtest::operator::{Operator, TOKEN};
 use flipop_envtest::wait::eventually;
@@ -142,6 +143,12 @@ async fn status_and_plan_agree_with_the_operator_and_write_nothing(world: &mut W
     let file = bad.path().display().to_string();
     ended(&call(user.path(), &["plan", "-f", &file]).await?, 4)?;
     ended(&call(user.path(), &["plan", "--no-such-flag"]).await?, 64)?;
+    let nowhere = call(user.path(), &["status", "-n", "nowhere"]).await?;
+    ended(&nowhere, 1)?;
+    assert!(text(&nowhere).contains("failed to find the namespace nowhere"), "{}", text(&nowhere));
+    let named = ended(&call(user.path(), &["status", "fipool/p", "-n", TEAM, "-o", "json"]).await?, 0)?;
+    assert_eq!(named["pools"].as_array().map(Vec::len), Some(1), "{named:#}");
+    ended(&call(user.path(), &["status", "nodedns/p", "-n", TEAM]).await?, 1)?;
     assert_eq!(world.get_pool("p").await?.status(), before.status(), "nothing was written");
     let _operator = world.operator().await?;
     world.pool_settles("p", &[(10, "alpha"), (11, "gamma")]).await
@@ -315,7 +322,10 @@ async fn move_pause_and_resume_wait_for_what_becomes_of_them(world: &mut World) 
     let user = user(world, "captain", &["flipop-steer"]).await?;
     let address = ip(10).to_string();
     let output = call(user.path(), &["move", "p", &address, "gamma", "-n", TEAM, "-o", "json"]).await?;
-    assert_eq!(ended(&output, 0)?[0]["outcome"], json!("Done"), "{}", text(&output));
+    let moved = ended(&output, 0)?[0].clone();
+    assert_eq!((&moved["outcome"], &moved["address"]), (&json!("Done"), &json!(address)), "{moved:#}");
+    assert_eq!((&moved["from"], &moved["to"]), (&json!("alpha"), &json!("gamma")), "{moved:#}");
+    assert!(moved["seconds"].is_number(), "{moved:#}");
     world.pool_settles("p", &[(10, "gamma"), (11, "beta")]).await?;
     let output = call(user.path(), &["pause", "fipool/p", "-n", TEAM, "--reason", "incident 7"]).await?;
     ended(&output, 0)?;
@@ -323,7 +333,17 @@ async fn move_pause_and_resume_wait_for_what_becomes_of_them(world: &mut World) 
     let refused = call(user.path(), &["move", "p", &address, "alpha", "-n", TEAM]).await?;
     ended(&refused, 1)?;
     assert!(text(&refused).contains("Refused"), "{}", text(&refused));
-    ended(&call(user.path(), &["resume", "--all", "-n", TEAM]).await?, 0)?;
+    let wide = world.kubectl.run(&["get", "fipool", "p", "-n", TEAM, "-o", "wide"]).await?.stdout;
+    let row = wide.lines().last().unwrap_or_default();
+    let times = row
+        .split_whitespace()
+        .filter(|cell| cell.starts_with(|c: char| c.is_ascii_digit()) && cell.ends_with('s'));
+    assert!(wide.contains("PAUSED") && row.contains("Done"), "{wide}");
+    assert_eq!(times.count(), 2, "since the pause, and since the creation: {wide}");
+    // Another object that was never paused is not named.
+    world.record_set("nodes", &set_spec(Provider::DigitalOcean, "nodes")).await?;
+    let resumed = text(&call(user.path(), &["resume", "--all", "-n", TEAM]).await?);
+    assert_eq!(resumed, "ok FloatingIPPool default/p resumed\n");
     assert!(world.get_pool("p").await?.has_condition("incident 7").is_err());
     // A missing object hides no result for the others.
     let output = call(user.path(), &["pause", "fipool/absent", "fipool/p", "-n", TEAM]).await?;
@@ -332,7 +352,21 @@ async fn move_pause_and_resume_wait_for_what_becomes_of_them(world: &mut World) 
     assert!(told.contains("x FloatingIPPool default/absent Failed: failed to find"), "{told}");
     assert!(told.contains("ok FloatingIPPool default/p paused"), "{told}");
     ended(&call(user.path(), &["resume", "fipool/p", "-n", TEAM, "--wait=0"]).await?, 0)?;
-    ended(&call(user.path(), &["pause", "p"]).await?, 64)?;
+    // A name alone does too, and one that nothing has is named.
+    ended(&call(user.path(), &["pause", "p", "-n", TEAM, "--wait=0"]).await?, 0)?;
+    ended(&call(user.path(), &["resume", "p", "-n", TEAM, "--wait=0"]).await?, 0)?;
+    for (arguments, missing) in [
+        (
+            &["pause", "absent", "-n", TEAM][..],
+            "failed to find a pool or record set absent in namespace default",
+        ),
+        (&["resume", "--all", "-n", "nowhere"], "failed to find the namespace nowhere"),
+        (&["move", "absent", &address, "alpha", "-n", TEAM], "failed to find FloatingIPPool default/absent"),
+    ] {
+        let output = call(user.path(), arguments).await?;
+        ended(&output, 1)?;
+        assert!(text(&output).contains(missing), "{}", text(&output));
+    }
     Ok(())
 }
 
@@ -346,17 +380,16 @@ async fn what_no_operator_answers_is_told_when_the_wait_is_over(world: &mut Worl
     let (moved, paused) = futures::try_join!(call(user.path(), &to_gamma), call(user.path(), &pause))?;
     ended(&moved, 1)?;
     let told = text(&moved);
-    assert!(
-        told.contains("NoOutcome: there is no outcome within ") && told.contains("status.lastMove"),
-        "{told}"
-    );
+    assert!(told.contains("no replica leads since ") && told.contains("nothing was requested"), "{told}");
+    let pool = world.cluster.get(Kind::Pool, TEAM, "p").await?;
+    assert!(pool["metadata"]["annotations"]["flipop.digitalocean.com/move"].is_null(), "{pool:#}");
     ended(&paused, 1)?;
     let told = text(&paused);
     assert!(
         told.contains("NoOutcome: the annotation is set as asked, and no operator has confirmed it"),
         "{told}"
     );
-    // Both requests stay, and the next leader reads them: the pause first, so nothing moves.
+    // The pause stays, and the next leader reads it.
     let _operator = world.operator().await?;
     eventually("the pause counts", SOON, || async {
         world.get_pool("p").await?.has_condition("incident 7").map_err(Failure::new)

@@ -138,8 +138,13 @@ async fn a_command_says_which_right_or_which_part_of_the_way_is_missing(world: &
     assert!(told.contains(&format!("the leader {pod} is not a pod in namespace flipop")), "{told}");
     // A leader that ended by itself gave its Lease up.
     operator.terminate().await?;
-    let told = note(able.path()).await?;
-    assert!(told.contains("no replica leads at this moment, so FLIPOP changes nothing"), "{told}");
+    let shown = ended(&call(able.path(), &["status", "-n", TEAM, "-o", "json"]).await?, 0)?;
+    assert_eq!((&shown["stale"], &shown["notes"]), (&json!(true), &json!([])), "{shown:#}");
+    let table = text(&call(able.path(), &["status", "-n", TEAM]).await?);
+    assert!(
+        table.starts_with("x No replica leads since ") && table.contains("nothing: nobody leads"),
+        "{table}"
+    );
     Ok(())
 }
 

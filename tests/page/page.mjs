@@ -129,9 +129,9 @@ function crowd() {
   const nodesWithoutIP = numbers(62, 200).map((n) => ({ node: `edge-${n}`, waitsFor: "no address of the pool is free" }));
   const records = { name: "www.example.com", addresses: ips.map(({ ip }) => ip) };
   const pools = ["game-10", "game-9", "apple"].map((name) => pool({ name, ips, nodesWithoutIP, records }));
-  const moving = { ip: "203.0.113.2", state: "in-progress", node: "", from: "edge-2", to: "edge-61", why: "stopped reporting (Ready is Unknown)",
+  const moving = { ip: "203.0.113.2", state: "in-progress", node: "edge-2", target: "edge-61", why: "stopped reporting (Ready is Unknown)",
     sinceSeconds: 988, error: "503 Service Unavailable" };
-  const lost = { ip: "203.0.113.5", state: "no-match", node: "", from: "edge-5", why: "is not Ready", sinceSeconds: 700 };
+  const lost = { ip: "203.0.113.5", state: "no-match", node: "edge-5", why: "is not Ready", sinceSeconds: 700 };
   const failing = ips.map((ip) => [moving, lost].find((other) => other.ip === ip.ip) || ip);
   const conditions = [
     { type: "AddressesIdle", status: "True", reason: "NotServing", message: "203.0.113.5 is on edge-5" },
@@ -173,6 +173,9 @@ function states(version) {
       ...base, pools: [pool({}), pool({
         name: "failing", conditions: [{ type: "Ready", status: "False", reason: "NoMatchingNode", message: "no node matches" },
           { type: "Paused", status: "True", reason: "Annotation", message: "incident 7" }],
+        ips: [{ ip: "203.0.113.12", state: "active", node: "edge-1" },
+          { ip: "203.0.113.11", state: "in-progress", node: "edge-7", target: "edge-8", next: "outcome unknown (503)" }],
+        pendingMove: { ip: "203.0.113.11", from: "edge-7", to: "edge-8", sinceSeconds: 0, waitsFor: "the cool-off" },
         suspects: [{ node: "edge-1", reason: "is not Ready", sinceSeconds: 970, endsSeconds: 1030 }],
       })],
       recordSets: [{ namespace: "default", name: "n", provider: "cloudflare", dns: "nodes.example.net", records: 0,
@@ -180,7 +183,7 @@ function states(version) {
       accounts: [{ provider: "digitalocean", requestsLeft: 4900 }, { provider: "cloudflare", requestsLeft: null }],
       changes: [{ time: "2026-01-01T00:00:00.000Z", namespace: "default", name: "web", ip: "203.0.113.10", from: "edge-9",
         to: "edge-1", reason: "edge-9 is not Ready", phases: { noticedMs: 3, decidedMs: 12, confirmedMs: 1500, publishedMs: null } }],
-    }, ["grace ends in 30 s", "21 nodes are left out", "paused", "4900 requests left", "edge-9 → edge-1", "noticed: 3 ms", "requested: 9 ms", "confirmed: 1.5 s", "in all: 1.5 s", "an address: edge-2", "nodes.example.net at cloudflare: no address", "e"]],
+    }, ["grace ends in 30 s", "21 nodes are left out", "paused", "4900 requests left", "edge-9 → edge-1", "noticed: 3 ms", "requested: 9 ms", "confirmed: 1.5 s", "in all: 1.5 s", "an address: edge-2", "edge-7 → edge-8", "outcome unknown (503)", "Move of 203.0.113.11 from edge-7 to edge-8, pending since 1970-01-01 00:00:00 UTC: the cool-off", "nodes.example.net at cloudflare: no address", "e"]],
     ["many", {
       ...base, pools: crowd(),
       changes: Array.from({ length: 60 }, (_, n) => ({ time: "2026-01-01T00:00:00.000Z", namespace: "default", name: "zebra", ip: `203.0.113.${n}`,
@@ -189,7 +192,7 @@ function states(version) {
       "edge-2 stopped reporting (Ready is Unknown); it lost its match 12 s ago", "139 nodes: no address of the pool is free: edge-62, edge-63"], ordered],
     ["hostile", {
       ...base, leader: hostile, pools: [pool({ name: hostile,
-        ips: [{ ip: hostile, state: hostile, node: "", from: hostile, to: hostile, why: hostile, sinceSeconds: 1, error: hostile }],
+        ips: [{ ip: hostile, state: hostile, node: hostile, target: hostile, next: hostile, why: hostile, sinceSeconds: 1, error: hostile }],
         conditions: [{ type: hostile, status: "True", reason: hostile, message: hostile, remedy: hostile }],
         nodesWithoutIP: [{ node: hostile, waitsFor: hostile }], leftOut: [{ reason: hostile, count: 1, nodes: [hostile] }] })],
       changes: [{ time: hostile, namespace: hostile, name: hostile, ip: hostile, from: hostile, to: hostile, reason: hostile }],

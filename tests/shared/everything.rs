@@ -7,7 +7,7 @@ use flipop::provider::CallContext;
 use flipop::provider::observe::{Call, CallObserver as _, CallRecord, Outcome};
 use flipop_core::addresses::pool::status::IpState;
 use flipop_core::fleet::{
-    AccountSnapshot, FailoverPhase, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, Waiting,
+    AccountSnapshot, FailoverPhase, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot,
 };
 use flipop_core::model::condition::Condition;
 use flipop_core::model::ids::{Address, ObjectName};
@@ -50,12 +50,10 @@ fn snapshot() -> Snapshot {
         ip: Address::from([192, 0, 2, 1]),
         state: IpState::Active.as_str().into(),
         node: "a".into(),
-        from: String::new(),
-        to: String::new(),
         lost: None,
-        error: String::new(),
         provider_id: "digitalocean://1".into(),
         assignments: 1,
+        error: String::new(),
         errors: 1,
     };
     let provider = "digitalocean".to_owned();
@@ -68,7 +66,7 @@ fn snapshot() -> Snapshot {
         unfulfilled: 1,
         ips: vec![ip],
         moves: BTreeMap::from([("NotReady", 1)]),
-        waiting: Waiting::default(),
+        pending_move: None,
         conditions: vec![condition.clone()],
         unready: Vec::new(),
         suspects: Vec::new(),

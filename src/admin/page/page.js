@@ -158,8 +158,8 @@ function grace(pool, node, now) {
 }
 
 /** Where an address is, or was last seen, and where it goes. */
-function place({ node, from, to, providerID }) {
-  return to ? `${from || "no node"} → ${to}` : node || from || providerID || "on no matching node";
+function place({ node, target, providerID }) {
+  return target ? `${node || "no node"} → ${target}` : node || providerID || "on no matching node";
 }
 
 function toneOfAddress(pool, ip) {
@@ -172,13 +172,13 @@ function toneOfAddress(pool, ip) {
 function address(pool, ip, now) {
   const tone = toneOfAddress(pool, ip);
   const name = pool.records && pool.records.addresses.includes(ip.ip) ? `in ${pool.records.name}` : null;
-  const since = ip.why ? `${ip.from} ${ip.why}; it lost its match ${lasted(ip.sinceSeconds, now)} ago` : null;
+  const since = ip.why ? `${ip.node} ${ip.why}; it lost its match ${lasted(ip.sinceSeconds, now)} ago` : null;
   return element(
     "li", `card ${tone}`,
     element("strong", "", place(ip)),
     element("span", "", ip.ip, " "), mark(tone, ip.state || "unknown"),
     since ? element("p", "", since) : null,
-    ip.error ? element("p", "", ip.error) : null,
+    ip.next || ip.error ? element("p", "", ip.next || ip.error) : null,
     name ? none(name) : null,
     grace(pool, ip.node, now),
   );
@@ -207,21 +207,31 @@ function waiting(pool, key) {
   const groups = new Map();
   for (const { node, waitsFor } of fitting(pool.nodesWithoutIP || [])) groups.set(waitsFor, [...(groups.get(waitsFor) || []), node]);
   if (groups.size === 0) return [];
+  const hidden = pool.waiting - pool.nodesWithoutIP.length;
   const count = (nodes) => (nodes.length === 1 ? "" : `${nodes.length} nodes: `);
   const row = ([why, nodes]) => element("li", "", `${count(nodes)}${why}: `, ...names(nodes, `wait ${key} ${why}`));
-  return [none("Nodes that wait for an address:"), element("ul", "line", ...[...groups].map(row))];
+  return [
+    none("Nodes that wait for an address:"), element("ul", "line", ...[...groups].map(row)), hidden > 0 ? none(`… and ${hidden} more`) : null,
+  ];
 }
 
 function published(name, addresses, key) {
   return element("div", "", `${name}: `, ...(addresses.length ? names(addresses, `records ${key}`) : ["no address"]));
 }
 
+function pendingMove(move) {
+  if (!move) return null;
+  const since = new Date(move.sinceSeconds * 1000).toISOString().replace("T", " ").replace(".000Z", " UTC");
+  const from = move.from ? ` from ${move.from}` : "";
+  return element("p", "", `Move of ${move.ip}${from} to ${move.to}, pending since ${since}${move.waitsFor ? `: ${move.waitsFor}` : ""}`);
+}
+
 function lane(pool, now) {
   const key = `${pool.namespace}/${pool.name}`;
   const records = pool.records ? published(pool.records.name, pool.records.addresses, key) : null;
   return element(
-    "article", "lane", head(pool, now), ...messages(pool), ...addresses(pool, now, key), records, ...waiting(pool, key),
-    leftOut(pool, key),
+    "article", "lane", head(pool, now), ...messages(pool), pendingMove(pool.pendingMove), ...addresses(pool, now, key), records,
+    ...waiting(pool, key), leftOut(pool, key),
   );
 }
 

@@ -4,8 +4,8 @@ use super::Finding;
 use super::rights::Account;
 use crate::command::copy::{self, Objects};
 use crate::config::Variable;
+use crate::debug::{CheckView, View};
 use flipop_core::model::node_check::NodeCheck;
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// The checks that objects ask for.
@@ -18,14 +18,14 @@ pub(super) fn of(objects: &Objects) -> BTreeSet<NodeCheck> {
 }
 
 /// One line for the node's name, and one for the port of each check.
-pub(super) fn check(account: &Account, checks: &BTreeSet<NodeCheck>, told: Option<&Value>) -> Vec<Finding> {
+pub(super) fn check(account: &Account, checks: &BTreeSet<NodeCheck>, told: Option<&View>) -> Vec<Finding> {
     if checks.is_empty() {
         return Vec::new();
     }
     let ports: BTreeSet<u16> = checks.iter().map(|check| check.port).collect();
-    let told = told.and_then(|debug| debug.get("checks")).and_then(Value::as_array);
+    let told = told.map(|view| view.checks.as_slice()).unwrap_or_default();
     let mut findings = vec![knows_its_node(account)];
-    findings.extend(ports.into_iter().map(|port| is_open(port, told.map_or(&[], Vec::as_slice))));
+    findings.extend(ports.into_iter().map(|port| is_open(port, told)));
     findings
 }
 
@@ -48,11 +48,10 @@ fn knows_its_node(account: &Account) -> Finding {
 }
 
 /// The leader's results for a port.
-fn is_open(port: u16, told: &[Value]) -> Finding {
+fn is_open(port: u16, told: &[CheckView]) -> Finding {
     let suffix = format!(":{port}");
-    let text = |node: &Value, key: &str| node.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let nodes: Vec<&Value> = told.iter().filter(|node| text(node, "address").ends_with(&suffix)).collect();
-    let answer = nodes.iter().filter(|node| node.get("lastPassedMs").is_some_and(Value::is_number)).count();
+    let nodes: Vec<&CheckView> = told.iter().filter(|node| node.address.ends_with(&suffix)).collect();
+    let answer = nodes.iter().filter(|node| node.last_passed_ms.is_some()).count();
     match (nodes.len(), answer) {
         (0, _) => Finding::doubtful(
             format!("the leader reports no check of port {port}"),
@@ -72,16 +71,18 @@ fn is_open(port: u16, told: &[Value]) -> Finding {
 mod tests {
     use super::*;
     use crate::command::output::Tone;
-    use serde_json::json;
 
     #[test]
     fn a_port_is_open_where_each_checked_node_has_answered_once() {
-        let node =
-            |port: u16, last: Value| json!({ "address": format!("10.0.0.1:{port}"), "lastPassedMs": last });
-        let tone = |told: &[Value]| is_open(10_250, told).tone;
+        let node = |port: u16, last_passed_ms| CheckView {
+            address: format!("10.0.0.1:{port}"),
+            last_passed_ms,
+            ..CheckView::default()
+        };
+        let tone = |told: &[CheckView]| is_open(10_250, told).tone;
         assert_eq!(tone(&[]), Tone::Doubtful);
-        assert_eq!(tone(&[node(22, json!(5))]), Tone::Doubtful);
-        assert_eq!(tone(&[node(10_250, json!(5)), node(10_250, json!(90_000))]), Tone::Good);
-        assert_eq!(tone(&[node(10_250, json!(5)), node(10_250, Value::Null)]), Tone::Bad);
+        assert_eq!(tone(&[node(22, Some(5))]), Tone::Doubtful);
+        assert_eq!(tone(&[node(10_250, Some(5)), node(10_250, Some(90_000))]), Tone::Good);
+        assert_eq!(tone(&[node(10_250, Some(5)), node(10_250, None)]), Tone::Bad);
     }
 }

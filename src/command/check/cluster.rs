@@ -5,7 +5,7 @@ use super::rights::Account;
 use crate::api::crd;
 use crate::command::leader;
 use crate::command::reach::Reach;
-use crate::debug::UNLIMITED;
+use crate::debug::View;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -104,9 +104,8 @@ fn compare(wanted: &Value, found: &Value, path: &str, missing: &mut Vec<String>)
 }
 
 /// The finding of the leader's dry run. It counts more than the text of the policies.
-pub(super) fn unlimited(told: Option<&Value>) -> Option<Finding> {
-    let unlimited = told?.get(UNLIMITED)?.as_bool()?;
-    unlimited.then(|| {
+pub(super) fn unlimited(told: Option<&View>) -> Option<Finding> {
+    told?.unlimited.then(|| {
         Finding::bad(
             "no admission policy limits what the operator may change on nodes: the API server accepts a dry run",
             format!("apply the policy {NARROWING} with its binding, and with the operator's account in it"),
@@ -168,16 +167,14 @@ pub(super) async fn policies(reach: &Reach, account: &Account) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::command::output::Tone;
-    use serde_json::json;
 
     #[test]
     fn a_leader_whose_changes_of_nodes_nothing_limits_is_told_of() {
-        let found = |debug: Value| unlimited(Some(&debug));
-        let finding = found(json!({ UNLIMITED: true })).unwrap();
+        let found = |unlimited| super::unlimited(Some(&View { unlimited, ..View::default() }));
+        let finding = found(true).unwrap();
         assert_eq!(finding.tone, Tone::Bad);
         assert!(finding.remedy.contains(NARROWING), "{}", finding.remedy);
-        assert!(found(json!({ UNLIMITED: false })).is_none());
-        assert!(found(json!({})).is_none(), "a leader of another version");
+        assert!(found(false).is_none());
         assert!(unlimited(None).is_none());
     }
 }

@@ -23,7 +23,7 @@ use flipop_core::records::zones::Zones;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-const PLAIN: Output = Output { format: Format::Table, coloured: false };
+const PLAIN: Output = Output { format: Format::Table, coloured: false, width: None };
 
 fn node(number: usize, ready: bool) -> NodeFacts {
     let status = if ready { "True" } else { "False" };

@@ -2,96 +2,103 @@
 
 use super::model::FailingCheck;
 use crate::command::leader::{Leader, Told};
-use serde_json::Value;
+use crate::debug::{ChangeView, CheckView, IpView, PoolView, View};
+use flipop_core::model::ids::ObjectName;
+use std::collections::BTreeMap;
+
+/// Details that are older than this are worth a note.
+const OLD_MS: u64 = 2_000;
 
 /// The providers whose calls fail altogether, each with the time for which they do.
-fn outages(debug: &Value) -> Vec<String> {
-    let accounts = debug.get("accounts").and_then(Value::as_array);
-    let out = |account: &Value| {
-        let provider = account.get("provider").and_then(Value::as_str)?;
-        let since = account.get("outSinceSeconds").and_then(Value::as_i64)?;
-        let seconds = debug.get("nowSeconds").and_then(Value::as_i64)?.saturating_sub(since);
+fn outages(view: &View) -> impl Iterator<Item = String> {
+    view.accounts.iter().filter_map(|account| {
+        let (provider, seconds) = (&account.provider, view.now_seconds.saturating_sub(account.out_since_seconds?));
         Some(format!(
             "all calls to {provider} have failed for {seconds} s; FLIPOP tests it every 5 s, and continues once it \
              answers"
         ))
-    };
-    accounts.into_iter().flatten().filter_map(out).collect()
+    })
 }
 
 /// The leader's answer. Empty if the leader could not be asked.
+#[derive(Default)]
 pub(in crate::command) struct Leading {
     /// The leader.
     pub(super) leader: Option<Leader>,
     /// The missing facts, and why they are missing.
     pub(super) notes: Vec<String>,
-    debug: Option<Value>,
+    pools: BTreeMap<ObjectName, PoolView>,
+    checks: Vec<CheckView>,
+    /// The last change of each address.
+    changes: BTreeMap<String, ChangeView>,
 }
 
 impl Leading {
     pub(super) fn new(told: Told) -> Self {
         let Told { leader, debug, mut notes } = told;
-        let leads = debug.as_ref().and_then(|debug| debug.get("leading")).and_then(Value::as_bool);
-        if leads == Some(false) {
+        let Some(view) = debug else { return Self { leader, notes, ..Self::default() } };
+        if !view.leading {
             notes
                 .push("the replica that holds the Lease does not lead yet: ask again in a moment".to_owned());
+            return Self { leader, notes, ..Self::default() };
         }
-        let debug = debug.filter(|_| leads != Some(false));
-        notes.extend(debug.as_ref().map(outages).unwrap_or_default());
-        Self { leader, notes, debug }
+        if let Some(age) = view.details_age_ms.filter(|age| *age > OLD_MS) {
+            let age = age / 1_000;
+            notes.push(format!("the leader is busy: line order, waits and next events are {age} s old"));
+        }
+        notes.extend(outages(&view));
+        let named = |pool: PoolView| (ObjectName::new(pool.namespace.clone(), pool.name.clone()), pool);
+        Self {
+            leader,
+            notes,
+            pools: view.pools.into_iter().map(named).collect(),
+            checks: view.checks,
+            changes: view.changes.into_iter().map(|change| (change.ip.clone(), change)).collect(),
+        }
     }
 
-    /// Nodes of a pool without an address, in the order in which they get one, each with the thing that it waits
-    /// for.
-    pub(super) fn line(&self, namespace: &str, name: &str) -> Option<Vec<(String, String)>> {
-        let pools = self.debug.as_ref()?.get("pools")?.as_array()?;
-        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-        let is = |pool: &&Value| {
-            text(pool, "namespace").as_deref() == Some(namespace)
-                && text(pool, "name").as_deref() == Some(name)
-        };
-        let waiting = pools.iter().find(is)?.get("nodesWithoutIP")?.as_array()?;
-        let entry = |wait: &Value| Some((text(wait, "node")?, text(wait, "waitsFor").unwrap_or_default()));
-        Some(waiting.iter().filter_map(entry).collect())
+    /// Whether no replica leads, so that every status may be outdated.
+    pub(super) fn is_stale(&self) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.vacant_since.is_some())
+    }
+
+    /// A pool as the leader knows it.
+    pub(super) fn pool(&self, name: &ObjectName) -> Option<&PoolView> {
+        self.pools.get(name)
+    }
+
+    /// An address of a pool as the leader knows it.
+    pub(super) fn ip(&self, pool: &ObjectName, ip: &str) -> Option<&IpView> {
+        self.pool(pool)?.ips.iter().find(|known| known.ip == ip)
     }
 
     /// The checked nodes that do not answer.
     pub(super) fn failing_checks(&self) -> Vec<FailingCheck> {
-        let checks = self.debug.as_ref().and_then(|debug| debug.get("checks")).and_then(Value::as_array);
-        let failing = |check: &Value| {
-            let text = |key: &str| check.get(key).and_then(Value::as_str).unwrap_or_default();
-            let seconds = |key: &str| check.get(key).and_then(Value::as_u64).map(|ms| ms / 1_000);
-            let standing = text("standing");
-            if !["failing", "dead"].contains(&standing) {
+        let failing = |check: &CheckView| {
+            let CheckView { node, address, standing, failures, .. } = check;
+            if !["failing", "dead"].contains(&standing.as_str()) {
                 return None;
             }
-            let last = seconds("lastPassedMs").map_or("never".to_owned(), |last| format!("{last} s ago"));
-            let lease = seconds("leaseAgeMs").map_or("none".to_owned(), |age| format!("{age} s old"));
-            let doubted = check.get("doubted").and_then(Value::as_bool).unwrap_or_default();
-            let failures = check.get("failures").and_then(Value::as_u64).unwrap_or_default();
+            let last = check.last_passed_ms.map_or("never".to_owned(), |ms| format!("{} s ago", ms / 1_000));
+            let lease = check.lease_age_ms.map_or("none".to_owned(), |ms| format!("{} s old", ms / 1_000));
             let counts = if standing == "dead" {
                 "counts as dead"
-            } else if doubted {
+            } else if check.doubted {
                 "fails, but its Lease is renewed, so it does not count as dead"
             } else {
                 "fails"
             };
             let text = format!(
-                "{} {counts}: last answer {last}, {failures} failures in a row, Lease {lease}",
-                text("address")
+                "{address} {counts}: last answer {last}, {failures} failures in a row, Lease {lease}"
             );
-            let node = check.get("node").and_then(Value::as_str).unwrap_or_default().to_owned();
-            Some(FailingCheck { node, text })
+            Some(FailingCheck { node: node.clone(), text })
         };
-        checks.into_iter().flatten().filter_map(failing).collect()
+        self.checks.iter().filter_map(failing).collect()
     }
 
     /// When an address arrived at its node, if the leader saw it.
     pub(super) fn since(&self, ip: &str, node: &str) -> Option<String> {
-        let changes = self.debug.as_ref()?.get("changes")?.as_array()?;
-        let last =
-            changes.iter().rev().find(|change| change.get("ip").and_then(Value::as_str) == Some(ip))?;
-        let came = last.get("to").and_then(Value::as_str) == Some(node);
-        last.get("time").and_then(Value::as_str).filter(|_| came).map(str::to_owned)
+        let last = self.changes.get(ip).filter(|last| last.to == node)?;
+        Some(last.time.clone())
     }
 }

@@ -11,18 +11,25 @@ mod table;
 use super::CommandError;
 use super::copy::{self, Lists, Objects};
 use super::leader;
+use super::matched::Matched;
 use super::output::{self, Output};
 use super::reach::Reach;
+use super::steer::Named;
+use crate::api::Conditioned;
+use crate::api::{Condition, Seen};
 use crate::config::words::StatusArgs;
 use crate::exit::Exit;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::model::condition::ConditionType;
 use flipop_core::model::facts::NodeFacts;
-use flipop_core::model::matching::WatchKey;
+use flipop_core::model::ids::{ObjectKind, ObjectName};
+use flipop_core::model::matching::{Criteria, WatchKey};
 use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::NodeSetSpec;
 use leading::Leading;
 use model::Report;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The time between two prints of `--watch`.
@@ -37,10 +44,14 @@ pub(super) struct Facts {
     pub(super) pools: Vec<(PoolObject, Option<PoolSpec>)>,
     /// The record sets, each with its spec if it can be read.
     pub(super) record_sets: Vec<(RecordSetObject, Option<NodeSetSpec>)>,
-    /// Nodes and pods.
-    pub(super) lists: Lists,
+    /// Since when objects are paused.
+    pub(super) paused: BTreeMap<(ObjectKind, ObjectName), String>,
+    /// The nodes that match each object's criteria. Many objects share some.
+    pub(super) matched: BTreeMap<Criteria, Matched>,
     /// Every node of the cluster.
     pub(super) nodes: Vec<NodeFacts>,
+    /// Their names, by provider ID.
+    pub(super) machines: BTreeMap<String, String>,
     /// The leader's answer.
     pub(super) leading: Leading,
     /// The time by the API server's clock.
@@ -64,63 +75,108 @@ pub(super) async fn run(reach: &Reach, arguments: &StatusArgs, output: Output) -
 
 /// Reads everything once.
 pub(super) async fn report(reach: &Reach, names: &[String]) -> Result<Report, CommandError> {
+    let names: Vec<Named> = names.iter().map(|text| Named::parse(text)).collect::<Result<_, _>>()?;
     let (objects, told) =
         futures::join!(Objects::read(reach, reach.namespace.as_deref()), leader::ask(reach));
     let objects = objects?;
     let absent = objects.absent.clone();
-    let facts = facts(reach, &objects, Leading::new(told)).await?;
-    let mut report = make(&facts, names);
+    let facts = Facts::new(&objects, Leading::new(told), reach.now());
+    let lists = Lists::read(reach, facts.keys()).await?;
+    let mut report = make(&facts.with(&lists), &names);
     let kinds = absent.iter().map(|kind| format!("the kind {kind} is not installed"));
     report.notes.extend(kinds);
-    if let Some(missing) = names.iter().find(|name| !report.has(name)) {
-        let place =
-            reach.namespace.as_deref().map_or("any namespace".to_owned(), |name| format!("namespace {name}"));
-        return Err(CommandError::Missing(format!(
-            "failed to find a pool or record set {missing} in {place}; name another one with -n, or use -A"
-        )));
+    if report.pools.is_empty() && report.record_sets.is_empty() {
+        reach.find_namespace().await?;
+    }
+    if let Some(missing) = names.iter().find(|named| !report.has(named)) {
+        return Err(reach.lacks(&missing.name));
     }
     Ok(report)
 }
 
-async fn facts(reach: &Reach, objects: &Objects, leading: Leading) -> Result<Facts, CommandError> {
-    let providers = copy::every_provider(false);
-    let (pools, sets) = objects.plain();
-    let pools: Vec<_> = pools
-        .into_iter()
-        .map(|pool| {
+impl Facts {
+    /// The facts without nodes and pods.
+    fn new(objects: &Objects, leading: Leading, now: jiff::Timestamp) -> Self {
+        let providers = copy::every_provider(false);
+        let (pools, sets) = objects.plain();
+        let pools = pools.into_iter().map(|pool| {
             let spec = copy::pool_spec(&pool, &providers);
             (pool, spec)
-        })
-        .collect();
-    let record_sets: Vec<_> = sets
-        .into_iter()
-        .map(|set| {
+        });
+        let record_sets = sets.into_iter().map(|set| {
             let spec = copy::set_spec(&set, &providers);
             (set, spec)
-        })
-        .collect();
-    let of_pools = pools.iter().filter_map(|(_, spec)| spec.as_ref()?.criteria.as_ref());
-    let of_sets = record_sets.iter().filter_map(|(_, spec)| spec.as_ref()?.criteria.as_ref());
-    let mut keys = copy::keys(of_pools.chain(of_sets));
-    let all = WatchKey::Nodes { selector: String::new() };
-    keys.insert(all.clone());
-    let lists = Lists::read(reach, keys).await?;
-    let nodes = lists.nodes.get(&all).cloned().unwrap_or_default();
-    Ok(Facts { pools, record_sets, lists, nodes, leading, now: reach.now() })
+        });
+        Self {
+            pools: pools.collect(),
+            record_sets: record_sets.collect(),
+            paused: paused_since(&objects.pools).chain(paused_since(&objects.record_sets)).collect(),
+            matched: BTreeMap::new(),
+            nodes: Vec::new(),
+            machines: BTreeMap::new(),
+            leading,
+            now,
+        }
+    }
+
+    fn criteria(&self) -> impl Iterator<Item = &Criteria> {
+        let of_pools = self.pools.iter().filter_map(|(_, spec)| spec.as_ref()?.criteria.as_ref());
+        of_pools.chain(self.record_sets.iter().filter_map(|(_, spec)| spec.as_ref()?.criteria.as_ref()))
+    }
+
+    /// The lists that the objects need, and that of all nodes.
+    fn keys(&self) -> BTreeSet<WatchKey> {
+        let mut keys = copy::keys(self.criteria());
+        keys.insert(all_nodes());
+        keys
+    }
+
+    /// The same facts with these lists.
+    fn with(self, lists: &Lists) -> Self {
+        let nodes = lists.nodes.get(&all_nodes()).cloned().unwrap_or_default();
+        let asked: BTreeSet<&Criteria> = self.criteria().collect();
+        let matched = asked.into_iter();
+        let matched = matched.map(|asked| (asked.clone(), Matched::new(lists, &nodes, asked))).collect();
+        let named = nodes.iter().map(|node| (node.provider_id.clone(), node.name.clone()));
+        let machines = named.filter(|(machine, _)| !machine.is_empty()).collect();
+        Self { matched, nodes, machines, ..self }
+    }
+}
+
+fn all_nodes() -> WatchKey {
+    WatchKey::Nodes { selector: String::new() }
+}
+
+/// Since when each of these objects is paused, as far as the operator has confirmed it.
+fn paused_since<K: Conditioned>(
+    objects: &[Seen<K>],
+) -> impl Iterator<Item = ((ObjectKind, ObjectName), String)> {
+    objects.iter().flatten().filter_map(|object| {
+        let paused = |condition: &&Condition| condition.type_ == ConditionType::Paused.as_str();
+        let since = object.conditions().iter().find(paused)?.last_transition_time.as_ref()?;
+        let meta = object.meta();
+        let name = ObjectName::new(meta.namespace.clone()?, meta.name.clone()?);
+        Some(((K::KIND, name), format!("{:.0}", since.0)))
+    })
 }
 
 /// The report on the objects with these names, or on all.
-fn make(facts: &Facts, names: &[String]) -> Report {
-    let asked = |name: &str| names.is_empty() || names.iter().any(|asked| asked == name);
+fn make(facts: &Facts, names: &[Named]) -> Report {
+    let asked = |kind, name: &str| names.is_empty() || names.iter().any(|named| named.is(kind, name));
     let published = pools::published(facts);
-    let pools = facts.pools.iter().filter(|(pool, _)| asked(&pool.object.name.name));
-    let record_sets = facts.record_sets.iter().filter(|(set, _)| asked(&set.object.name.name));
+    let pools = facts.pools.iter().filter(|(pool, _)| asked(ObjectKind::Pool, &pool.object.name.name));
+    let record_sets =
+        facts.record_sets.iter().filter(|(set, _)| asked(ObjectKind::RecordSet, &set.object.name.name));
     Report {
         time: format!("{:.0}", facts.now),
         leader: facts.leading.leader.clone(),
+        stale: facts.leading.is_stale(),
         notes: facts.leading.notes.clone(),
         failing_checks: facts.leading.failing_checks(),
         pools: pools.map(|(pool, spec)| pools::report(facts, &published, pool, spec.as_ref())).collect(),
         record_sets: record_sets.map(|(set, spec)| record_sets::report(facts, set, spec.as_ref())).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests;

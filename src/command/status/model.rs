@@ -2,7 +2,9 @@
 
 use crate::command::leader::Leader;
 use crate::command::matched::LeftOut;
+use crate::command::steer::Named;
 use flipop_core::model::condition::Condition;
+use flipop_core::model::ids::ObjectKind;
 use serde::Serialize;
 
 /// Everything that is shown.
@@ -14,6 +16,8 @@ pub(in crate::command) struct Report {
     /// The leader. Absent if the Lease cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) leader: Option<Leader>,
+    /// No replica leads, so every status may be outdated.
+    pub(super) stale: bool,
     /// The facts that this report lacks, and why.
     pub(in crate::command) notes: Vec<String>,
     /// Checked nodes that do not answer.
@@ -47,6 +51,9 @@ pub(super) struct PoolReport {
     /// The number of active addresses.
     pub(super) active: usize,
     pub(super) addresses: Vec<AddressReport>,
+    /// The move by hand that is not finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pending_move: Option<PendingMove>,
     /// Matching nodes without an address. The first in line comes first if the leader gave the order.
     pub(super) line: Vec<Waiting>,
     /// Nodes that do not match.
@@ -80,6 +87,9 @@ pub(super) struct State {
     /// The text of the annotation that pauses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) paused: Option<String>,
+    /// Since when the operator has held it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) paused_since: Option<String>,
     /// Whether the status describes the present spec.
     pub(super) current: bool,
     /// The other conditions that deserve attention.
@@ -100,7 +110,11 @@ pub(super) struct Warning {
 #[serde(rename_all = "camelCase")]
 pub(super) struct AddressReport {
     pub(super) address: String,
+    /// The node where it was last seen.
     pub(super) node: String,
+    /// The node to which it is being moved.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) target: String,
     #[serde(rename = "providerID")]
     pub(super) provider_id: String,
     pub(super) state: String,
@@ -113,6 +127,24 @@ pub(super) struct AddressReport {
     pub(super) health: String,
     /// The next event for it, and when.
     pub(super) next: String,
+    /// Its mistake or failure.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) error: String,
+}
+
+/// A move by hand that is not finished.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PendingMove {
+    /// The request as it was written.
+    pub(super) request: String,
+    /// The node that had the address when the move began.
+    pub(super) from: String,
+    /// When the operator accepted it. Absent before that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) since: Option<String>,
+    /// Why it has not begun. Empty once it has.
+    pub(super) waits_for: String,
 }
 
 /// A matching node without an address.
@@ -152,18 +184,18 @@ pub(super) struct Records {
 }
 
 impl Report {
-    /// Whether an object of this name is shown.
-    pub(in crate::command) fn has(&self, name: &str) -> bool {
-        self.pools.iter().any(|pool| pool.name == name) || self.record_sets.iter().any(|set| set.name == name)
+    /// Whether this object is shown.
+    pub(in crate::command) fn has(&self, named: &Named) -> bool {
+        self.pools.iter().any(|pool| named.is(ObjectKind::Pool, &pool.name))
+            || self.record_sets.iter().any(|set| named.is(ObjectKind::RecordSet, &set.name))
     }
 }
 
 /// The state of an object, from its conditions.
 pub(super) fn state(
     conditions: &[Condition],
-    paused: Option<&String>,
-    observed: i64,
-    generation: i64,
+    (paused, paused_since): (Option<&String>, Option<&String>),
+    (observed, generation): (i64, i64),
 ) -> State {
     let ready = conditions.iter().find(|condition| condition.kind == "Ready");
     let of = |text: fn(&Condition) -> &String| ready.map(text).cloned().unwrap_or_default();
@@ -172,6 +204,7 @@ pub(super) fn state(
         reason: ready.map_or("NotLookedAt".to_owned(), |ready| ready.reason.clone()),
         message: of(|condition| &condition.message),
         paused: paused.cloned(),
+        paused_since: paused_since.filter(|_| paused.is_some()).cloned(),
         current: observed == generation,
         warnings: conditions.iter().filter(|condition| is_warning(condition)).map(warning).collect(),
     }

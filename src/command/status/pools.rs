@@ -1,12 +1,15 @@
 //! A pool in the report.
 
 use super::Facts;
-use super::model::{AddressReport, PoolReport, Records, Waiting, state};
+use super::model::{AddressReport, PendingMove, PoolReport, Records, Waiting, state};
 use crate::command::matched::Matched;
+use flipop_core::addresses::pool::last_move::request_of;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::{IpEntry, IpState};
-use flipop_core::model::ids::Address;
+use flipop_core::model::catalog::pool::ProviderReady;
+use flipop_core::model::condition::ConditionType;
+use flipop_core::model::ids::{Address, ObjectKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The names that hold each address.
@@ -29,41 +32,61 @@ pub(super) fn published(facts: &Facts) -> Names {
 /// One pool in the report.
 pub(super) fn report(facts: &Facts, names: &Names, pool: &PoolObject, spec: Option<&PoolSpec>) -> PoolReport {
     let status = &pool.status;
-    let (namespace, name) = (pool.object.name.namespace.clone(), pool.object.name.name.clone());
-    let matched = spec
-        .and_then(|spec| spec.criteria.as_ref())
-        .map(|criteria| Matched::new(&facts.lists, &facts.nodes, criteria));
+    let name = &pool.object.name;
+    let since = facts.paused.get(&(ObjectKind::Pool, name.clone()));
+    let generations = (status.observed_generation, pool.generation);
+    let matched = spec.and_then(|spec| facts.matched.get(spec.criteria.as_ref()?));
     let line = line(facts, pool);
     let first = line.first().map(|waiting| waiting.node.clone());
     let mut addresses: Vec<AddressReport> = status
         .ips
         .iter()
-        .map(|(ip, entry)| address(facts, names, pool, (ip, entry), matched.as_ref(), first.as_deref()))
+        .map(|(ip, entry)| address(facts, names, pool, (ip, entry), matched, first.as_deref()))
         .collect();
     addresses.sort_by_key(|address| address.address.parse::<Address>().ok());
     PoolReport {
-        namespace,
-        name,
-        state: state(&status.conditions, pool.paused.as_ref(), status.observed_generation, pool.generation),
+        namespace: name.namespace.clone(),
+        name: name.name.clone(),
+        state: state(&status.conditions, (pool.paused.as_ref(), since), generations),
         used: status.used_ips.unwrap_or_default(),
         active: addresses.iter().filter(|address| address.state == IpState::Active.as_str()).count(),
         addresses,
+        pending_move: pending_move(pool, facts.leading.is_stale()),
         line,
-        left_out: matched.as_ref().map(Matched::left_out).unwrap_or_default(),
+        left_out: matched.map(Matched::left_out).unwrap_or_default(),
         records: records(pool, spec),
     }
 }
 
+/// The move by hand that is not finished: one that the operator has accepted, or one that it has not read yet.
+fn pending_move(pool: &PoolObject, stale: bool) -> Option<PendingMove> {
+    let request = request_of(pool.move_request.as_deref())?;
+    let last = pool.status.last_move.as_ref().filter(|last| last.request == request);
+    let waits_for = match last {
+        Some(last) if !last.is_pending() => return None,
+        _ if stale => "nobody leads",
+        Some(last) => last.message.as_str(),
+        None => "the leader has not read the request yet",
+    };
+    let since = last.and_then(|last| jiff::Timestamp::from_second(last.time_s).ok());
+    Some(PendingMove {
+        request: request.split('#').next().unwrap_or_default().to_owned(),
+        from: last.map(|last| last.from.clone()).unwrap_or_default(),
+        since: since.map(|since| since.to_string()),
+        waits_for: waits_for.to_owned(),
+    })
+}
+
 /// The nodes that get an address next. Without the leader the order is unknown, so they are sorted by name, as in
-/// the status.
+/// the status. The leader names the first ones.
 fn line(facts: &Facts, pool: &PoolObject) -> Vec<Waiting> {
-    let name = &pool.object.name;
-    if let Some(told) = facts.leading.line(&name.namespace, &name.name) {
-        let told = told.into_iter();
-        return told.map(|(node, why)| Waiting { node, waits_for: Some(why) }).collect();
-    }
-    let waiting = pool.status.assignable_nodes.iter().chain(&pool.status.node_errors);
-    waiting.map(|node| Waiting { node: node.clone(), waits_for: None }).collect()
+    let told = facts.leading.pool(&pool.object.name).map(|told| told.line.as_slice()).unwrap_or_default();
+    let named: BTreeSet<&str> = told.iter().map(|wait| wait.node.as_str()).collect();
+    let told =
+        told.iter().map(|wait| Waiting { node: wait.node.clone(), waits_for: Some(wait.waits_for.clone()) });
+    let others = pool.status.assignable_nodes.iter().chain(&pool.status.node_errors);
+    let others = others.filter(|node| !named.contains(node.as_str()));
+    told.chain(others.map(|node| Waiting { node: node.clone(), waits_for: None })).collect()
 }
 
 fn address(
@@ -74,11 +97,17 @@ fn address(
     matched: Option<&Matched>,
     first: Option<&str>,
 ) -> AddressReport {
-    let on = matched.and_then(|matched| matched.machines.get(&entry.provider_id));
-    let other = facts.nodes.iter().find(|node| node.provider_id == entry.provider_id);
-    let node = Some(&entry.node_name).filter(|name| !name.is_empty());
-    let node = node.or(on).or(other.map(|node| &node.name).filter(|_| !entry.provider_id.is_empty()));
-    let node = node.cloned().unwrap_or_default();
+    let told = facts.leading.ip(&pool.object.name, ip);
+    let moves = entry.state == IpState::InProgress.as_str();
+    // During a move the status names the target, and only the leader knows where the address was last seen.
+    let seen = told.filter(|_| moves).map(|told| (told.provider_id.clone(), told.node.clone()));
+    let (provider_id, node) = match seen {
+        Some(seen) => seen,
+        None if moves => (String::new(), String::new()),
+        None => (entry.provider_id.clone(), entry.node_name.clone()),
+    };
+    let known = || facts.machines.get(&provider_id).cloned().unwrap_or_default();
+    let node = Some(node).filter(|node| !node.is_empty()).unwrap_or_else(known);
     let health = match matched {
         _ if node.is_empty() => String::new(),
         Some(matched) => matched.health(&node),
@@ -87,18 +116,27 @@ fn address(
     AddressReport {
         since: facts.leading.since(ip, &node),
         dns: names.get(ip).into_iter().flatten().cloned().collect(),
-        next: next(pool, ip, entry, first),
+        next: next(facts, pool, (ip, entry), first),
         address: ip.clone(),
-        provider_id: entry.provider_id.clone(),
+        target: if moves { entry.node_name.clone() } else { String::new() },
         state: entry.state.clone(),
+        error: entry.error.clone(),
+        provider_id,
         node,
         health,
     }
 }
 
 /// The next event for an address. `first`: the node that is first in line.
-fn next(pool: &PoolObject, ip: &str, entry: &IpEntry, first: Option<&str>) -> String {
-    if pool.paused.is_some() && entry.state != IpState::Active.as_str() {
+fn next(facts: &Facts, pool: &PoolObject, (ip, entry): (&String, &IpEntry), first: Option<&str>) -> String {
+    if facts.leading.is_stale() {
+        return "nothing: nobody leads".to_owned();
+    }
+    let state = IpState::ALL.iter().find(|state| state.as_str() == entry.state);
+    let told = facts.leading.ip(&pool.object.name, ip).filter(|told| told.state == entry.state);
+    let told = told.map(|told| told.next.clone()).filter(|next| !next.is_empty());
+    // An operation that has begun goes on during a pause.
+    if pool.paused.is_some() && !matches!(state, Some(IpState::Active | IpState::InProgress)) {
         return "nothing: the pool is paused".to_owned();
     }
     if entry.suspect_since_s.is_some() {
@@ -109,15 +147,38 @@ fn next(pool: &PoolObject, ip: &str, entry: &IpEntry, first: Option<&str>) -> St
         let when = part.flatten().map(|when| when.split(" and ").next().unwrap_or(when));
         return when.map_or("moves when its grace is over".to_owned(), |when| format!("moves {when}"));
     }
-    let state = IpState::ALL.iter().find(|state| state.as_str() == entry.state);
-    match (state, first) {
-        (Some(IpState::Active) | None, _) => String::new(),
-        (Some(IpState::InProgress), _) => "the provider carries out its move".to_owned(),
-        (Some(IpState::Error), _) => entry.error.clone(),
-        (Some(IpState::Disabled), _) => "nothing: the pool does not use it".to_owned(),
-        (Some(IpState::NoMatch | IpState::Unassigned), Some(first)) => format!("moves to {first}"),
-        (Some(IpState::NoMatch | IpState::Unassigned), None) => "waits for a matching node".to_owned(),
+    let when = if is_refused(pool) { " when the token works" } else { "" };
+    match (told, state, first) {
+        (_, Some(IpState::Active) | None, _) => String::new(),
+        (told, Some(IpState::InProgress), _) => told.unwrap_or_else(|| in_progress(pool, entry)),
+        (Some(told), ..) => told,
+        (None, Some(IpState::Error), _) => entry.error.clone(),
+        (None, Some(IpState::Disabled), _) => "nothing: the pool does not use it".to_owned(),
+        (None, Some(IpState::NoMatch | IpState::Unassigned), Some(first)) => {
+            format!("moves to {first}{when}")
+        }
+        (None, Some(IpState::NoMatch | IpState::Unassigned), None) => "waits for a matching node".to_owned(),
     }
+}
+
+/// The next event for an address whose operation only the leader knows. Its error, if it has one, is that of a request
+/// whose outcome is unknown.
+fn in_progress(pool: &PoolObject, entry: &IpEntry) -> String {
+    match (entry.error.as_str(), entry.node_name.as_str()) {
+        ("", "") => "the provider changes its place".to_owned(),
+        ("", node) => format!("the provider moves it to {node}"),
+        (error, _) if is_refused(pool) => {
+            format!("outcome unknown ({error}), read again when the token works")
+        }
+        (error, _) => format!("outcome unknown ({error}), read again until it is known"),
+    }
+}
+
+/// Whether the token is refused, or lacks a scope without which nothing moves.
+fn is_refused(pool: &PoolObject) -> bool {
+    let reasons = [ProviderReady::Unauthorised, ProviderReady::ScopeMissing].map(ProviderReady::as_str);
+    let provider = pool.status.conditions.iter().find(|condition| condition.is(ConditionType::ProviderReady));
+    provider.is_some_and(|told| reasons.contains(&told.reason.as_str()))
 }
 
 fn records(pool: &PoolObject, spec: Option<&PoolSpec>) -> Option<Records> {

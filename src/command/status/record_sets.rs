@@ -3,16 +3,19 @@
 use super::Facts;
 use super::model::{Published, Records, SetReport, state};
 use crate::command::matched::Matched;
+use flipop_core::model::facts::NodeFacts;
+use flipop_core::model::ids::ObjectKind;
 use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::NodeSetSpec;
+use std::collections::BTreeMap;
 
 /// One record set in the report.
 pub(super) fn report(facts: &Facts, set: &RecordSetObject, spec: Option<&NodeSetSpec>) -> SetReport {
     let status = &set.status;
-    let state = state(&status.conditions, set.paused.as_ref(), status.observed_generation, set.generation);
-    let matched = spec
-        .and_then(|spec| spec.criteria.as_ref())
-        .map(|criteria| Matched::new(&facts.lists, &facts.nodes, criteria));
+    let since = facts.paused.get(&(ObjectKind::RecordSet, set.object.name.clone()));
+    let generations = (status.observed_generation, set.generation);
+    let state = state(&status.conditions, (set.paused.as_ref(), since), generations);
+    let matched = spec.and_then(|spec| facts.matched.get(spec.criteria.as_ref()?));
     let raw = set.spec.as_ref().ok().and_then(|raw| raw.record_set.as_ref());
     let written = raw.map(|raw| raw.record_name.clone()).unwrap_or_default();
     SetReport {
@@ -27,8 +30,8 @@ pub(super) fn report(facts: &Facts, set: &RecordSetObject, spec: Option<&NodeSet
             reason: state.reason.clone(),
         },
         state,
-        nodes: matched.as_ref().map(|matched| nodes(facts, set, spec, matched)).unwrap_or_default(),
-        left_out: matched.as_ref().map(Matched::left_out).unwrap_or_default(),
+        nodes: matched.map(|matched| nodes(facts, set, spec, matched)).unwrap_or_default(),
+        left_out: matched.map(Matched::left_out).unwrap_or_default(),
     }
 }
 
@@ -40,8 +43,10 @@ fn nodes(
     matched: &Matched,
 ) -> Vec<Published> {
     let suspects = set.status.suspects.keys().filter(|node| !matched.matching.contains(*node));
+    let known: BTreeMap<&str, &NodeFacts> =
+        facts.nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let published = |node: &String| {
-        let found = facts.nodes.iter().find(|facts| facts.name == *node);
+        let found = known.get(node.as_str()).copied();
         let addresses = found.zip(spec.and_then(|spec| spec.source)).map(|(node, source)| source.of(node));
         let addresses = addresses.unwrap_or_default().iter().map(ToString::to_string).collect();
         Published { node: node.clone(), addresses, health: matched.health(node) }

@@ -1,6 +1,7 @@
 //! The report as tables of text.
 
 use super::model::{AddressReport, PoolReport, Records, Report, SetReport, State};
+use crate::command::leader::Leader;
 use crate::command::matched::LeftOut;
 use crate::command::output::{Output, Table, Tone, shown};
 use std::fmt::Write as _;
@@ -14,14 +15,20 @@ const MAX_LINE: usize = 10;
 /// The report.
 pub(super) fn text(report: &Report, output: Output) -> String {
     let mut text = String::new();
-    let leader = report.leader.as_ref().filter(|leader| !leader.holder.is_empty());
-    let leader = leader.map_or("nobody, or not known".to_owned(), |leader| shown(&leader.pod));
+    let leader = match &report.leader {
+        Some(Leader { vacant_since: Some(since), .. }) => format!(
+            "{} No replica leads since {since}: FLIPOP changes nothing, and the statuses below are stale.",
+            output.mark(Tone::Bad)
+        ),
+        Some(leader) => format!("Leader: {}.", shown(&leader.pod)),
+        None => "Leader: unknown.".to_owned(),
+    };
     let ready = |state: &State| state.ready == "True";
     let pools = report.pools.iter().filter(|pool| ready(&pool.state)).count();
     let sets = report.record_sets.iter().filter(|set| ready(&set.state)).count();
     let _infallible = writeln!(
         text,
-        "Leader: {leader}. Ready: {pools} of {} FloatingIPPools, {sets} of {} NodeDNSRecordSets.",
+        "{leader} Ready: {pools} of {} FloatingIPPools, {sets} of {} NodeDNSRecordSets.",
         report.pools.len(),
         report.record_sets.len()
     );
@@ -38,7 +45,7 @@ pub(super) fn text(report: &Report, output: Output) -> String {
     }
     for set in &report.record_sets {
         text.push('\n');
-        text.push_str(&self::set(set, output));
+        text.push_str(&self::set(set, report.stale, output));
     }
     text
 }
@@ -52,9 +59,19 @@ fn tone(ready: &str) -> Tone {
 }
 
 /// The first lines of an object. `counts`: more text for the first one.
-fn head(kind: &str, (namespace, name): (&str, &str), state: &State, counts: &str, output: Output) -> String {
-    let tone = tone(&state.ready);
-    let outdated = if state.current { "" } else { " (the status describes an earlier spec)" };
+fn head(
+    kind: &str,
+    (namespace, name): (&str, &str),
+    (state, is_stale): (&State, bool),
+    counts: &str,
+    output: Output,
+) -> String {
+    let tone = believed(tone(&state.ready), is_stale);
+    let outdated = match (is_stale, state.current) {
+        (true, _) => " (stale)",
+        (false, false) => " (the status describes an earlier spec)",
+        (false, true) => "",
+    };
     let mut text = format!(
         "{} {}   {} Ready={} {}{counts}{outdated}\n",
         output.bold(kind),
@@ -68,7 +85,9 @@ fn head(kind: &str, (namespace, name): (&str, &str), state: &State, counts: &str
     }
     if let Some(reason) = &state.paused {
         let reason = if reason.trim().is_empty() { "no reason is given" } else { reason };
-        let _infallible = writeln!(text, "  {} Paused: {}", output.mark(Tone::Doubtful), shown(reason));
+        let since = state.paused_since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+        let line = format!("Paused{since}: {reason}");
+        let _infallible = writeln!(text, "  {} {}", output.mark(Tone::Doubtful), shown(&line));
     }
     for warning in state.warnings.iter().filter(|warning| warning.kind != "Paused") {
         let line = format!("{} {}: {}", warning.kind, warning.reason, warning.message);
@@ -77,23 +96,37 @@ fn head(kind: &str, (namespace, name): (&str, &str), state: &State, counts: &str
     text
 }
 
+/// Nothing counts as good while no replica leads.
+fn believed(tone: Tone, stale: bool) -> Tone {
+    if stale { tone.max(Tone::Doubtful) } else { tone }
+}
+
 fn pool(pool: &PoolReport, report: &Report, output: Output) -> String {
     let counts = format!(", {} of {} addresses active", pool.active, pool.used);
-    let mut text = head("FloatingIPPool", (&pool.namespace, &pool.name), &pool.state, &counts, output);
+    let (name, state) = ((pool.namespace.as_str(), pool.name.as_str()), (&pool.state, report.stale));
+    let mut text = head("FloatingIPPool", name, state, &counts, output);
     if !pool.addresses.is_empty() {
-        text.push_str(&addresses(&pool.addresses, output));
+        text.push_str(&addresses(&pool.addresses, report.stale, output));
+    }
+    if let Some(pending) = &pool.pending_move {
+        let since = pending.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+        let from = if pending.from.is_empty() { String::new() } else { format!(" from {}", pending.from) };
+        let why =
+            if pending.waits_for.is_empty() { String::new() } else { format!(": {}", pending.waits_for) };
+        let line = format!("The move {}{from} is pending{since}{why}", pending.request);
+        let _infallible = writeln!(text, "  {} {}", output.mark(Tone::Doubtful), shown(&line));
     }
     if !pool.line.is_empty() {
         text.push_str(&line(pool, report, output));
     }
     text.push_str(&left_out(&pool.left_out, output));
     if let Some(records) = &pool.records {
-        text.push_str(&self::records(records, output));
+        text.push_str(&self::records(records, report.stale, output));
     }
     text
 }
 
-fn addresses(addresses: &[AddressReport], output: Output) -> String {
+fn addresses(addresses: &[AddressReport], stale: bool, output: Output) -> String {
     let mut headers = vec!["ADDRESS", "NODE", "STATE", "SINCE", "DNS", "HEALTH", "NEXT"];
     if output.is_wide() {
         headers.push("PROVIDER ID");
@@ -102,14 +135,20 @@ fn addresses(addresses: &[AddressReport], output: Output) -> String {
     for address in addresses {
         let tone = match address.state.as_str() {
             "active" if address.health == "matches" => Tone::Good,
-            "active" | "in-progress" | "disabled" => Tone::Doubtful,
+            "active" | "disabled" => Tone::Doubtful,
+            "in-progress" if address.error.is_empty() => Tone::Doubtful,
             _ => Tone::Bad,
         };
+        let node = match address.target.as_str() {
+            "" => address.node.clone(),
+            target => format!("{} → {target}", shown(&address.node)),
+        };
+        let told = if stale { format!("{} (stale)", address.state) } else { address.state.clone() };
         let dns = address.dns.join(",");
         let mut cells = vec![
             (address.address.clone(), None),
-            (address.node.clone(), None),
-            (address.state.clone(), Some(tone)),
+            (node, None),
+            (told, Some(believed(tone, stale))),
             (address.since.clone().unwrap_or_default(), None),
             (dns, None),
             (address.health.clone(), (address.health != "matches").then_some(Tone::Doubtful)),
@@ -137,7 +176,7 @@ fn line(pool: &PoolReport, report: &Report, output: Output) -> String {
     if more > 0 {
         let _infallible = writeln!(text, "  … and {more} more (-o wide shows them)");
     }
-    if !known && report.notes.is_empty() {
+    if !known && report.notes.is_empty() && !report.stale {
         text.push_str("  The leader did not report the order.\n");
     }
     text
@@ -152,13 +191,13 @@ fn left_out(left_out: &[LeftOut], output: Output) -> String {
     text
 }
 
-fn records(records: &Records, output: Output) -> String {
+fn records(records: &Records, stale: bool, output: Output) -> String {
     let ttl = records.ttl.map_or("the default".to_owned(), |ttl| format!("{ttl} s"));
     let addresses =
         if records.addresses.is_empty() { "no address".to_owned() } else { records.addresses.join(", ") };
     format!(
         "  DNS: {} {} (at {}, TTL {ttl}): {} {}\n",
-        output.mark(tone(&records.ready)),
+        output.mark(believed(tone(&records.ready), stale)),
         shown(&records.name),
         shown(&records.provider),
         shown(&addresses),
@@ -167,9 +206,10 @@ fn records(records: &Records, output: Output) -> String {
     .replace(" \n", "\n")
 }
 
-fn set(set: &SetReport, output: Output) -> String {
-    let mut text = head("NodeDNSRecordSet", (&set.namespace, &set.name), &set.state, "", output);
-    text.push_str(&records(&set.records, output));
+fn set(set: &SetReport, stale: bool, output: Output) -> String {
+    let name = (set.namespace.as_str(), set.name.as_str());
+    let mut text = head("NodeDNSRecordSet", name, (&set.state, stale), "", output);
+    text.push_str(&records(&set.records, stale, output));
     if !set.nodes.is_empty() {
         let mut table = Table::new(["NODE", "ADDRESSES", "HEALTH"]);
         for node in &set.nodes {

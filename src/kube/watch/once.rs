@@ -2,20 +2,24 @@
 
 use super::in_namespace;
 use super::page::{self, Form, MAX_PAGES, PAGE_SIZE};
+use super::sorted::Selection;
+use super::teller::Keys;
 use crate::api::seen::{Guarded, Seen, seen};
 use crate::api::{FloatingIPPool, bounded};
 use crate::kube::client::CALL_TIMEOUT_MS;
+use crate::kube::objects::labelled::Labelled;
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::kube::trouble::{Trouble, TroubleKind};
 use flipop_core::fleet::action::{MarkedNode, Sweep};
 use flipop_core::model::facts::{NodeFacts, PodFacts};
 use flipop_core::model::ids::Address;
+use flipop_core::model::matching::WatchKey;
 use kube::api::ListParams;
 use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -45,15 +49,51 @@ pub async fn sweep(client: &Client) -> Result<Sweep, Trouble> {
     Ok(Sweep { names, marked: marked.into_iter().flatten().collect() })
 }
 
-/// The running pods that `label_selector` selects (empty: all) in a namespace (empty: in all).
+/// The nodes that each of these keys selects, from one list.
 ///
 /// # Errors
 /// Why a page could not be read.
-pub async fn pods(client: &Client, namespace: &str, label_selector: &str) -> Result<Vec<PodFacts>, Trouble> {
-    let api: Api<PodSlim> =
+pub async fn nodes_by_key(
+    client: &Client,
+    keys: Vec<WatchKey>,
+) -> Result<BTreeMap<WatchKey, Vec<NodeFacts>>, Trouble> {
+    let selection = Selection::new(&keys);
+    let cut = |node: Labelled<NodeSlim>| (selection.of("", &node.labels), node.object.into_facts());
+    let api = Api::<Labelled<NodeSlim>>::all(client.clone());
+    let all = list(&api, ListParams::default(), Form::Protobuf(protobuf::LABELLED_NODES.item), cut).await?;
+    Ok(by_key(keys, all))
+}
+
+/// The running pods that each of these keys of one namespace (empty: all) selects, from one list.
+///
+/// # Errors
+/// Why a page could not be read.
+pub async fn pods_by_key(
+    client: &Client,
+    namespace: &str,
+    keys: Vec<WatchKey>,
+) -> Result<BTreeMap<WatchKey, Vec<PodFacts>>, Trouble> {
+    let selection = Selection::new(&keys);
+    let cut = |pod: Labelled<PodSlim>| (selection.of(namespace, &pod.labels), pod.object.into_facts());
+    let api: Api<Labelled<PodSlim>> =
         in_namespace(client.clone(), Some(namespace).filter(|namespace| !namespace.is_empty()));
-    let params = ListParams::default().labels(label_selector).fields("status.phase=Running");
-    list(&api, params, Form::Protobuf(protobuf::PODS.item), PodSlim::into_facts).await
+    let params = ListParams::default().fields("status.phase=Running");
+    let params = match keys.as_slice() {
+        [WatchKey::Pods { selector, .. }] => params.labels(selector),
+        _ => params,
+    };
+    let all = list(&api, params, Form::Protobuf(protobuf::LABELLED_PODS.item), cut).await?;
+    Ok(by_key(keys, all))
+}
+
+fn by_key<T: Clone>(keys: Vec<WatchKey>, all: Vec<(Keys, T)>) -> BTreeMap<WatchKey, Vec<T>> {
+    let mut lists = vec![Vec::new(); keys.len()];
+    for (places, facts) in all {
+        for place in places.iter() {
+            lists.get_mut(*place).into_iter().for_each(|list| list.push(facts.clone()));
+        }
+    }
+    keys.into_iter().zip(lists).collect()
 }
 
 /// The objects of one of our kinds in a namespace (`None`: in all).
@@ -111,4 +151,24 @@ where
         params.continue_token = page.more;
     }
     Err(Trouble::new(TroubleKind::Undecodable, "the list has no end"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_has_what_it_selects_from_the_list_for_all_keys() {
+        let [web, mail, none] = ["app=web", "app in (mail, web)", "app=none"]
+            .map(|selector| WatchKey::Pods { namespace: "team".to_owned(), selector: selector.to_owned() });
+        let keys = vec![web.clone(), mail.clone(), none.clone()];
+        let selection = Selection::new(&keys);
+        let pod = |name, app: &str| {
+            let labels = BTreeMap::from([("app".to_owned(), app.to_owned())]);
+            (selection.of("team", &labels), name)
+        };
+        let lists = by_key(keys, vec![pod("a", "web"), pod("b", "mail"), pod("c", "other")]);
+        let expected = [(web, vec!["a"]), (mail, vec!["a", "b"]), (none, Vec::new())];
+        assert_eq!(lists, BTreeMap::from(expected));
+    }
 }

@@ -88,15 +88,15 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                 | Action::Firewalls(firewalls::Action::Create { .. } | firewalls::Action::Change { .. }) => {
                     panic!("nothing can be done in an empty world: {action:?}");
                 }
+                Action::WriteStatus { status, .. } => of_pools.push(*status),
+                Action::WriteRecordSetStatus { status, .. } => of_sets.push(*status),
                 Action::Records(
                     records::Action::Test { .. }
                     | records::Action::FindZone { .. }
                     | records::Action::ReadRecords { .. },
                 )
-                | Action::Firewalls(firewalls::Action::Look { .. } | firewalls::Action::Find { .. }) => {}
-                Action::WriteStatus { status, .. } => of_pools.push(*status),
-                Action::WriteRecordSetStatus { status, .. } => of_sets.push(*status),
-                Action::WriteIps { .. }
+                | Action::Firewalls(firewalls::Action::Look { .. } | firewalls::Action::Find { .. })
+                | Action::WriteIps { .. }
                 | Action::Annotate { .. }
                 | Action::Label { .. }
                 | Action::SweepAnnotations

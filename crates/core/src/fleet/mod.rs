@@ -10,6 +10,7 @@ mod attention;
 mod changes;
 mod checks;
 mod claims;
+mod details;
 mod dns;
 mod explain;
 mod failovers;
@@ -31,12 +32,10 @@ mod witness;
 mod writes;
 
 pub use crate::addresses::pool::change::{Change, Failover, Phases};
-pub use explain::{LeftOut, NodesLeftOut};
+pub use details::{Details, IpDetails, LeftOut, PoolDetails};
 pub use failovers::FailoverPhase;
 pub use patience::GraceCounts;
-pub use snapshot::{
-    AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, SuspectSnapshot, Waiting,
-};
+pub use snapshot::{AccountSnapshot, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot, SuspectSnapshot};
 pub use unready::QUIET_AFTER_START_MS;
 
 use crate::addresses::account::Account;

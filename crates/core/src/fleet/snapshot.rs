@@ -4,8 +4,8 @@ use super::unready::Unready;
 use super::{Change, Fleet, GraceCounts};
 use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
+use crate::addresses::pool::last_move::LastMove;
 use crate::addresses::pool::placement::Whereabouts;
-use crate::addresses::pool::report::NO_FREE_IP;
 use crate::addresses::pool::status::IpState;
 use crate::mechanism::suspicion::Suspicion;
 use crate::model::bounds::TEXT_BYTES;
@@ -25,16 +25,12 @@ pub struct IpSnapshot {
     pub state: String,
     /// The node that it is on, if that node matches.
     pub node: String,
-    /// Where it was last seen on a node that no longer matches, or moves from. Empty if it was on none.
-    pub from: String,
-    /// The node that it moves to. Empty if it does not move.
-    pub to: String,
-    /// Why the node in `from` no longer matches, and since when. `None` if that is not known.
+    /// Why the node that it was last seen on no longer matches, and since when. `None` if that is not known.
     pub lost: Option<(String, Moment)>,
-    /// The mistake or failure, as in the status.
-    pub error: String,
     /// Provider ID of the machine that it is on.
     pub provider_id: String,
+    /// The mistake or failure, as in the status.
+    pub error: String,
     /// Assignments that succeeded since the process started.
     pub assignments: u64,
     /// Assignments that failed since the process started.
@@ -60,8 +56,6 @@ pub struct PoolSnapshot {
     pub ips: Vec<IpSnapshot>,
     /// Addresses moved from one node to another since the process started, by reason.
     pub moves: BTreeMap<&'static str, u64>,
-    /// The candidates without an address.
-    pub waiting: Waiting,
     /// Its conditions, which are those of its status until newer ones are known.
     pub conditions: Vec<Condition>,
     /// Since when a summary condition has not been True for its reason, as far as known.
@@ -70,28 +64,8 @@ pub struct PoolSnapshot {
     pub suspects: Vec<SuspectSnapshot>,
     /// The addresses of its records, as last published.
     pub published: Vec<Address>,
-}
-
-/// Nodes that wait for an address. They can be thousands, and almost all wait for the same.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Waiting {
-    /// Those that wait for a free address, and perhaps others.
-    names: Arc<[String]>,
-    /// The reasons for which the others wait.
-    others: BTreeMap<Arc<str>, String>,
-}
-
-impl Waiting {
-    fn of(pool: &Pool) -> Self {
-        let others = pool.candidates.waits().map(|(name, wait)| (Arc::clone(name), pool.text_of(wait)));
-        Self { names: pool.candidates.assignable(), others: others.collect() }
-    }
-
-    /// For each node the reason for its wait, by name.
-    pub fn reasons(&self) -> BTreeMap<&str, &str> {
-        let others = self.others.iter().map(|(name, why)| (&**name, why.as_str()));
-        self.names.iter().map(|name| (name.as_str(), NO_FREE_IP)).chain(others).collect()
-    }
+    /// The move by hand that is not finished.
+    pub pending_move: Option<LastMove>,
 }
 
 /// A node that fails and keeps its address for now.
@@ -232,7 +206,6 @@ impl Fleet {
 
     fn pool_snapshot(&self, pool: &Pool) -> PoolSnapshot {
         let (used, status, machines) = (pool.used(), &pool.shown, pool.spec.machines);
-        let account = self.accounts.get(&pool.spec.account_id);
         let owned = |ip: &Address| !pool.report.claimed.contains_key(ip);
         // An address whose place is unknown stays as it was last confirmed.
         let place = |ip: &Address| pool.report.placements.get(ip).map(|placed| &placed.whereabouts);
@@ -249,25 +222,17 @@ impl Fleet {
             let entry = status.ips.get(&ip.to_string()).cloned().unwrap_or_default();
             let (assignments, errors) = pool.tally(ip);
             let active = entry.state == IpState::Active.as_str();
-            let op = account.and_then(|account| account.op(ip));
-            let left = pool.left(ip).filter(|_| !active);
-            let (node, to) =
-                if active { (entry.node_name, String::new()) } else { (String::new(), entry.node_name) };
+            let lost = pool.left(ip).filter(|_| !active);
             IpSnapshot {
                 ip,
                 state: entry.state.clone(),
-                node,
-                from: op.map_or_else(
-                    || left.map(|loss| loss.node.clone()).unwrap_or_default(),
-                    |op| pool.source(ip, op),
-                ),
-                to,
-                lost: left.map(|loss| (loss.why.to_string(), loss.at)),
-                error: entry.error,
+                node: if active { entry.node_name } else { String::new() },
+                lost: lost.map(|loss| (loss.why.to_string(), loss.at)),
                 provider_id: machines
                     .and_then(|kind| kind.named(&entry.provider_id))
                     .map(|id| id.provider_id())
                     .unwrap_or_default(),
+                error: entry.error,
                 assignments,
                 errors,
             }
@@ -281,11 +246,11 @@ impl Fleet {
             unfulfilled: pool.missing(),
             ips: ips.collect(),
             moves: pool.moves.clone(),
-            waiting: Waiting::of(pool),
             conditions: pool.shown_conditions().to_vec(),
             unready: self.unready_since(&pool.object.uid),
             suspects: suspects(pool),
             published: self.published(pool),
+            pending_move: pool.pending_move(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A toleration of a spec; empty strings mean absent.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Toleration {
     /// Effect to tolerate, empty for all.
     pub effect: String,
@@ -56,7 +56,7 @@ pub enum WatchKey {
 }
 
 /// The criteria that a node must meet.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Criteria {
     /// Node labels.
     pub node_selector: Selector,

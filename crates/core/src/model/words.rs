@@ -52,6 +52,12 @@ pub(crate) fn time_of_day(moment: Moment, epoch_ms: u64) -> String {
     format!("{:02}:{:02} UTC", minutes / 60 % 24, minutes % 60)
 }
 
+/// The time of day to the second, rounded up. `epoch_ms` is the Unix time of the clock's origin.
+pub(crate) fn second_of_day(moment: Moment, epoch_ms: u64) -> String {
+    let seconds = moment.plus_millis(epoch_ms).as_millis().div_ceil(1_000);
+    clock_time(i64::try_from(seconds).unwrap_or(i64::MAX))
+}
+
 /// The time of day of a Unix time in seconds.
 pub(crate) fn clock_time(seconds: i64) -> String {
     let of_day = seconds.rem_euclid(86_400);

@@ -112,9 +112,17 @@ fn a_cool_off_is_waited_for_and_begun() {
     world.run(5);
     let free = if world.holder(3) == Some(ip(2)) { 4 } else { 3 };
     world.ask("pool", Some(&format!("192.0.2.1=node-{free}")));
-    world.run(90);
+    world.run(20);
+    let writes = world.status_writes;
+    world.run(70);
+    assert_eq!(world.status_writes, writes, "the status counts nothing down");
     assert_eq!((outcome(&world), world.holder(1)), (Some(MoveOutcome::Pending), Some(ip(1))));
+    let why = "assignmentCoolOffSeconds has not passed since the last assignment, until 00:20:10 UTC";
+    assert_eq!(last(&world).message, why, "users see what it waits for");
+    assert_eq!(world.fleet.snapshot().pools[0].pending_move.as_ref(), Some(last(&world)));
     world.run(10);
+    assert_eq!(last(&world).message, "");
+    assert_eq!(world.fleet.snapshot().pools[0].pending_move, None);
     assert_eq!((outcome(&world), world.holder(free)), (Some(MoveOutcome::Done), Some(ip(1))));
     world.set_node(free, false);
     world.run(80);

@@ -123,6 +123,38 @@ fn an_address_on_its_way_is_told_with_its_node() {
 }
 
 #[test]
+fn a_move_that_fails_or_is_undecided_says_where_the_address_is_and_what_happens_next() {
+    for (trick, reads, next) in [
+        (Trick::Slow(100), None, "the provider moves it to node-2"),
+        (
+            Trick::Lost(false),
+            Some(FaultKind::Transient),
+            "outcome unknown (Transient by a trick), read again at 00:17:48 UTC",
+        ),
+        (
+            Trick::Lost(false),
+            Some(FaultKind::Unauthorised),
+            "outcome unknown (Transient by a trick), read again when the token works",
+        ),
+        (Trick::Refused(FaultKind::Quota), None, "tried again at 00:18:41 UTC (Quota: Quota by a trick)"),
+    ] {
+        let mut world = World::with(1, 1);
+        world.set_node(2, true);
+        world.run(60);
+        world.tricks.push_back(trick);
+        world.set_node(1, false);
+        world.run_while(2, |world| world.assigns < 2);
+        world.faults.reads = reads;
+        world.run(6);
+        let details = &world.details().ips[&ip(1)];
+        assert_eq!((details.node.as_str(), details.next.as_str()), ("node-1", next));
+        assert_eq!(details.provider_id, "digitalocean://101");
+        let moves = !matches!(trick, Trick::Refused(_));
+        assert_eq!(details.target, if moves { "node-2" } else { "" }, "{trick:?}");
+    }
+}
+
+#[test]
 fn which_nodes_wait_stays_told_while_nodes_or_addresses_are_not_known() {
     let restarts: [fn(&mut World); 3] = [
         |world| world.hold_watches = true,

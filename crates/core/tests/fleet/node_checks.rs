@@ -433,8 +433,10 @@ fn where_every_matching_node_is_dead_none_of_them_loses_its_match() {
     assert_eq!((moved_after(&world, died).is_some(), world.holder(2)), (true, Some(ip(1))));
     let standings = [1, 2].map(|n| standing(&world, n));
     assert_eq!(standings, [Some(Standing::Dead); 2]);
-    let matching =
-        |world: &World| -> usize { world.fleet.left_out().0.values().flatten().map(|left| left.count).sum() };
+    let matching = |world: &World| -> usize {
+        let pools = world.fleet.details(world.now).pools;
+        pools.values().flat_map(|pool| &pool.left_out).map(|left| left.count).sum()
+    };
     assert_eq!((matching(&world), world.assigns), (0, 2), "nobody is left out, and nothing moves");
     clinic.returns(1);
     clinic.run(&mut world, 30);

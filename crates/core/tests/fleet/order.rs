@@ -29,6 +29,8 @@ fn nodes_wait_in_the_order_in_which_they_began_to_match_whatever_else_changes_on
     }
     change(&mut world, "node-4", |node| node.external_ips.clear());
     world.run(5);
+    let line: Vec<String> = world.waits().into_iter().map(|(node, _)| node).collect();
+    assert_eq!(line, ["node-4", "node-3", "node-2"], "and people see this order");
     for (lost, next) in [(1, 4), (4, 3), (3, 2)] {
         world.set_node(lost, false);
         world.run(10);

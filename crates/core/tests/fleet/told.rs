@@ -44,10 +44,18 @@ fn ready_of_a_pool_whose_provider_was_never_read_says_why_itself() {
     world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
     world.start();
     world.run(10);
-    let (_, _, cause) = told(&world, "ProviderReady");
+    let cause = told(&world, "ProviderReady").2.to_owned();
     let message = format!("the provider has not been read yet: {cause}");
     assert_eq!(told(&world, "Ready"), ("Unknown", "ProviderUnread", message.as_str()));
     assert!(!cause.is_empty());
+    // Once it was read, a refusal is no reason to say that it never was.
+    world.faults.reads = None;
+    world.run(70);
+    assert_eq!(told(&world, "Ready").1, "Assigned");
+    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.run(120);
+    let message = format!("the provider cannot be read: {cause}");
+    assert_eq!(told(&world, "Ready"), ("Unknown", "ProviderUnread", message.as_str()));
 }
 
 #[test]

@@ -226,14 +226,16 @@ fn a_snapshot_says_where_a_moving_address_was_last_and_since_when_its_pool_is_no
     world.run(5);
     let snapshot = world.fleet.snapshot();
     let moving = &snapshot.pools[0].ips[0];
-    assert_eq!((&*moving.node, &*moving.from, &*moving.to), ("", "node-1", "node-2"));
+    let details = world.fleet.details(world.now);
+    let place = &details.pools.values().next().unwrap().ips[&moving.ip];
+    assert_eq!((&*moving.node, &*place.node, &*place.target), ("", "node-1", "node-2"));
     assert_eq!(moving.lost, Some(("is not Ready".to_owned(), lost)));
     assert_eq!(snapshot.pools[0].unready, [(ConditionType::Ready, lost)]);
     world.start();
     world.run(70);
     let pool = &world.fleet.snapshot().pools[0];
     let active = &pool.ips[0];
-    assert_eq!((&*active.node, &*active.from, &*active.to, &active.lost), ("node-2", "", "", &None));
+    assert_eq!((&*active.node, &active.lost), ("node-2", &None));
     assert!(pool.unready.is_empty());
     world.set_node(2, false);
     world.run(5);

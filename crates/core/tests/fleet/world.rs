@@ -10,8 +10,8 @@ use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{Action, NodeReading, Outcome};
+use flipop_core::fleet::{Input, PoolDetails};
 use flipop_core::mechanism::effects::{Effect, Notice};
 use flipop_core::mechanism::epoch::Epoch;
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
@@ -170,11 +170,14 @@ impl World {
         self.cloud.insert(ip(n), read);
     }
 
-    /// The nodes of the first pool that wait for an address, each with the reason.
+    /// What the first pool shows to people who ask.
+    pub(crate) fn details(&self) -> PoolDetails {
+        self.fleet.details(self.now).pools.into_values().next().unwrap()
+    }
+
+    /// The nodes of the first pool that wait for an address, in their order, each with the reason.
     pub(crate) fn waits(&self) -> Vec<(String, String)> {
-        let snapshot = self.fleet.snapshot();
-        let reasons = snapshot.pools[0].waiting.reasons().into_iter();
-        reasons.map(|(node, why)| (node.to_owned(), why.to_owned())).collect()
+        self.details().line
     }
 
     pub(crate) fn status(&self, name: &str) -> &PoolStatus {

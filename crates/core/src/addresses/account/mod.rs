@@ -196,6 +196,11 @@ impl Account {
         self.shown.is_some_and(|begun| begun >= moment)
     }
 
+    /// Whether any list has ever shown where addresses are.
+    pub fn was_read(&self) -> bool {
+        self.shown.is_some()
+    }
+
     /// The budget of the token.
     pub fn budget(&mut self) -> &mut Budget {
         &mut self.budget

@@ -228,6 +228,23 @@ impl Pool {
         uids.map(|uid| (uid.clone(), rank(uid))).filter(|(_, rank)| *rank != COMMON).collect()
     }
 
+    /// The candidates without an address, in the order in which they get one, each with the reason why it waits. Those
+    /// that get none until somebody does something come last.
+    pub(crate) fn line(&self, now: Moment) -> Vec<(&str, impl Fn() -> String)> {
+        let uncommon = self.uncommon(now);
+        let queued = self.candidates.queue().map(|(name, _)| (name, &Wait::NoFreeIp));
+        let waiting = queued.chain(self.candidates.waits());
+        let mut line: Vec<_> = waiting
+            .filter_map(|(name, wait)| {
+                let candidate = self.candidates.get(name)?;
+                let rank = uncommon.get(&candidate.node.uid).copied().unwrap_or(COMMON);
+                Some(((wait.is_error() && !wait.takes(), rank, candidate.turn()), (name, wait)))
+            })
+            .collect();
+        line.sort_by_key(|(place, _)| *place);
+        line.into_iter().map(|(_, (name, wait))| (&**name, move || self.text_of(wait))).collect()
+    }
+
     /// Gives free addresses to candidates that can take one. Returns those that wait for more than a free address, each
     /// with its reason.
     fn pair(

@@ -15,12 +15,14 @@ use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{End, Op, OpKind};
 use crate::addresses::action::Action;
 use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::failure::Failure;
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::FaultKind;
 use crate::model::ids::Address;
 use crate::model::machine::MachineId;
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
+use crate::model::words::second_of_day;
 use std::sync::Arc;
 
 /// A list may show the state from before a move, but not for longer than this.
@@ -33,12 +35,23 @@ const ANEW: &str = "to have the address moved, set the annotation again with ano
 const PRUNED: &str =
     "the installed CRDs drop status.lastMove; apply the CRDs of this version (kubectl apply -f crds)";
 
+/// The reasons for waits that only a move by hand has.
+const REFUSED: &str = "the provider refused the request for now, and FLIPOP retries it";
+const LABELS: &str = "labels are being removed from the node that gives the address up";
+const DOUBTED: &str = "FLIPOP reads the address before it moves";
+
 /// The reason why a move does not begin now.
 enum Unfit {
     /// It never begins.
     Refused(String),
-    /// Something else is under way. Holds when to look again, if only time is missing.
-    Waits(Option<Moment>),
+    /// Something else comes first. Holds the reason for users, and when to look again, if only time is missing.
+    Waits(String, Option<Moment>),
+}
+
+impl Unfit {
+    fn waits(why: impl Into<String>) -> Self {
+        Self::Waits(why.into(), None)
+    }
 }
 
 impl Pool {
@@ -63,6 +76,11 @@ impl Pool {
     /// provider answers, because the provider may refuse the move.
     pub(crate) fn leaves(&self, ip: Address, account: &Account) -> bool {
         account.op(ip).is_some_and(|op| !(op.is_unanswered() && self.moving.is_sent(ip)))
+    }
+
+    /// The move by hand that is not finished.
+    pub(crate) fn pending_move(&self) -> Option<LastMove> {
+        self.moving.told().filter(LastMove::is_pending)
     }
 
     /// Whether a user had asked a former leader to move the address to this node. Then nobody else moved it.
@@ -145,17 +163,19 @@ impl Pool {
         let Ok(request) = Request::parse(&wanted) else { return };
         let fit = self.fit(&request, account, world, why_not);
         let mut unlabelling = None;
-        let at = match fit {
+        let (why, at) = match fit {
             Err(Unfit::Refused(why)) => {
                 out.tell([self.refuse_move(&wanted, &why, world.now)]);
                 return;
             }
-            Err(Unfit::Waits(at)) => at,
+            Err(Unfit::Waits(why, at)) => (why, at),
             Ok((free, taker)) if self.moving.stage == Stage::Announced => {
                 let due = Some(self.moving.retry.due()).filter(|due| *due > world.now);
                 let may = match due {
-                    Some(due) => Err(Some(due)),
-                    None => self.may_assign(false, account, world).map_err(|(_, at)| at),
+                    Some(due) => Err((REFUSED.to_owned(), Some(due))),
+                    None => {
+                        self.may_assign(false, account, world).map_err(|(wait, at)| self.reason(&wait, at))
+                    }
                 };
                 if may.is_ok() {
                     let (leaves, to) = taker.leaves(&free);
@@ -173,9 +193,10 @@ impl Pool {
                         last.from = from;
                     }
                 }
-                may.err().flatten()
+                let labels = unlabelling.as_ref().map(|_| (LABELS.to_owned(), None));
+                may.err().or(labels).unwrap_or_default()
             }
-            Ok(_) => None,
+            Ok(_) => (String::new(), None),
         };
         out.later(at);
         if let Some(wait) = unlabelling {
@@ -187,6 +208,16 @@ impl Pool {
             self.moving.note(MoveOutcome::Pending, "", world.now);
             self.moving.stage = Stage::Announcing;
         }
+        self.moving.waits_for(why);
+    }
+
+    /// A wait for users, with the time of its end if that stays the same, and when to look again.
+    fn reason(&self, wait: &Wait, at: Option<Moment>) -> (String, Option<Moment>) {
+        let why = self.text_of(wait);
+        let lasting =
+            matches!(wait, Wait::CoolOff | Wait::RetryAt(..) | Wait::Pending(..) | Wait::Firewall(_));
+        let until = at.filter(|_| lasting).map(|at| second_of_day(at, self.moving.epoch_ms));
+        (until.map_or(why.clone(), |until| format!("{why}, until {until}")), at)
     }
 
     /// The address and the node, if the address can go to the node now.
@@ -226,22 +257,26 @@ impl Pool {
         }
         let (machine, region) = match account.place(*ip) {
             Place::Present { machine, region, locked: false } => (machine.clone(), region.clone()),
-            Place::Present { .. } | Place::Unknown => return Err(Unfit::Waits(None)),
+            Place::Present { .. } => return Err(Unfit::waits(self.text_of(&Wait::InFlight(*ip)))),
+            Place::Unknown => return Err(Unfit::waits(DOUBTED)),
             Place::Absent => return refused(format!("the account does not have {ip}")),
         };
         self.may_leave(*ip, machine.as_ref(), account, world.now)?;
         let free = Free { ip: *ip, region, from: machine };
         let busy = self.busy(account, world);
         // The operation may belong to any pool.
-        if there.is_some_and(|on| busy.machines.contains_key(on)) {
-            return Err(Unfit::Waits(None));
+        if let Some((other, _)) = there.and_then(|on| busy.machines.get(on)) {
+            return Err(Unfit::waits(self.text_of(&Wait::InFlight(*other))));
         }
         let taker = match self.taker(name, candidate, &busy, account, world) {
             Ok(taker) => taker,
-            Err(Wait::RetryAt(at, _) | Wait::Pending(at, _) | Wait::Firewall(at)) => {
-                return Err(Unfit::Waits(Some(at)));
+            Err(wait) => {
+                if let Wait::RetryAt(at, _) | Wait::Pending(at, _) | Wait::Firewall(at) = &wait {
+                    let (why, at) = self.reason(&wait, Some(*at));
+                    return Err(Unfit::Waits(why, at));
+                }
+                return refused(format!("{node}: {}", self.text_of(&wait)));
             }
-            Err(wait) => return refused(format!("{node}: {}", self.text_of(&wait))),
         };
         if taker.suits(&free) {
             Ok((free, taker))
@@ -262,12 +297,19 @@ impl Pool {
         let promised =
             account.ops().any(|(_, op)| makes_room(op)) || self.roomy.values().any(|room| *room == ip);
         let doubted = account.belief(ip).is_none_or(Belief::is_doubted);
-        if account.op(ip).is_some() || promised || doubted || !self.is_recorded(ip) {
-            return Err(Unfit::Waits(None));
+        if account.op(ip).is_some() || promised {
+            return Err(Unfit::waits(self.text_of(&Wait::InFlight(ip))));
+        }
+        if doubted || !self.is_recorded(ip) {
+            return Err(Unfit::waits(DOUBTED));
         }
         let failure = self.ips.get(&ip).and_then(|record| record.failure.as_ref());
-        let due = failure.and_then(|failure| failure.waits(&from.cloned(), self.spec_version, now));
-        due.map_or(Ok(()), |due| Err(Unfit::Waits(Some(due))))
+        let due = |failure: &Failure<_>| failure.waits(&from.cloned(), self.spec_version, now);
+        let Some((failure, due)) = failure.and_then(|failure| Some((failure, due(failure)?))) else {
+            return Ok(());
+        };
+        let (why, at) = self.reason(&Wait::RetryAt(due, failure.message.clone()), Some(due));
+        Err(Unfit::Waits(why, at))
     }
 
     /// Finds out the outcome of a move that another process, or this one before a gap, left pending.

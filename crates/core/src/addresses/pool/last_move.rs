@@ -51,7 +51,7 @@ pub struct LastMove {
     pub time_s: i64,
     /// The outcome.
     pub outcome: MoveOutcome,
-    /// Why, if the outcome needs a reason.
+    /// Why, if the outcome needs a reason, or what a pending move waits for.
     pub message: String,
 }
 

@@ -141,7 +141,7 @@ impl Pool {
     }
 
     /// The node or machine that an operation takes an address from. Empty if it was on none.
-    pub(crate) fn source(&self, ip: Address, op: &Op) -> String {
+    fn source(&self, ip: Address, op: &Op) -> String {
         match (self.left(ip).filter(|_| op.kind == OpKind::Assign), &op.from) {
             (Some(loss), Some(_)) => loss.node.clone(),
             (_, Some(from)) => self.candidate_on(from).map_or_else(|| from.to_string(), ToOwned::to_owned),

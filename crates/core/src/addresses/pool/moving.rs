@@ -159,6 +159,13 @@ impl Moving {
         }
     }
 
+    /// Notes why the pending request waits, for users. Its time stays that of the outcome.
+    pub(super) fn waits_for(&mut self, why: String) {
+        if let Some(last) = self.last.as_mut().filter(|last| last.is_pending()) {
+            last.message = why;
+        }
+    }
+
     /// Makes this request the last move.
     pub(super) fn begin(&mut self, request: &str, from: String) {
         let (ip, to) = match Request::parse(request) {

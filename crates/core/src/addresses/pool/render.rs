@@ -20,7 +20,7 @@ use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use crate::model::pause::Reason;
 use crate::model::spec::Scope;
-use crate::model::words::{enumerate, name_all};
+use crate::model::words::{enumerate, name_all, second_of_day};
 use std::collections::BTreeSet;
 
 /// The remedy for CRDs that drop our fields.
@@ -180,6 +180,34 @@ impl Pool {
         Some(entry(if machine.is_some() { IpState::NoMatch } else { IpState::Unassigned }, machine))
     }
 
+    /// What happens next to an address, and when. `None` if its state says it all. A status cannot say it, since every
+    /// failure would change it.
+    pub(crate) fn next(
+        &self,
+        ip: Address,
+        account: &Account,
+        (epoch_ms, now): (u64, Moment),
+    ) -> Option<String> {
+        let when = |due: Moment| {
+            if account.is_authorised() {
+                format!("at {}", second_of_day(due.max(now), epoch_ms))
+            } else {
+                "when the token works".to_owned()
+            }
+        };
+        if let Some(op) = account.op(ip) {
+            let node = &op.node.1;
+            return Some(match (op.trouble().zip(op.read_due()), op.kind) {
+                (Some((why, due)), _) => format!("outcome unknown ({why}), read again {}", when(due)),
+                (None, OpKind::Assign) => format!("the provider moves it to {node}"),
+                (None, OpKind::Unassign { .. }) => format!("the provider takes it off {node}"),
+            });
+        }
+        let idle = !self.report.active.contains_key(&ip);
+        let failure = self.ips.get(&ip)?.failure.as_ref().filter(|_| idle)?;
+        Some(format!("tried again {} ({}: {})", when(failure.retry.due()), failure.kind, failure.message))
+    }
+
     fn conditions(
         &self,
         account: Option<&Account>,
@@ -260,9 +288,13 @@ impl Pool {
             return Condition::new(Ready::InvalidSpec, message);
         }
         if !account.is_some_and(Account::is_known) {
-            let why = account.and_then(provider_condition);
-            let why = why.map(|trouble| format!(": {}", trouble.message)).unwrap_or_default();
-            let message = format!("the provider has not been read yet{why}");
+            let why = account.and_then(provider_condition).map(|trouble| trouble.message);
+            let message = match (account.is_some_and(Account::was_read), why) {
+                (false, None) => "the provider has not been read yet".to_owned(),
+                (false, Some(why)) => format!("the provider has not been read yet: {why}"),
+                (true, None) => "the provider is being read again".to_owned(),
+                (true, Some(why)) => format!("the provider cannot be read: {why}"),
+            };
             return Condition::new(Ready::ProviderUnread, message);
         }
         if !self.matched {
