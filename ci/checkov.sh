@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs checkov over the manifests. docs/operations/security.md says why each of these checks is left out.
+# Runs checkov over the manifests. ci/README.md says why each of these checks is left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -67,7 +67,12 @@ fn led_to() {
     let runbooks = read(RUNBOOKS);
     let headings = runbooks.lines().filter_map(|line| line.strip_prefix("## "));
     let headings: Vec<&str> = headings.filter(|heading| heading.starts_with("Flipop")).collect();
+    let triage: Vec<&str> = runbooks.lines().filter(|line| line.starts_with("| [Flipop")).collect();
     for (name, alert) in alerts() {
+        let severity = text(&alert["labels"]["severity"]);
+        assert!(["critical", "warning", "info"].contains(&severity), "{name}: {severity}");
+        let rows: Vec<_> = triage.iter().filter(|row| row.contains(&format!("[{name}]"))).collect();
+        assert!(matches!(rows[..], [row] if row.contains(&format!("| {severity} |"))), "{name}: {rows:?}");
         let runbook = text(&alert["annotations"]["runbook"]);
         assert_eq!(runbook, format!("{RUNBOOKS}#{}", name.to_lowercase()));
         let found = headings.iter().filter(|heading| **heading == name).count();

@@ -40,9 +40,8 @@ pub struct FloatingIPPoolSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 
-    /// Region in which missing addresses are created, as a slug such as `nyc3`. Upper case and surrounding white
-    /// space are ignored. Without a region no address is created; the field has no other use. Values: a region slug
-    /// of the provider. Default: none.
+    /// Region in which missing addresses are created, as a slug such as `nyc3`. Upper case and surrounding white space
+    /// are ignored. The field has no other use. Values: a region slug of the provider. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
 
@@ -54,9 +53,8 @@ pub struct FloatingIPPoolSpec {
     #[schemars(range(min = 0))]
     pub desired_ips: Option<i64>,
 
-    /// Least number of active addresses. While fewer are active, the condition `Ready` is False with reason
-    /// `BelowMinimum` where it would otherwise be True. The field has no other effect. Range: 0 to 1,000. Default: 0,
-    /// which sets no minimum.
+    /// Minimum number of active addresses. While fewer are active, the condition `Ready` is False. The field has no
+    /// other effect. Range: 0 to 1,000. Default: 0, which sets no minimum.
     #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub min_active: Option<i64>,
@@ -67,27 +65,24 @@ pub struct FloatingIPPoolSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ips: Option<Vec<String>>,
 
-    /// Addresses that the pool lets go of at once, created ones included. An address that is listed both here and in
-    /// `ips` is let go. It stays in the account unless `reclaimPolicy` says otherwise. To give up a created address,
-    /// add it here, remove it from `ips` and lower `desiredIPs` by one, all in one edit; otherwise a replacement is
-    /// bought at once. When `status.createdIPs` no longer names the address, you can delete it in the account and
-    /// remove it from this list. Keep the entry for as long as the address is in `ips`. Values: IPv4 addresses, at most
-    /// 500. Default: empty.
+    /// Addresses to release immediately, including created ones and those in `ips`. They stay in the account unless
+    /// `reclaimPolicy` says otherwise. To release a created address, add it here, remove it from `ips` and lower
+    /// `desiredIPs` by one, all in one edit; otherwise a replacement is created at once. Keep the entry while `ips` or
+    /// `status.createdIPs` names the address. Values: IPv4 addresses, at most 500. Default: empty.
     #[serde(rename = "releasedIPs", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "released_ips_schema")]
     pub released_ips: Option<Vec<String>>,
 
-    /// What happens to an address that FLIPOP bought for the pool once it is listed in `releasedIPs`. `Retain`: it
+    /// What happens to an address that FLIPOP created for the pool once it is listed in `releasedIPs`. `Retain`: it
     /// stays in the account for good. `Delete`: it leaves the records, its node and then the account, unless somebody
-    /// uses it. Deleting the pool gives back everything that was bought for it. Addresses that FLIPOP did not
-    /// buy are never deleted, and neither are those that a purchase with a lost answer brought. Another value counts as
-    /// `Retain`. Values: `Retain`, `Delete`. Default: `Retain`.
+    /// uses it, and deleting the pool releases all of them. FLIPOP never deletes an address that it did not create, or
+    /// whose creation had no answer. Another value counts as `Retain`. Values: `Retain`, `Delete`. Default: `Retain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "reclaim_policy_schema")]
     pub reclaim_policy: Option<String>,
 
-    /// Least time between the starts of two assignments of the pool, in seconds. Fractions count down to 1 ms. More
-    /// than a year (31,536,000 s) counts as a year. Range: 0 or more. Default: 0, no pause.
+    /// Minimum interval between the start of two assignments of the pool, in seconds. Fractions count down to 1 ms.
+    /// More than a year (31,536,000 s) counts as a year. Range: 0 or more. Default: 0, no pause.
     #[serde(serialize_with = "write_number", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub assignment_cool_off_seconds: Option<f64>,
@@ -100,7 +95,8 @@ pub struct FloatingIPPoolSpec {
     pub match_: Option<Match>,
 
     /// How long a node that has an address of the pool may fail before it stops matching, so that the address can move.
-    /// A taint that somebody sets, a deletion of the node and an edit of `match` have no grace. Default: no grace.
+    /// A taint that somebody sets, a deletion of the node and an edit of `match` have no grace period. Default: no
+    /// grace period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
 
@@ -181,8 +177,8 @@ fn released_ips_schema(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The observed state of the pool, and FLIPOP's memory of it. Until FLIPOP has looked at a new
-/// object, the status is `observedGeneration: -1` alone.
+/// The observed state of the pool, and FLIPOP's memory of it. Until FLIPOP has read a new object, the status is
+/// `observedGeneration: -1` alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FloatingIPPoolStatus {
@@ -226,8 +222,7 @@ pub struct FloatingIPPoolStatus {
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
-    /// The `metadata.generation` that this status describes. -1 means that FLIPOP has not looked at the object
-    /// yet.
+    /// The `metadata.generation` that this status describes. -1 means that FLIPOP has not read the object yet.
     #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
@@ -236,12 +231,12 @@ pub struct FloatingIPPoolStatus {
     #[serde(rename = "createdIPs", skip_serializing_if = "Option::is_none")]
     pub created_ips: Option<Vec<CreatedIp>>,
 
-    /// Internal, do not edit: addresses that answers to purchases for this pool named, in order of purchase. FLIPOP
-    /// deletes no other one. With `spec.reclaimPolicy: Retain`, an address that is let go leaves this list for good.
+    /// Internal, do not edit: addresses that answers to creations for this pool named, in order of creation. FLIPOP
+    /// deletes no other one. With `spec.reclaimPolicy: Retain`, a released address leaves this list for good.
     #[serde(rename = "purchasedIPs", deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub purchased_ips: Vec<PurchasedIp>,
 
-    /// Internal, do not edit: addresses that the pool once had and gave up.
+    /// Internal, do not edit: addresses that the pool once had and released.
     #[serde(rename = "formerIPs", deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub former_ips: Vec<String>,
 
@@ -257,7 +252,7 @@ pub struct FloatingIPPoolStatus {
     #[serde(rename = "orphanIPs", skip_serializing_if = "Option::is_none")]
     pub orphan_ips: Option<Vec<String>>,
 
-    /// Internal, do not edit: the purchase of an address that has begun and is not recorded yet.
+    /// Internal, do not edit: the creation of an address that has begun and is not recorded yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation: Option<Creation>,
 

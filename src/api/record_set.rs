@@ -58,8 +58,8 @@ pub struct NodeDNSRecordSetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address_type: Option<String>,
 
-    /// How long a node whose address is published may fail before the address leaves the records. A taint that
-    /// somebody sets, a deletion of the node and an edit of `match` have no grace. Default: no grace.
+    /// How long a node whose address is published may fail before the address leaves the records. A taint that somebody
+    /// sets, a deletion of the node and an edit of `match` have no grace period. Default: no grace period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
 
@@ -79,8 +79,7 @@ impl bounded::Bounded for NodeDNSRecordSetSpec {
     }
 }
 
-/// The observed state of the records. Until FLIPOP has looked at a new object, the status is
-/// `observedGeneration: -1` alone.
+/// The observed state of the records. Until FLIPOP has read a new object, the status is `observedGeneration: -1` alone.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeDNSRecordSetStatus {
@@ -97,8 +96,7 @@ pub struct NodeDNSRecordSetStatus {
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
-    /// The `metadata.generation` that this status describes. -1 means that FLIPOP has not looked at the object
-    /// yet.
+    /// The `metadata.generation` that this status describes. -1 means that FLIPOP has not read the object yet.
     #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 

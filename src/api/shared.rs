@@ -33,20 +33,20 @@ pub struct Match {
 }
 
 /// How long a node that serves may fail before it stops matching. Only failures that usually pass by themselves have a
-/// grace. While a field has a mistake, no grace applies, and the condition `SpecValid` names the field.
+/// grace period. While a field has a mistake, none applies, and the condition `SpecValid` names the field.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Grace {
     /// How long a node that serves may be without a matching pod that is Running and Ready, in seconds. Set it to cover
     /// the restart of a pod. While `nodeSeconds` is larger, this time is at least 1 s. Range: 0 to 3,600. Default: 0,
-    /// no grace.
+    /// no grace period.
     #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 3600))]
     pub pod_seconds: Option<i64>,
 
     /// How long a node that serves may be not Ready, or have a taint by which Kubernetes reports a failure, in seconds.
     /// Set it to cover the restart of a kubelet, or a reboot. Once the node has failed, this time applies until the
-    /// node matches again, and covers its pods too. Range: 0 to 3,600. Default: 0, no grace.
+    /// node matches again, and covers its pods too. Range: 0 to 3,600. Default: 0, no grace period.
     #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 3600))]
     pub node_seconds: Option<i64>,
@@ -59,9 +59,9 @@ pub struct Grace {
     pub recovery_seconds: Option<i64>,
 }
 
-/// Whether FLIPOP checks itself that the machines of nodes answer. A node whose machine answers no check for 4.5 to 12 s,
-/// and whose kubelet has missed a renewal of its Lease, no longer matches, about half a minute before Kubernetes calls
-/// it not Ready. Checks never make a node match, and never take the last matching one.
+/// Whether FLIPOP checks itself that the machines of nodes answer. A node whose machine answers no check for 4.5 to 12
+/// s, and whose kubelet has missed a renewal of its Lease, no longer matches, about half a minute before Kubernetes
+/// marks it `NotReady`. Checks never make a node match, and never take the last matching one.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeCheck {
@@ -82,7 +82,7 @@ pub struct NodeCheck {
     #[schemars(range(min = 0.1, max = 10))]
     pub timeout_seconds: Option<f64>,
 
-    /// Least number of checks in a row that must fail. Range: 2 to 10. Default: 3.
+    /// Minimum number of checks in a row that must fail. Range: 2 to 10. Default: 3.
     #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 10))]
     pub failure_threshold: Option<i64>,

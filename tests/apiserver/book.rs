@@ -5,7 +5,7 @@ use crate::dns::{Name, external, internal};
 use crate::dns_examples::{apply, placed, pool_converges, set_converges};
 use crate::pages::{Block, Fate, Page, pages};
 use crate::suite::{Case, Run, Server};
-use crate::world::{REGION, SOON, World, path, same};
+use crate::world::{REGION, SOON, World, binary, path, same};
 use flipop_cloud::{Plan, Provider};
 use flipop_envtest::cluster::NAMESPACE;
 use flipop_envtest::nodes::{NewNode, NewPod};
@@ -178,6 +178,7 @@ impl Desk {
         if kubectl.components().count() > 1 {
             std::os::unix::fs::symlink(std::path::absolute(kubectl)?, bin.join("kubectl"))?;
         }
+        std::os::unix::fs::symlink(binary(), bin.join("kubectl-flipop"))?;
         let home = folder.path().display().to_string();
         let environment = vec![
             ("PATH", format!("{}:{}", bin.display(), search_path())),

@@ -287,13 +287,21 @@ fn alerts(helm: &str) {
     let named = |rules: &[Value], name: &str| rules.iter().any(|rule| rule["alert"] == name);
     let all = rules(json!({ "prometheusRule": { "enabled": true } }));
     assert!(named(&all, "FlipopQuotaLow") && named(&all, "FlipopNoStandby"));
-    assert!(all.iter().all(|rule| rule["labels"].is_null()));
-    let some =
-        json!({ "enabled": true, "without": ["FlipopQuotaLow"], "alertLabels": { "severity": "page" } });
+    let some = json!({
+        "enabled": true,
+        "without": ["FlipopQuotaLow"],
+        "alertLabels": { "team": "edge" },
+        "severities": { "FlipopPaused": "page" },
+    });
     let some = rules(json!({ "prometheusRule": some }));
     assert_eq!(some.len(), all.len() - 1);
     assert!(!named(&some, "FlipopQuotaLow"));
-    assert!(some.iter().all(|rule| rule["labels"] == json!({ "severity": "page" })));
+    for rule in &some {
+        let plain = all.iter().find(|plain| plain["alert"] == rule["alert"]).unwrap();
+        let paused = rule["alert"] == "FlipopPaused";
+        let severity = if paused { &json!("page") } else { &plain["labels"]["severity"] };
+        assert_eq!(rule["labels"], json!({ "severity": severity, "team": "edge" }), "{}", rule["alert"]);
+    }
     assert!(all.iter().all(|rule| rule["annotations"]["runbook_url"].is_null()));
     let linked = json!({ "enabled": true, "runbookURL": "https://git.example.com/flipop/" });
     for (linked, plain) in rules(json!({ "prometheusRule": linked })).iter().zip(&all) {

@@ -1,9 +1,12 @@
-//! Runs kube-score over the manifests. It may find only the exceptions below. docs/operations/security.md has to
-//! explain each of them, and each of those that ci/checkov.sh makes.
+//! Runs kube-score over the manifests. It may find only the exceptions below. ci/README.md has to explain each of them,
+//! and each of those that ci/checkov.sh makes.
 
 use crate::tools::{Ran, needs, plain, read, run};
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
+
+/// It explains each check that is left out.
+const GUIDE: &str = "ci/README.md";
 
 /// A check that is left out, as the page names it, and the options that leave it out.
 type Exception = (&'static str, &'static [&'static str]);
@@ -47,13 +50,13 @@ const AGENT: Scored = Scored {
 
 pub(crate) fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn()| {
-        let name = format!("scan::kube_score_finds_what_security_md_explains_and_nothing_else_of_the_{name}");
+        let name = format!("scan::kube_score_finds_what_the_guide_explains_and_nothing_else_of_the_{name}");
         needs("kube-score", &["version"], name, test)
     };
     vec![
         trial("operator", || scan(&OPERATOR)),
         trial("agent", || scan(&AGENT)),
-        plain("scan::security_md_explains_what_checkov_leaves_out_and_nothing_else", checkov),
+        plain("scan::the_guide_explains_what_checkov_leaves_out_and_nothing_else", checkov),
     ]
 }
 
@@ -64,7 +67,7 @@ fn checkov() {
     };
     let left_out = checks(&read("ci/checkov.sh"));
     assert!(left_out.len() > 8, "{left_out:?}");
-    assert_eq!(left_out, checks(&read("docs/operations/security.md")));
+    assert_eq!(left_out, checks(&read(GUIDE)));
 }
 
 impl Scored {
@@ -84,9 +87,9 @@ fn scan(scored: &Scored) {
     let all = scored.without(scored.exceptions);
     assert!(all.success, "{}{}", all.stdout, all.stderr);
     assert!(all.stdout.contains(scored.workload), "{}", all.stdout);
-    let guide = read("docs/operations/security.md");
+    let guide = read(GUIDE);
     for (index, (check, _)) in scored.exceptions.iter().enumerate() {
-        assert!(guide.contains(&format!("| `{check}` |")), "security.md does not explain {check}");
+        assert!(guide.contains(&format!("| `{check}` |")), "{GUIDE} does not explain {check}");
         let mut others = scored.exceptions.to_vec();
         others.remove(index);
         assert!(!scored.without(&others).success, "{check} is no finding: remove the exception");

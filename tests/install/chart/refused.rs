@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 pub(super) fn rows(helm: &str) {
     let on = json!({ "enabled": true, "without": ["FlipopQuotaLwo"] });
+    let severe = json!({ "enabled": true, "severities": { "FlipopPausd": "page" } });
     let token = json!([{ "name": "DIGITALOCEAN_ACCESS_TOKEN", "value": "dop_v1" }]);
     let rows: Vec<(Value, &str)> = vec![
         (json!({ "replica": 2 }), "'replica' not allowed"),
@@ -49,6 +50,7 @@ pub(super) fn rows(helm: &str) {
         (json!({ "networkPolicy": { "egressPorts": null } }), "'egressPorts'"),
         (json!({ "prometheusRule": { "runbookURL": "docs" } }), "/prometheusRule/runbookURL"),
         (json!({ "prometheusRule": on }), "there is no alert FlipopQuotaLwo"),
+        (json!({ "prometheusRule": severe }), "there is no alert FlipopPausd"),
     ];
     for (values, said) in rows {
         let ran = template(helm, "flipop", &values, &[]);

@@ -6,7 +6,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Documents outside `docs/`.
-const OUTSIDE: [&str; 4] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "tests/corpus/README.md"];
+const OUTSIDE: [&str; 9] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "ci/README.md",
+    "crates/bench/README.md",
+    "crates/simulation/README.md",
+    "src/provider/README.md",
+    "tests/README.md",
+    "tests/corpus/README.md",
+];
 
 /// The Markdown that both GitHub and mdBook understand.
 pub(crate) const OPTIONS: Options =

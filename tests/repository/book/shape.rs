@@ -8,6 +8,9 @@ const README_LINES: usize = 250;
 /// The same in bytes.
 const README_BYTES: usize = 12_288;
 
+/// The words of the book. A book that grows is read less: say a fact once, and cut before you add.
+const BOOK_WORDS: usize = 66_000;
+
 /// The width that fits beside a diff.
 const COLUMNS: usize = 120;
 
@@ -45,6 +48,15 @@ fn readme_is_short() {
     let (lines, bytes) = (readme.text.lines().count(), readme.text.len());
     assert!(lines <= README_LINES, "README.md has {lines} lines, more than {README_LINES}");
     assert!(bytes <= README_BYTES, "README.md has {bytes} bytes, more than {README_BYTES}");
+}
+
+#[test]
+fn the_book_is_short() {
+    let pages = pages();
+    let book = pages.iter().filter(|page| page.path.starts_with("docs/"));
+    let words: usize = book.map(|page| page.text.split_whitespace().count()).sum();
+    println!("words of the book: {words}");
+    assert!(words <= BOOK_WORDS, "docs/ has {words} words, more than {BOOK_WORDS}");
 }
 
 #[test]

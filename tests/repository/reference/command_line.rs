@@ -22,21 +22,8 @@ pub(crate) fn render() -> String {
         "If a flag is repeated, the last one counts. An unknown flag ends the process with exit code 2. Logs go to \
          standard error, as JSON unless that is a terminal.",
     );
-    page.heading(2, "Commands");
-    let commands = command.get_subcommands();
-    page.table(
-        ["command", "does"],
-        commands.map(|command| {
-            let about = command.get_about().unwrap().to_string();
-            [code(&format!("flipop {}", command.get_name())), cell(&sentence(&about))]
-        }),
-    );
     page.paragraph(
-        "[Commands](commands.md) has the flags of each command and what it needs. `kubectl flipop` is the same program under \
-         the name `kubectl-flipop`.",
-    );
-    page.paragraph(
-        "Without a command, the program runs as the operator. Only the first argument can be a command. In a pod \
+        "Without a [command](commands.md), the program runs as the operator. Only the first argument can be a command. In a pod \
          with a service account, words that belong to no flag are ignored, as by the Go operator. The log says \
          at the start how many there are, and does not repeat them. Outside a pod, an unknown first word ends \
          the process with the help and exit code 64.",
@@ -45,7 +32,7 @@ pub(crate) fn render() -> String {
     page.paragraph(
         "An empty variable counts as unset. At least one provider token must be set; otherwise the process ends with \
          exit code 2. Objects cannot use a provider without a token, and those that name it say which variable is \
-         missing. [Tokens and scopes](../operations/tokens.md) explains how to exchange a token.",
+         missing. [Tokens and scopes](../operations/tokens.md) explains how to rotate a token.",
     );
     page.table(["variable", "default", "meaning"], described_variables().into_iter().map(row));
     page.heading(2, "How the API server is found");

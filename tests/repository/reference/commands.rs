@@ -14,10 +14,8 @@ fn common(command: &Command) -> Vec<Arg> {
 }
 
 pub(crate) fn render() -> String {
-    let mut page = Page::new(
-        "Commands",
-        "For everybody who looks at FLIPOP or steers it from a terminal: each command with its arguments and flags.",
-    );
+    let mut page =
+        Page::new("Commands", "For users of the `flipop` CLI: each command with its arguments and flags.");
     let mut command = command_line();
     command.build();
     page.paragraph(
@@ -31,6 +29,10 @@ pub(crate) fn render() -> String {
     for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
         page.heading(2, command.get_name());
         page.paragraph(&sentence(&command.get_about().unwrap().to_string()));
+        if command.get_name() == "agent" {
+            page.paragraph("[The agent of a node](agent.md) has its flags.");
+            continue;
+        }
         let arguments: Vec<&Arg> = command.get_positionals().collect();
         if !arguments.is_empty() {
             page.table(

@@ -14,14 +14,13 @@ pub(crate) fn render() -> String {
          they mean, and what to do.",
     );
     page.paragraph(
-        "`kubectl describe` shows the conditions of an object. `kubectl get flipop --all-namespaces -o wide` shows the \
-         reason and the message of `Ready` for all objects of both kinds. The conditions have the standard form, so \
-         `kubectl wait --for=condition=Ready` works. The metric [`flipop_condition`](metrics.md) has a series for every \
-         condition.",
+        "`kubectl flipop status` and `kubectl describe` show the conditions of an object, and the metric \
+         [`flipop_condition`](metrics.md) has a series for each. They have the standard form, so `kubectl wait \
+         --for=condition=Ready` works.",
     );
     page.paragraph(&format!(
         "FLIPOP removes a condition that no longer holds. `Ready`, `SpecValid` and `RecordSetReady` stay and change their \
-         status. If more than {MAX_NAMED} addresses or nodes have the same problem, a message names the first \
+         status. Where a table has no column for it, the status is True. If more than {MAX_NAMED} addresses or nodes have the same problem, a message names the first \
          {MAX_NAMED} and counts the rest. `SpecValid` lists every mistake, and `CreationUncertain` lists every address."
     ));
     of_pools(&mut page);
@@ -37,16 +36,22 @@ fn of_pools(page: &mut Page) {
          [Conditions of DNS records](#conditions-of-dns-records).",
     );
     let own = catalog::of_pools().iter().chain(catalog::of_firewalls()).chain(catalog::of_reclaims());
-    let own = own.map(|section| (section, ""));
-    let both =
-        catalog::of_both().iter().map(|section| (section, " A NodeDNSRecordSet has this condition too."));
-    let mut all: Vec<(&Section, &str)> = own.chain(both).collect();
-    all.sort_by_key(|(section, _)| section.kind);
-    for (section, also) in all {
+    let mut all: Vec<&Section> = own.chain(catalog::of_both()).collect();
+    all.sort_by_key(|section| section.kind);
+    for section in all {
         page.heading(3, section.kind.as_str());
-        page.paragraph(&format!("{}{also}", section.holds));
+        page.paragraph(&holds(section));
         table(page, section.rows.iter().copied());
     }
+}
+
+/// When the condition is present.
+fn holds(section: &Section) -> String {
+    let usual = format!("`{}` is present, with status True, while ", section.kind.as_str());
+    section
+        .holds
+        .strip_prefix(&usual)
+        .map_or(section.holds.to_owned(), |when| format!("Present while {when}"))
 }
 
 fn of_records(page: &mut Page) {
@@ -78,12 +83,12 @@ fn of_records(page: &mut Page) {
             .filter(|status| !section.rows.iter().any(|row| row.status.as_str() == *status))
             .map(|status| format!(" `{on_a_pool}` is never {status}."))
             .collect();
-        page.paragraph(&format!("{}{}", section.holds, never.concat()));
+        page.paragraph(&format!("{}{}", holds(section), never.concat()));
         table(page, section.rows.iter().chain(own).copied());
     }
     for section in alone {
         page.heading(3, &heading(section.kind));
-        page.paragraph(section.holds);
+        page.paragraph(&holds(section));
         table(page, section.rows.iter().copied());
     }
 }
@@ -102,19 +107,22 @@ fn kinds_of_failure(page: &mut Page) {
     );
 }
 
-/// Reasons that say the same share a row.
+/// Reasons that say the same share a row. If every status is True, the table does not repeat it.
 fn table(page: &mut Page, rows: impl Iterator<Item = Row>) {
     let rows: Vec<Row> = rows.collect();
     let alike = |a: &Row, b: &Row| (a.status, a.meaning, a.remedy) == (b.status, b.meaning, b.remedy);
-    page.table(
-        ["status", "reason", "meaning", "remedy"],
-        rows.chunk_by(alike).filter_map(|group| {
-            let first = group.first()?;
-            let reasons: Vec<String> = group.iter().map(|row| code(row.reason)).collect();
-            let [meaning, remedy] = [first.meaning, first.remedy].map(str::to_owned);
-            Some([first.status.as_str().to_owned(), reasons.join(", "), meaning, remedy])
-        }),
-    );
+    let cells = rows.chunk_by(alike).filter_map(|group| {
+        let first = group.first()?;
+        let reasons: Vec<String> = group.iter().map(|row| code(row.reason)).collect();
+        let [meaning, remedy] = [first.meaning, first.remedy].map(str::to_owned);
+        Some([first.status.as_str().to_owned(), reasons.join(", "), meaning, remedy])
+    });
+    if rows.iter().all(|row| row.status.as_str() == "True") {
+        let cells = cells.map(|[_, reason, meaning, remedy]| [reason, meaning, remedy]);
+        page.table(["reason", "meaning", "remedy"], cells);
+    } else {
+        page.table(["status", "reason", "meaning", "remedy"], cells);
+    }
 }
 
 /// The anchor of a heading without punctuation.

@@ -46,11 +46,30 @@ pub(crate) fn render() -> String {
         [("Events of a FloatingIPPool", 1), ("Events of a FloatingIPPool or a NodeDNSRecordSet", 2)]
     {
         page.heading(2, title);
-        let entries: Vec<Entry> =
-            ALL.iter().filter(|entry| entry.objects.len() == objects).copied().collect();
-        table(&mut page, &entries);
+        let entries = ALL.iter().filter(|entry| entry.objects.len() == objects).copied();
+        let (plain, own): (Vec<Entry>, Vec<Entry>) = entries.partition(became_true);
+        table(&mut page, &own);
+        let reasons: Vec<String> = plain.iter().map(linked).collect();
+        if !reasons.is_empty() {
+            let reasons = reasons.join(", ");
+            page.paragraph(&format!(
+                "These are Warnings. The condition of the same name became True: {reasons}."
+            ));
+        }
     }
     page.end()
+}
+
+/// The condition of the Event's name, with a link.
+fn linked(entry: &Entry) -> String {
+    let name = entry.reason.as_str();
+    format!("[`{name}`](conditions.md#{})", name.to_lowercase())
+}
+
+/// Whether the Event says only that the condition of its name became True.
+fn became_true(entry: &Entry) -> bool {
+    entry.severity == Severity::Warning
+        && entry.meaning == format!("The condition {} became True.", linked(entry))
 }
 
 /// Reasons with the same meaning share a row.

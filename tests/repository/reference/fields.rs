@@ -28,37 +28,58 @@ pub(crate) fn names(page: &mut Page, kind: &str) {
     ));
 }
 
+/// The kind whose page has the sections of the objects that both kinds share.
+const FIRST: &str = "FloatingIPPool";
+
+/// The beginning of the description of a field that only FLIPOP reads. `kubectl explain` shows what is below it.
+const INTERNAL: &str = "Internal, do not edit:";
+
 /// The fields below `spec` or `status`.
 pub(crate) fn fields(page: &mut Page, kind: &str, top: &str) {
     page.heading(2, &code(top));
-    let schema = &schema(kind)["properties"][top];
+    let (schema, first) = (schema(kind), schema(FIRST));
+    let schema = &schema["properties"][top];
     page.paragraph(&cell(text(&schema["description"])));
-    object(page, top, schema);
+    let first = (kind != FIRST).then(|| &first["properties"][top]);
+    object(page, top, schema, first);
 }
 
-/// The fields of an object, followed by a section for each object in it.
-fn object(page: &mut Page, path: &str, schema: &Value) {
+/// The fields of an object, followed by a section for each object in it that the page of [`FIRST`] does not have.
+fn object(page: &mut Page, path: &str, schema: &Value, first: Option<&Value>) {
     let properties = schema["properties"].as_object().unwrap();
-    let rows = properties.iter().map(|(name, field)| row(path, name, field));
+    let shared = |name: &String| first.map(|first| &first["properties"][name]);
+    let section = |name: &String, field| match nested(path, name, field)? {
+        _ if text(&field["description"]).starts_with(INTERNAL) => None,
+        (path, within) => {
+            let there = shared(name).is_some_and(|first| alike(first, field));
+            Some((path, within, if there { "floatingippool.md" } else { "" }))
+        }
+    };
+    let rows = properties.iter().map(|(name, field)| {
+        let link = section(name, field)
+            .map(|(path, _, page)| format!("See [{}]({page}#{}).", code(&path), anchor(&path)));
+        row(path, name, field, link)
+    });
     if path.starts_with("spec") {
-        page.table(["field", "type", "range or values", "default", "meaning"], rows);
+        page.table(["field", "type", "default", "meaning"], rows);
     } else {
-        let rows = rows.map(|[name, kind, values, _, meaning]| {
-            let values = if values.is_empty() { values } else { format!(" One of {values}.") };
-            [name, kind, format!("{meaning}{values}")]
-        });
-        page.table(["field", "type", "meaning"], rows);
+        page.table(["field", "type", "meaning"], rows.map(|[name, kind, _, meaning]| [name, kind, meaning]));
     }
     for (name, field) in properties {
-        if let Some((path, nested)) = nested(path, name, field) {
+        if let Some((path, within, "")) = section(name, field) {
             page.heading(3, &code(&path));
             // A text in the row of a field is not repeated.
-            if nested["description"] != field["description"] {
-                page.paragraph(&cell(text(&nested["description"])));
+            if within["description"] != field["description"] {
+                page.paragraph(&cell(text(&within["description"])));
             }
-            object(page, &path, nested);
+            object(page, &path, within, shared(name));
         }
     }
+}
+
+/// Whether two objects, or lists of objects, have the same fields.
+fn alike(one: &Value, other: &Value) -> bool {
+    ["properties", "items"].iter().all(|key| one[key] == other[key])
 }
 
 /// The object in a field, once or many times.
@@ -79,21 +100,21 @@ fn kind_of(field: &Value) -> String {
     }
 }
 
-fn row(path: &str, name: &str, field: &Value) -> [String; 5] {
+fn row(path: &str, name: &str, field: &Value, link: Option<String>) -> [String; 4] {
     let described = Described::of(field);
     let mut meaning = vec![cell(&described.text)];
-    meaning.extend(refusals(field).filter(|_| path.starts_with("spec")));
-    if let Some((path, _)) = nested(path, name, field) {
-        meaning.push(format!("See [{}](#{}).", code(&path), anchor(&path)));
+    let refused = refused(field).filter(|_| path.starts_with("spec"));
+    meaning.extend(refused.iter().filter_map(Refused::told));
+    meaning.extend(link);
+    let mut kind = kind_of(field);
+    if let Some(values) = described.values.or(described.range) {
+        kind.push_str(": ");
+        kind.push_str(&cell(values));
     }
-    let told = |text: Option<&str>| text.map(cell).unwrap_or_default();
-    [
-        code(name),
-        kind_of(field),
-        told(described.values.or(described.range)),
-        told(described.default),
-        meaning.join(" "),
-    ]
+    if matches!(refused, Some(Refused::OutsideOfRange)) {
+        kind.push_str(" (enforced)");
+    }
+    [code(name), kind, described.default.map(cell).unwrap_or_default(), meaning.join(" ")]
 }
 
 /// The anchor of a heading with this path.
@@ -108,20 +129,34 @@ fn shown(bound: f64) -> String {
 }
 
 /// The values that the API server refuses.
-fn refusals(field: &Value) -> Option<String> {
+enum Refused {
+    /// All but those of the range.
+    OutsideOfRange,
+    /// Those below the least one. The range has an upper end too, which FLIPOP judges.
+    Below(String),
+}
+
+impl Refused {
+    fn told(&self) -> Option<String> {
+        match self {
+            Self::OutsideOfRange => None,
+            Self::Below(least) => Some(format!("The API server refuses a number below {least}.")),
+        }
+    }
+}
+
+fn refused(field: &Value) -> Option<Refused> {
     let bound = |key: &str| field[key].as_f64().map(shown);
     let rule = [field, &field["items"]].iter().any(|schema| schema["x-kubernetes-validations"].is_array());
-    let refused = match (bound("minimum"), bound("maximum"), field["maxItems"].as_u64()) {
-        (Some(minimum), Some(maximum), None) => format!("a number outside {minimum} to {maximum}"),
-        (Some(minimum), None, None) => format!("a number below {minimum}"),
-        (None, None, Some(most)) => {
-            format!("more than {} entries, and entries of another form", number(most))
+    match (bound("minimum"), bound("maximum"), field["maxItems"].as_u64()) {
+        (Some(_), Some(_), None) | (None, None, Some(_)) => Some(Refused::OutsideOfRange),
+        (Some(least), None, None) if Described::of(field).range == Some(&format!("{least} or more")) => {
+            Some(Refused::OutsideOfRange)
         }
-        (None, None, None) if rule => "any other value".to_owned(),
-        (None, None, None) => return None,
+        (Some(least), None, None) => Some(Refused::Below(least)),
+        (None, None, None) => rule.then_some(Refused::OutsideOfRange),
         other => panic!("no words for {other:?}"),
-    };
-    Some(format!("The API server refuses {refused}."))
+    }
 }
 
 /// A description. It may end in sentences that begin with `Range:`, `Values:` and `Default:`.

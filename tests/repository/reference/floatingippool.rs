@@ -24,10 +24,8 @@ pub(crate) fn render() -> String {
          IPs) of a DigitalOcean account on matching nodes, and can publish them in DNS.",
     );
     page.paragraph(
-        "Examples are in [Listed and created addresses](../recipes/addresses.md) and [DNS at another \
-         provider](../recipes/dns-elsewhere.md). How FLIPOP decides is in [Which nodes \
-         match](../concepts/matching.md), [Who gets which address](../concepts/assignment.md), [Addresses that FLIPOP \
-         buys](../concepts/creation.md) and [DNS records](../concepts/records.md).",
+        "Examples are in [Listed and created addresses](../concepts/creation.md) and [DNS at another \
+         provider](../recipes/dns-elsewhere.md).",
     );
     fields::names(&mut page, KIND);
     fields::fields(&mut page, KIND, "spec");
@@ -81,8 +79,8 @@ fn mistakes(page: &mut Page) {
     });
     page.table(["mistake", "effect", "message, for example"], rows);
     page.paragraph(
-        "The tables above say which values the API server refuses. FLIPOP meets such a value only in an object that was \
-         stored under other CRDs.",
+        "The API server refuses a value outside a range that is *enforced*, and entries of another form. FLIPOP meets \
+         such a value only in an object that was stored under other CRDs.",
     );
     page.paragraph(
         "If a Cloudflare zone is given by its id, FLIPOP learns its name later. A `recordName` that is not in the \

@@ -84,18 +84,15 @@ pub(crate) fn render() -> String {
     let (process, own): (Vec<Family>, Vec<Family>) =
         families().into_iter().partition(|family| family.name.starts_with("process_"));
     page.heading(2, "Metrics of FLIPOP");
-    page.paragraph(
-        "The metrics that are marked with \"yes\" have the name, type and labels that they have in the Go operator.",
-    );
+    page.paragraph("Those marked *Go* have the name, type and labels that they have in the Go operator.");
     page.table(
-        ["name", "type", "labels", "in the Go operator", "meaning"],
+        ["name", "type", "labels", "meaning"],
         own.iter().map(|family| {
             let known = OF_THE_GO_OPERATOR.contains(&family.name.as_str());
             [
                 code(&family.name),
-                family.kind.clone(),
+                format!("{}{}", family.kind, if known { ", *Go*" } else { "" }),
                 codes(&family.labels),
-                if known { "yes" } else { "no" }.to_owned(),
                 cell(&family.help),
             ]
         }),
@@ -194,13 +191,13 @@ fn closed_sets(page: &mut Page) {
     let of_the_node = Mismatch::every().into_iter().map(|why| {
         let text = why.to_string();
         let text = if let Mismatch::Taint(_) = why { "has a taint that no toleration covers" } else { &text };
-        [code(why.kind()), format!("The node that it left {text}.")]
+        [code(why.kind()), text.to_owned()]
     });
     let others = [
-        [code(MANUAL), "A user asked for it by an annotation.".to_owned()],
-        [code(UNSEEN), "The node that it left no longer matched when this process began to lead.".to_owned()],
+        [code(MANUAL), "(a user asked for the move by an annotation)".to_owned()],
+        [code(UNSEEN), "no longer matched when this process began to lead".to_owned()],
     ];
-    page.table(["value", "meaning"], of_the_node.chain(others));
+    page.table(["value", "the node that the address left"], of_the_node.chain(others));
     page.heading(3, "Values of `reason` in `flipop_watch_restarts_total`");
     page.table(
         ["value", "meaning"],

@@ -85,8 +85,8 @@ fn annotations(page: &mut Page) {
         (
             RESERVED_IP_ANNOTATION,
             "an IPv4 address",
-            "The node matches a pool, and the provider has confirmed that the address is on its droplet. [Who gets which \
-             address](../concepts/assignment.md) says when it is removed.",
+            "The node matches a pool, and the provider has confirmed that the address is on its droplet. [Which node gets \
+             which address](../concepts/assignment.md) says when it is removed.",
         ),
         (
             MOVE_ANNOTATION,
@@ -97,8 +97,8 @@ fn annotations(page: &mut Page) {
         (
             PAUSED_ANNOTATION,
             "any text, also an empty one",
-            "On a FloatingIPPool or NodeDNSRecordSet: FLIPOP begins nothing for the object. See [Hold FLIPOP still during an \
-             incident](../recipes/pause.md).",
+            "On a FloatingIPPool or NodeDNSRecordSet: FLIPOP starts no new operation for the object. See [Pause FLIPOP \
+             during an incident](../recipes/pause.md).",
         ),
     ];
     page.table(
@@ -188,7 +188,9 @@ fn secret(page: &mut Page) {
 
 fn manifests(page: &mut Page) {
     page.heading(2, "Objects of the manifests");
-    page.paragraph("`kubectl apply -n flipop -f k8s` creates these objects:");
+    page.paragraph(
+        "`kubectl apply -n flipop -f k8s` creates these objects. Those with an asterisk have a namespace:",
+    );
     let mut files: Vec<String> = fs::read_dir(root().join("k8s"))
         .unwrap()
         .map(Result::unwrap)
@@ -196,18 +198,14 @@ fn manifests(page: &mut Page) {
         .map(|entry| entry.file_name().into_string().unwrap())
         .collect();
     files.sort();
-    let rows = files.iter().flat_map(|file| {
-        objects(file).into_iter().map(move |object| {
-            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-            [
-                text(&object["kind"]).to_owned(),
-                code(text(&object["metadata"]["name"])),
-                code(namespace),
-                code(&format!("k8s/{file}")),
-            ]
-        })
+    let rows = files.iter().map(|file| {
+        let named = objects(file).into_iter().map(|object| {
+            let star = if object["metadata"]["namespace"].is_string() { "\\*" } else { "" };
+            format!("{}{star} {}", text(&object["kind"]), code(text(&object["metadata"]["name"])))
+        });
+        [code(&format!("k8s/{file}")), named.collect::<Vec<_>>().join(", ")]
     });
-    page.table(["kind", "name", "namespace", "file"], rows);
+    page.table(["file", "objects"], rows);
     let deployment = objects("deployment.yaml").remove(0);
     let labels = &deployment["spec"]["template"]["metadata"]["labels"];
     let port = &deployment["spec"]["template"]["spec"]["containers"][0]["ports"][0];

@@ -1,7 +1,7 @@
 //! The kind `NodeDNSRecordSet`.
 
+use super::fields;
 use super::page::Page;
-use super::{fields, floatingippool};
 
 const KIND: &str = "NodeDNSRecordSet";
 
@@ -12,9 +12,8 @@ pub(crate) fn render() -> String {
          nodes, with or without reserved IPs.",
     );
     page.paragraph(
-        "An example is in [DNS at another \
-         provider](../recipes/dns-elsewhere.md). How FLIPOP decides is in [Which nodes \
-         match](../concepts/matching.md) and [DNS records](../concepts/records.md).",
+        "An example is in [DNS at another provider](../recipes/dns-elsewhere.md). [FloatingIPPool](floatingippool.md) \
+         describes the objects that both kinds share.",
     );
     fields::names(&mut page, KIND);
     fields::fields(&mut page, KIND, "spec");
@@ -26,12 +25,5 @@ pub(crate) fn render() -> String {
     fields::fields(&mut page, KIND, "status");
     fields::columns(&mut page, KIND);
     page.paragraph("[Conditions](conditions.md) explains every reason.");
-    page.heading(2, "Sources");
-    page.list([
-        "[Label selectors](https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors) \
-         and [taints and tolerations](https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/) \
-         in the Kubernetes documentation",
-        floatingippool::TTL,
-    ]);
     page.end()
 }

@@ -1,7 +1,7 @@
 //! The messages of the admission policies in k8s/.
 
 use super::names::objects;
-use super::page::{Page, cell, code};
+use super::page::{Page, cell};
 use serde_json::Value;
 
 fn text(value: &Value) -> &str {
@@ -17,26 +17,17 @@ pub(crate) fn render() -> String {
     page.paragraph(
         "A warning refuses nothing: the object is stored. It is also added to the audit log of the API server. \
          Conditions and `status.error` of the object report the mistakes as well. Writes of FLIPOP give no \
-         warnings. In the tables a text in angle brackets stands for a value of your object.",
+         warnings. A text in angle brackets stands for a value of your object. The policies are \
+         `flipop-warnings-floatingippools` and `flipop-warnings-nodednsrecordsets`.",
     );
-    for (kind, file) in [
-        ("FloatingIPPool", "policy-warnings-floatingippools.yaml"),
-        ("NodeDNSRecordSet", "policy-warnings-nodednsrecordsets.yaml"),
-    ] {
-        let (policy, actions) = policy(file);
-        assert_eq!(actions, ["Warn", "Audit"]);
-        page.heading(2, kind);
-        page.paragraph(&format!("Policy `{}`, file `k8s/{file}`:", name(&policy)));
-        page.table(
-            ["field", "warning"],
-            validations(&policy).iter().map(|validation| {
-                let told = messages(validation);
-                [
-                    fields(&told).join(", "),
-                    told.iter().map(|told| cell(told)).collect::<Vec<_>>().join("<br>"),
-                ]
-            }),
-        );
+    let [pools, sets] = ["floatingippools", "nodednsrecordsets"].map(warnings);
+    let (both, of_pools): (Vec<_>, Vec<_>) = pools.into_iter().partition(|told| sets.contains(told));
+    let of_sets = sets.into_iter().filter(|told| !both.contains(told)).collect();
+    for (title, told) in
+        [("Both kinds", both.clone()), ("FloatingIPPool", of_pools), ("NodeDNSRecordSet", of_sets)]
+    {
+        page.heading(2, title);
+        page.list(told);
     }
     page.heading(2, "Nodes");
     let file = "policy-node-annotation.yaml";
@@ -79,18 +70,14 @@ fn messages(validation: &Value) -> Vec<String> {
     }
 }
 
-/// The fields that messages name. Without any, the fields for both providers.
-fn fields(messages: &[String]) -> Vec<String> {
-    let mut fields: Vec<String> = Vec::new();
-    for word in messages.iter().flat_map(|told| told.split(|letter: char| " :,".contains(letter))) {
-        let field = code(word);
-        let is_field = word.starts_with("spec.") || word.starts_with("metadata.");
-        if is_field && !fields.contains(&field) && fields.len() < 2 {
-            fields.push(field);
-        }
-    }
-    assert!(!fields.is_empty(), "{messages:?} name no field");
-    fields
+/// The warnings about a kind. Each names its field.
+fn warnings(plural: &str) -> Vec<String> {
+    let (policy, actions) = policy(&format!("policy-warnings-{plural}.yaml"));
+    assert_eq!(name(&policy), format!("flipop-warnings-{plural}"));
+    assert_eq!(actions, ["Warn", "Audit"]);
+    let told: Vec<String> = validations(&policy).iter().flat_map(messages).collect();
+    assert!(told.iter().all(|told| told.contains("spec.") || told.contains("metadata.")), "{told:?}");
+    told.iter().map(|told| cell(told)).collect()
 }
 
 /// The possible texts of a CEL expression of concatenations and choices. A value appears as its name in angle brackets.

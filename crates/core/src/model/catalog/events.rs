@@ -70,10 +70,10 @@ events! {
          number, names up to three with the reason, and says what happens next. A Warning means that no other node \
          takes over.";
     FailoverDelayed => Warning on BOTH,
-        "A node that serves has failed for 2 s, and keeps its match while its grace (`spec.grace`) lasts. The message \
-         says why it fails, and when its grace ends: see [`Suspect`](conditions.md#suspect).";
+        "A node that serves has failed for 2 s, and keeps its match during its grace period. The message \
+         says why it fails, and when that ends: see [`Suspect`](conditions.md#suspect).";
     FailoverAvoided => Normal on BOTH,
-        "A node that `FailoverDelayed` named matches again within its grace. Nothing moved. The message says how long \
+        "A node that `FailoverDelayed` named matches again within its grace period. Nothing moved. The message says how long \
          the failure lasted.";
     NodeUnreachable => Warning on BOTH,
         "The machine of a matching node has answered no check of `spec.nodeCheck` for some seconds. Also, its kubelet \
@@ -83,10 +83,10 @@ events! {
         "Someone else moved, unassigned or deleted the address. The message says where it is now, and names the node if \
          FLIPOP knows it.";
     Paused => Normal on BOTH,
-        "The annotation `flipop.digitalocean.com/paused` was set: FLIPOP begins nothing for the object. The message has \
+        "The annotation `flipop.digitalocean.com/paused` was set: FLIPOP starts no new operations for the object. The message has \
          the text of the annotation.";
     Resumed => Normal on BOTH,
-        "The annotation was removed. FLIPOP acts again once it has read the account or the records anew.";
+        "The annotation was removed. FLIPOP acts again once it has re-read the account or the records.";
     MoveRefused => Warning on POOL,
         "FLIPOP or the provider refused the move that the annotation `flipop.digitalocean.com/move` asks for. The message \
          says why. To ask again, set the annotation with another text after `#`.";
@@ -105,13 +105,13 @@ events! {
     Recovered => Normal on BOTH,
         "`Ready` or `RecordSetReady` is True again after `NotReady` or `RecordSetNotReady`.";
     Created => Either on POOL,
-        "An address was bought. A Warning means that no node had matched for 60 s: the provider charges for the address \
-         while it is on no machine, and the message says how to give it back.";
+        "FLIPOP created an address. A Warning means that no node had matched for 60 s: the provider charges for the \
+         address while it is on no machine, and the message says how to release it.";
     Adopted => Normal on POOL,
         "From now on an address counts as created by FLIPOP. It was found after an interrupted creation, or you chose it \
          by putting it into `spec.ips`.";
     CreatedWithoutPool => Warning on POOL,
-        "An address was bought, or may have been bought, for a pool that was deleted meanwhile. Put it into `spec.ips` \
+        "An address was created, or may have been, for a pool that was deleted meanwhile. Put it into `spec.ips` \
          of another pool, or delete it in the account.";
     CreationFailed => Warning on POOL,
         "A creation failed: see [`CreationFailed`](conditions.md#creationfailed).";
@@ -139,7 +139,7 @@ events! {
         "The pool was deleted, and its firewalls stay as they are. The message names them. FLIPOP no longer looks after \
          them: delete those that nobody needs.";
     Reclaimed => Normal on POOL,
-        "FLIPOP deleted an address that it had bought for the pool (`reclaimPolicy: Delete`), and a read has confirmed it.";
+        "FLIPOP deleted an address that it had created for the pool (`reclaimPolicy: Delete`), and a read has confirmed it.";
     ReclaimBlocked => Warning on POOL,
         "The condition [`ReclaimBlocked`](conditions.md#reclaimblocked) became True.";
     ReclaimKept => Warning on POOL,

@@ -13,7 +13,7 @@ sections! {
                 "None.";
             Assigning => False,
                 "Matching nodes lack an address that the pool has or will have.",
-                "Wait. If the condition lasts, look at the other conditions and at `status.nodeErrors`.";
+                "Wait. If the condition lasts, see the other conditions and `status.nodeErrors`.";
             NoMatchingNode => False,
                 "No node matches `spec.match`. The message counts the nodes by the reason that keeps them from matching, \
                  the most frequent reason first.",
@@ -45,7 +45,7 @@ sections! {
                 "Bring back matching nodes, or lower `spec.minActive`. A minimum above the number of addresses can never \
                  be reached.";
             InvalidSpec => False,
-                "The pool is frozen because its spec is invalid: FLIPOP begins nothing for it, and existing assignments are kept.",
+                "The pool is frozen because its spec is invalid: FLIPOP starts nothing new, and existing assignments are kept.",
                 "Correct the spec. [`SpecValid`](#specvalid) names the field and the remedy.";
             ProviderUnread => Unknown,
                 "FLIPOP has not read the account yet, or has not read it since the token was changed, was refused or lost \
@@ -138,15 +138,15 @@ sections! {
                 "Used addresses are idle: they are on a node that does not match, unassigned, or not in the account. \
                  DigitalOcean [charges](https://docs.digitalocean.com/products/networking/reserved-ips/how-to/modify/) \
                  for an unassigned address.",
-                "Bring back matching nodes, add nodes, or [give up the address](../recipes/give-up-an-address.md).";
+                "Bring back matching nodes, add nodes, or [release the address](../recipes/give-up-an-address.md).";
             Surplus => True,
                 "Only created addresses beyond `desiredIPs` are idle.",
-                "Raise `desiredIPs`, or [give up the addresses](../recipes/give-up-an-address.md).";
+                "Raise `desiredIPs`, or [release the addresses](../recipes/give-up-an-address.md).";
         }
     }
 
     Conflict: "`Conflict` is present, with status True, while an older pool names an address of this pool. The older pool \
-               keeps the address: see [Who gets which address](../concepts/assignment.md)." {
+               keeps the address: see [Which node gets which address](../concepts/assignment.md)." {
         /// Reasons of `Conflict` of a pool.
         enum Conflict {
             AddressClaimed => True,
@@ -162,7 +162,7 @@ sections! {
         enum NodesBlocked {
             AssignmentFailed => True,
                 "The last assignment to the node failed. FLIPOP tries again.",
-                "Read the provider's words in the message.";
+                "Read the provider's error in the message.";
             MachineClaimed => True,
                 "An address of another pool is on the droplet, and that pool does not use it there: the node does not \
                  match that pool, or the address is surplus (state `disabled`).",
@@ -185,18 +185,18 @@ sections! {
 
     CreationUncertain: "`CreationUncertain` is present, with status True, while the account has addresses that may be the \
                         pool's. The message names all of them. See \
-                        [Addresses that FLIPOP buys](../concepts/creation.md)." {
+                        [Listed and created addresses](../concepts/creation.md#if-an-answer-is-lost)." {
         /// Reasons of `CreationUncertain`.
         enum CreationUncertain {
             SeveralNewAddresses => True,
-                "A creation was interrupted, and one of the named addresses may be its result. The pool buys no more \
+                "A creation was interrupted, and one of the named addresses may be its result. The pool creates no more \
                  addresses.",
                 "Put the address that belongs to the pool into `spec.ips`. Alternatively, delete or assign the others \
                  until at most one is left: the pool then adopts it.";
             UnknownAddressesOnNodes => True,
                 "The addresses in the message are on the pool's nodes, and no pool names them. They may have been \
-                 bought for this pool before its status was lost. For each of them the pool buys one address fewer.",
-                "Put the addresses into `spec.ips`. Alternatively, unassign them: the pool then buys new ones.";
+                 created for this pool before its status was lost. For each, the pool creates one address fewer.",
+                "Put the addresses into `spec.ips`. Alternatively, unassign them: the pool then creates new ones.";
         }
     }
 
@@ -205,7 +205,7 @@ sections! {
         /// Reasons of `CreationFailed`.
         enum CreationFailed {
             LimitReached => True,
-                "The account has as many addresses as `--max-addresses` allows, whoever made them. FLIPOP buys none, and \
+                "The account has as many addresses as `--max-addresses` allows, whoever made them. FLIPOP creates none, and \
                  releases none for that reason.",
                 "Release addresses that nobody needs, or raise the flag.";
             StatusFull => True,
@@ -267,7 +267,7 @@ sections! {
         enum CRDsOutdated {
             StatusFieldsPruned => True,
                 "The CRDs drop fields in which FLIPOP remembers what it creates. It creates no address. If one was being \
-                 bought meanwhile, it is written into `spec.ips` at once.",
+                 created meanwhile, it is written into `spec.ips` at once.",
                 "Apply `crds/`. No restart is needed: FLIPOP checks again after 1 min, 5 min, then every 10 min.";
         }
     }

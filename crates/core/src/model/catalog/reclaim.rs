@@ -1,14 +1,14 @@
 //! The conditions of a `FloatingIPPool` about addresses that it gives back.
 
 sections! {
-    Reclaiming: "`Reclaiming` is present, with status True, while FLIPOP deletes addresses that it bought for the pool, or \
+    Reclaiming: "`Reclaiming` is present, with status True, while FLIPOP deletes addresses that it created for the pool, or \
                  waits until it may. The message says how far each one is. See \
-                 [Give up an address](../recipes/give-up-an-address.md)." {
+                 [Release an address](../recipes/give-up-an-address.md)." {
         /// Reasons of `Reclaiming`.
         enum Reclaiming {
             InProgress => True,
                 "`reclaimPolicy` is `Delete`, and FLIPOP is deleting addresses or waiting until it may.",
-                "Wait. If the condition lasts, look at [`ReclaimBlocked`](#reclaimblocked).";
+                "Wait. If the condition lasts, see [`ReclaimBlocked`](#reclaimblocked).";
         }
     }
 
@@ -35,8 +35,8 @@ sections! {
                 "FLIPOP cannot list the objects of both kinds, or cannot read one that may name the address.",
                 "Correct the object that the message names, or grant what it asks for.";
             NotGuarded => True,
-                "FLIPOP may not write the finalizer of the pool. It buys nothing for the pool, and the addresses that \
-                 it bought stay if you delete the pool.",
+                "FLIPOP may not write the finalizer of the pool. It creates nothing for the pool, and the addresses that \
+                 it created stay if you delete the pool.",
                 "Grant the verb that the message names, or change the admission policy that it quotes.";
             NotMarked => True,
                 "The status cannot be written. FLIPOP deletes nothing that the status does not mark.",
@@ -49,7 +49,7 @@ sections! {
                 "The provider throttles the token.",
                 "Wait.";
             NoToken => True,
-                "There is no token for the account in which the address was bought.",
+                "There is no token for the account in which the address was created.",
                 "Give FLIPOP the token again.";
             Refused => True,
                 "The provider refuses a call, or it fails.",

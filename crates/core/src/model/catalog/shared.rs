@@ -4,17 +4,17 @@ sections! {
     Suspect: "`Suspect` is present, with status True, while a node that serves fails and still matches by `spec.grace`. It \
               appears once the failure has lasted 2 s. After it was removed, it does not appear again for the same node \
               within 60 s. The message names each node, its failure, when the failure began, and the earliest time at which \
-              the node stops matching, by the API server's clock. See [Grace](../concepts/grace.md)." {
+              the node stops matching, by the API server's clock. See [Grace periods](../concepts/grace.md)." {
         /// Reasons of `Suspect`.
         enum Suspect {
             PodNotReady => True,
                 "No matching pod on the first node of the message is Running, Ready and not being deleted.",
-                "None, if the pod only restarts. Otherwise look at the pod: at the time that the message names, the node \
+                "None, if the pod only restarts. Otherwise repair the pod: at the time that the message names, the node \
                  stops matching.";
             NodeFailing => True,
                 "The first node of the message is not Ready, stopped reporting, or has a taint by which Kubernetes reports \
                  a failure, or its machine answers no node check.",
-                "None, if the node only reboots. To end its grace now, set a taint that the object does not tolerate, for \
+                "None, if the node only reboots. To end its grace period now, set a taint that the object does not tolerate, for \
                  example by `kubectl cordon`.";
         }
     }
@@ -43,7 +43,7 @@ sections! {
                  checks](../concepts/node-checks.md). Until then such a node is replaced as if it were not checked.";
             LeasesStandStill => True,
                 "Checks fail and the Leases of their nodes are not renewed, but more than half of the other Leases are not \
-                 renewed either, or there is no other Lease. The API server may be what stands still, so no node is judged dead.",
+                 renewed either, or there is no other Lease. The API server may be what stands still, so no node counts as failed.",
                 "Look at the API server and at the other nodes. A Lease of a node that no longer exists does not count, \
                  unless it was seen to change: delete it.";
             AddressRefused => True,
@@ -58,10 +58,10 @@ sections! {
         /// Reasons of `Paused`.
         enum Paused {
             Annotation => True,
-                "The annotation is on the object, and FLIPOP begins nothing for it. Even the text `false` or an empty \
+                "The annotation is on the object, and FLIPOP starts no new operations for it. Even the text `false` or an empty \
                  text pauses.",
                 "Remove the annotation when the reason for it is over: see \
-                 [Hold FLIPOP still during an incident](../recipes/pause.md).";
+                 [Pause FLIPOP during an incident](../recipes/pause.md).";
         }
     }
 
