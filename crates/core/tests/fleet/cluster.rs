@@ -201,6 +201,26 @@ impl World {
         self.answer(Outcome::StatusWritten { pool: pool.uid.clone(), result });
     }
 
+    /// A watch shows its events in order. So its present event shows the present node, and none follows the deletion of
+    /// its object.
+    pub(crate) fn in_order(&self, input: Input) -> Option<Input> {
+        match input {
+            Input::Nodes(key, Observed::Apply(old)) => {
+                let node = self.nodes.get(&old.name)?.clone();
+                Some(Input::Nodes(key, Observed::Apply(node)))
+            }
+            Input::Pools(Observed::Apply(pool)) => {
+                let exists = self.pools.values().any(|present| present.object.uid == pool.object.uid);
+                exists.then_some(Input::Pools(Observed::Apply(pool)))
+            }
+            Input::RecordSets(Observed::Apply(set)) => {
+                let exists = self.record_sets.values().any(|present| present.object.uid == set.object.uid);
+                exists.then_some(Input::RecordSets(Observed::Apply(set)))
+            }
+            input => Some(input),
+        }
+    }
+
     /// Puts a pod on a node, with labels that every pool asks for.
     pub(crate) fn set_pod(&mut self, name: &str, node: u8, serving: bool) {
         let pod = PodFacts {

@@ -271,12 +271,7 @@ impl World {
             self.inputs = later;
             let due: Vec<(Moment, Input)> = due;
             for (_, input) in due {
-                // A watch shows its events in order, so its present event shows the present node.
-                if let Input::Nodes(key, Observed::Apply(old)) = &input {
-                    if let Some(node) = self.nodes.get(&old.name).cloned() {
-                        self.observe(Input::Nodes(key.clone(), Observed::Apply(node)));
-                    }
-                } else {
+                if let Some(input) = self.in_order(input) {
                     self.observe(input);
                 }
             }
