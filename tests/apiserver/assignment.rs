@@ -1,4 +1,5 @@
 //! IPs get to the right nodes, and move when a node stops matching.
+#![expect(clippy::print_stdout, reason = "the measured time is worth knowing")]
 
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, SOON, World, ip, path, same};
@@ -160,6 +161,7 @@ async fn an_address_whose_node_fails_in_an_outage_moves_within_seconds_of_its_en
     let [_, failed, sent] = assigns[..] else {
         return Err(Failure::new(format!("an assignment that failed, and one that follows: {assigns:?}")));
     };
+    println!("assigned {} ms after the end of an outage", sent.saturating_sub(back_ms));
     assert!((begun_ms..back_ms).contains(&failed), "{failed}");
     assert!(sent - back_ms <= AFTER_OUTAGE_MS, "the request follows {} ms after the end", sent - back_ms);
     eventually("the outage is over", SOON, || async {

@@ -338,7 +338,8 @@ async fn move_pause_and_resume_wait_for_what_becomes_of_them(world: &mut World) 
     let times = row
         .split_whitespace()
         .filter(|cell| cell.starts_with(|c: char| c.is_ascii_digit()) && cell.ends_with('s'));
-    assert!(wide.contains("PAUSED") && row.contains("Done"), "{wide}");
+    assert!(wide.contains("PAUSED") && wide.contains("MOVE"), "{wide}");
+    assert!(row.split_whitespace().any(|cell| cell == "Refused"), "the last move: {wide}");
     assert_eq!(times.count(), 2, "since the pause, and since the creation: {wide}");
     // Another object that was never paused is not named.
     world.record_set("nodes", &set_spec(Provider::DigitalOcean, "nodes")).await?;
