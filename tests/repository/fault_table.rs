@@ -1,4 +1,4 @@
-//! The tests that docs/faults.md names exist in the given place, and every row has one.
+//! The tests that tests/faults.md names exist in the given place, and every row has one.
 #![expect(clippy::panic, reason = "a test may stop at once")]
 
 use std::fs;
@@ -14,7 +14,7 @@ fn read(relative: &Path) -> String {
 
 /// The rows: the number, and the named tests.
 fn rows() -> Vec<(usize, Vec<String>)> {
-    let table = read(Path::new("docs/faults.md"));
+    let table = read(Path::new("tests/faults.md"));
     let rows = table.lines().filter_map(|line| {
         let number = line.strip_prefix("| ")?.split(' ').next()?.parse().ok()?;
         let spans = line.split('`').skip(1).step_by(2).filter(|span| span.contains("::"));

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Documents outside `docs/`.
-const OUTSIDE: [&str; 9] = [
+const OUTSIDE: [&str; 10] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -16,6 +16,7 @@ const OUTSIDE: [&str; 9] = [
     "src/provider/README.md",
     "tests/README.md",
     "tests/corpus/README.md",
+    "tests/faults.md",
 ];
 
 /// The Markdown that both GitHub and mdBook understand.

@@ -226,7 +226,7 @@ mod tests {
             ("crates/simulation/tests/simulation/world.rs", [false, false, true, true]),
             ("tests/apiserver/main.rs", [false, false, false, true]),
             ("README.md", [false, false, false, true]),
-            ("docs/faults.md", [false; 4]),
+            ("docs/README.md", [false; 4]),
         ] {
             assert_eq!([core, shell, simulation, other].map(|tests| depends(tests, file)), on, "{file}");
         }
