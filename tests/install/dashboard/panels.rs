@@ -215,6 +215,12 @@ const PROVIDERS: &[Panel] = &[
         &[("min by (provider) (flipop_providers_rate_remaining)", "{{provider}}")],
     ),
     lines(
+        "Providers out",
+        "1 while all calls to the provider fail.",
+        "short",
+        &[("max by (provider) (flipop_providers_out)", "{{provider}}")],
+    ),
+    lines(
         "Operations at providers",
         "In a second.",
         "ops",

@@ -143,17 +143,20 @@ fn every_page_is_in_the_table_of_contents_once() {
 fn a_link_is_followed_from_the_folder_of_its_page() {
     let page = |path: &str| Page { path: path.to_owned(), text: String::new() };
     let below = page("docs/concepts/health.md");
-    let anchors = BTreeMap::from([("docs/faults.md".to_owned(), BTreeSet::from(["a".to_owned()]))]);
+    let anchors = BTreeMap::from([("docs/verification.md".to_owned(), BTreeSet::from(["a".to_owned()]))]);
     let wrong = |to: &str| wrong(&below, to, &anchors);
-    assert_eq!(wrong("../faults.md#a"), None);
-    assert_eq!(wrong("../faults.md#b").unwrap(), "docs/faults.md has no heading with the anchor b");
+    assert_eq!(wrong("../verification.md#a"), None);
+    assert_eq!(
+        wrong("../verification.md#b").unwrap(),
+        "docs/verification.md has no heading with the anchor b"
+    );
     assert_eq!(wrong("../gone.md").unwrap(), "there is no docs/gone.md");
     assert_eq!(wrong("../../../README.md").unwrap(), "leads out of the repository");
-    assert_eq!(wrong("/docs/faults.md").unwrap(), "leads out of the repository");
+    assert_eq!(wrong("/docs/verification.md").unwrap(), "leads out of the repository");
     assert!(wrong("../../README.md").unwrap().ends_with("name it `README.md` instead"));
     assert!(wrong("../SUMMARY.md").unwrap().ends_with("name it `docs/SUMMARY.md` instead"));
     assert_eq!(target(&below, "#b"), Some(("docs/concepts/health.md".to_owned(), Some("b"))));
-    assert_eq!(super::links::wrong(&page("README.md"), "docs/faults.md#a", &anchors), None);
+    assert_eq!(super::links::wrong(&page("README.md"), "docs/verification.md#a", &anchors), None);
 }
 
 #[test]

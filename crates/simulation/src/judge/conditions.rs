@@ -1,8 +1,7 @@
 //! I9: the status of an object at rest is true: states, conditions, node lists, names and addresses. It mentions no
 //! trouble that is over.
 //!
-//! The judge derives what a status must say from the world and docs/reference. The reasons are those of
-//! `flipop_core::model::catalog`.
+//! The judge derives what a status must say from the world and docs/reference, with the reasons of the catalog in core.
 
 use super::dns::{self, Place};
 use super::grace::suspected;
