@@ -107,14 +107,14 @@ async fn pods_leave_through_the_address_and_nothing_else_changes(server: &Server
 pub(crate) fn reaches(lab: &Lab) -> Outcome<Vec<String>> {
     let (pod, node, outside) = (lab.pod(1), lab.node(1), lab.outside());
     Ok(vec![
-        lab.once(&pod, &["ask", "10.244.2.2:8080"])?,
-        lab.once(&pod, &["ask", "10.20.0.2:9000"])?,
-        lab.once(&pod, &["ask", "10.96.0.10:80"])?,
-        lab.once(&pod, &["ask", "10.96.0.11:80"])?,
+        lab.once(&pod, &["reach", "10.244.2.2:8080"])?,
+        lab.once(&pod, &["reach", "10.20.0.2:9000"])?,
+        lab.once(&pod, &["reach", "10.96.0.10:80"])?,
+        lab.once(&pod, &["reach", "10.96.0.11:80"])?,
         lab.once(&pod, &["get", "169.254.169.254:80", "/metadata/v1/reserved_ip/ipv4/none"])?,
-        lab.once(&node, &["ask", "10.244.1.2:8080"])?,
-        lab.once(&outside, &["ask", "192.0.2.11:30080"])?,
-        lab.once(&outside, &["ask", "192.0.2.12:30080"])?,
+        lab.once(&node, &["reach", "10.244.1.2:8080"])?,
+        lab.once(&outside, &["reach", "192.0.2.11:30080"])?,
+        lab.once(&outside, &["reach", "192.0.2.12:30080"])?,
     ])
 }
 
