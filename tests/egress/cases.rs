@@ -86,7 +86,11 @@ async fn pods_leave_through_the_address_and_nothing_else_changes(server: &Server
         let before = reaches(&world.lab)?;
         world.give(IP, 1).await?;
         world.lab.leaves_as(1, IP, PATIENCE).await?;
-        assert_eq!(world.lab.once(&world.lab.node(1), &["ask", OUTSIDE])?, usual, "the node itself does not");
+        assert_eq!(
+            world.lab.once(&world.lab.node(1), &["reach", OUTSIDE])?,
+            usual,
+            "the node itself does not"
+        );
         assert_eq!(reaches(&world.lab)?, before, "what stays inside is as it was");
         let (status, metrics) = world.get(1, "/metrics")?;
         assert!(
@@ -95,7 +99,7 @@ async fn pods_leave_through_the_address_and_nothing_else_changes(server: &Server
         );
         // An exception: the API of the provider, for pods that move addresses.
         sh("ip", &["-n", &world.lab.outside(), "addr", "add", "198.51.100.10/24", "dev", "eth0"])?;
-        assert_eq!(world.lab.once(&world.lab.pod(1), &["ask", "198.51.100.10:8000"])?, usual);
+        assert_eq!(world.lab.once(&world.lab.pod(1), &["reach", "198.51.100.10:8000"])?, usual);
         world.take(IP, 1).await?;
         world.lab.leaves_as(1, &usual, PATIENCE).await?;
         world.bare(1, PATIENCE).await
