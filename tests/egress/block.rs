@@ -50,8 +50,8 @@ pub(crate) async fn without_the_address_pods_reach_only_what_is_excepted(server:
         let probe = world.lab.helper(&pod, &["probe", OUTSIDE])?;
         for _ in 0..MOVES {
             assert_eq!(reaches(&world.lab)?, before, "what stays inside, and inbound traffic, is as it was");
-            assert_eq!(world.lab.once(&pod, &["ask", RESOLVER])?, usual);
-            assert_eq!(world.lab.once(&node, &["ask", OUTSIDE])?, usual, "the node itself is not blocked");
+            assert_eq!(world.lab.once(&pod, &["reach", RESOLVER])?, usual);
+            assert_eq!(world.lab.once(&node, &["reach", OUTSIDE])?, usual, "the node itself is not blocked");
             only_excepted6(&world.lab)?;
             world.give(IP, 1).await?;
             world.lab.leaves_as(1, IP, PATIENCE).await?;
@@ -75,7 +75,7 @@ pub(crate) async fn without_the_address_pods_reach_only_what_is_excepted(server:
         world.start(1, &[&FLAGS[..], &["--egress=None"]].concat())?;
         world.lab.leaves_as(1, &usual, PATIENCE).await?;
         world.bare(1, PATIENCE).await?;
-        assert_eq!(world.lab.once(&pod, &["ask", PUBLIC6])?, "2600:1::11");
+        assert_eq!(world.lab.once(&pod, &["reach", PUBLIC6])?, "2600:1::11");
         Ok(())
     })
     .await
@@ -86,9 +86,9 @@ fn only_excepted6(lab: &Lab) -> Outcome {
     let (node, pod) = (lab.node(1), lab.pod(1));
     let refused = lab.once(&pod, &["ask", PUBLIC6])?;
     assert!(refused.starts_with("none"), "{refused}");
-    assert_eq!(lab.once(&pod, &["ask", EXCEPTED6])?, "2600:1::11");
-    assert_eq!(lab.once(&pod, &["ask", PRIVATE6])?, "fd00:1::2");
-    assert_eq!(lab.once(&node, &["ask", PUBLIC6])?, "2600:1::11");
+    assert_eq!(lab.once(&pod, &["reach", EXCEPTED6])?, "2600:1::11");
+    assert_eq!(lab.once(&pod, &["reach", PRIVATE6])?, "fd00:1::2");
+    assert_eq!(lab.once(&node, &["reach", PUBLIC6])?, "2600:1::11");
     Ok(())
 }
 

@@ -86,7 +86,11 @@ async fn pods_leave_through_the_address_and_nothing_else_changes(server: &Server
         let before = reaches(&world.lab)?;
         world.give(IP, 1).await?;
         world.lab.leaves_as(1, IP, PATIENCE).await?;
-        assert_eq!(world.lab.once(&world.lab.node(1), &["ask", OUTSIDE])?, usual, "the node itself does not");
+        assert_eq!(
+            world.lab.once(&world.lab.node(1), &["reach", OUTSIDE])?,
+            usual,
+            "the node itself does not"
+        );
         assert_eq!(reaches(&world.lab)?, before, "what stays inside is as it was");
         let (status, metrics) = world.get(1, "/metrics")?;
         assert!(
@@ -95,7 +99,7 @@ async fn pods_leave_through_the_address_and_nothing_else_changes(server: &Server
         );
         // An exception: the API of the provider, for pods that move addresses.
         sh("ip", &["-n", &world.lab.outside(), "addr", "add", "198.51.100.10/24", "dev", "eth0"])?;
-        assert_eq!(world.lab.once(&world.lab.pod(1), &["ask", "198.51.100.10:8000"])?, usual);
+        assert_eq!(world.lab.once(&world.lab.pod(1), &["reach", "198.51.100.10:8000"])?, usual);
         world.take(IP, 1).await?;
         world.lab.leaves_as(1, &usual, PATIENCE).await?;
         world.bare(1, PATIENCE).await
@@ -107,14 +111,14 @@ async fn pods_leave_through_the_address_and_nothing_else_changes(server: &Server
 pub(crate) fn reaches(lab: &Lab) -> Outcome<Vec<String>> {
     let (pod, node, outside) = (lab.pod(1), lab.node(1), lab.outside());
     Ok(vec![
-        lab.once(&pod, &["ask", "10.244.2.2:8080"])?,
-        lab.once(&pod, &["ask", "10.20.0.2:9000"])?,
-        lab.once(&pod, &["ask", "10.96.0.10:80"])?,
-        lab.once(&pod, &["ask", "10.96.0.11:80"])?,
+        lab.once(&pod, &["reach", "10.244.2.2:8080"])?,
+        lab.once(&pod, &["reach", "10.20.0.2:9000"])?,
+        lab.once(&pod, &["reach", "10.96.0.10:80"])?,
+        lab.once(&pod, &["reach", "10.96.0.11:80"])?,
         lab.once(&pod, &["get", "169.254.169.254:80", "/metadata/v1/reserved_ip/ipv4/none"])?,
-        lab.once(&node, &["ask", "10.244.1.2:8080"])?,
-        lab.once(&outside, &["ask", "192.0.2.11:30080"])?,
-        lab.once(&outside, &["ask", "192.0.2.12:30080"])?,
+        lab.once(&node, &["reach", "10.244.1.2:8080"])?,
+        lab.once(&outside, &["reach", "192.0.2.11:30080"])?,
+        lab.once(&outside, &["reach", "192.0.2.12:30080"])?,
     ])
 }
 

@@ -119,7 +119,7 @@ pub(crate) async fn chains_of_others_see_no_bit_of_ours(server: &Server) -> Outc
         world.start(1, &[])?;
         world.give(IP, 1).await?;
         world.lab.leaves_as(1, IP, PATIENCE).await?;
-        let peer = world.lab.once(&world.lab.pod(1), &["ask", "10.20.0.2:9000"])?;
+        let peer = world.lab.once(&world.lab.pod(1), &["reach", "10.20.0.2:9000"])?;
         assert_eq!(peer, "10.244.1.2", "a peer in the VPC knows the pod by its own address");
         Ok(())
     })

@@ -12,14 +12,18 @@ use std::time::{Duration, Instant};
 /// Longest wait of a client.
 const PATIENCE: Duration = Duration::from_millis(300);
 
+/// Longest wait of a client whose server is known to be in reach. On a busy machine the server may be slow.
+const LONG_PATIENCE: Duration = Duration::from_secs(3);
+
 /// Runs the helper that the arguments name. `None` if they name none.
 pub(crate) fn run(arguments: &[String]) -> Option<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["record", address] => record(address),
         ["metadata", file] => metadata(file),
-        ["ask", address] => println!("{}", ask(address.parse().unwrap()).unwrap_or_else(|error| error)),
-        ["probe", address] => probe(address.parse().unwrap()),
+        ["ask", address] => println!("{}", ask(address, PATIENCE).unwrap_or_else(|error| error)),
+        ["reach", address] => println!("{}", ask(address, LONG_PATIENCE).unwrap_or_else(|error| error)),
+        ["probe", address] => probe(address),
         ["get", address, path] => get(address.parse().unwrap(), path),
         ["keep", address] => keep(address.parse().unwrap()),
         ["steps", count, rest @ ..] => set(count.parse().unwrap(), rest),
@@ -82,9 +86,10 @@ fn metadata(file: &str) {
 }
 
 /// The address by which a server knows us.
-fn ask(server: SocketAddr) -> Result<String, String> {
-    let stream = TcpStream::connect_timeout(&server, PATIENCE).map_err(|error| format!("none: {error}"))?;
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+fn ask(server: &str, patience: Duration) -> Result<String, String> {
+    let server = server.parse().unwrap();
+    let stream = TcpStream::connect_timeout(&server, patience).map_err(|error| format!("none: {error}"))?;
+    stream.set_read_timeout(Some(patience)).unwrap();
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).map_err(|error| format!("none: {error}"))?;
     Ok(line.trim_end().to_owned())
@@ -103,11 +108,11 @@ fn get(server: SocketAddr, path: &str) {
 }
 
 /// Asks every 20 ms, each time on a new connection, and prints the answer whenever it changes.
-fn probe(server: SocketAddr) {
+fn probe(server: &str) {
     let mut last = String::new();
     loop {
         let begun = Instant::now();
-        let said = ask(server).unwrap_or_else(|_| "none".to_owned());
+        let said = ask(server, PATIENCE).unwrap_or_else(|_| "none".to_owned());
         if said != last {
             println!("{said}");
             last = said;

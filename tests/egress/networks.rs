@@ -79,11 +79,11 @@ pub(crate) async fn hosts_of_the_public_subnet_of_the_node_are_outside(server: &
         };
         known(world, IP, "192.0.2.12:9000").await?;
         known(world, IP, "192.0.2.21:9000").await?;
-        assert_eq!(world.lab.once(&pod, &["ask", "192.0.2.20:9000"])?, usual, "an exception");
+        assert_eq!(world.lab.once(&pod, &["reach", "192.0.2.20:9000"])?, usual, "an exception");
         // Another route leads to one of the hosts, by the VPC.
         ip("route add 192.0.2.21/32 via 10.20.0.2")?;
         known(world, "10.20.0.1", "192.0.2.21:9000").await?;
-        assert_eq!(world.lab.once(&pod, &["ask", "192.0.2.12:9000"])?, IP);
+        assert_eq!(world.lab.once(&pod, &["reach", "192.0.2.12:9000"])?, IP);
         ip("route del 192.0.2.21/32")?;
         known(world, IP, "192.0.2.21:9000").await?;
         // The subnet becomes another one.
