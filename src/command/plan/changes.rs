@@ -137,12 +137,13 @@ fn shown_address(text: &str) -> String {
 
 fn addresses(world: &World) -> Vec<Change> {
     let now: BTreeMap<Address, &ReservedIp> = world.account.addresses().map(|read| (read.ip, read)).collect();
-    let (mut changes, mut bought) = (Vec::new(), BTreeMap::<(String, &str), usize>::new());
+    let (mut changes, mut bought) = (Vec::new(), BTreeMap::<(String, &str), (usize, bool)>::new());
     for (ip, read) in now {
         let before = world.account.first_addresses.get(&ip);
         if before.is_none() && Account::is_bought(ip) {
-            let count = bought.entry((pool_of(world, ip), &read.region)).or_default();
+            let (count, used) = bought.entry((pool_of(world, ip), &read.region)).or_default();
             *count = count.saturating_add(1);
+            *used |= read.machine.is_some();
         }
         let from = before.and_then(|read| read.machine.as_ref()).map(|machine| world.node_on(machine));
         let to = read.machine.as_ref().map(|machine| world.node_on(machine));
@@ -167,9 +168,10 @@ fn addresses(world: &World) -> Vec<Change> {
         let change = Change::new(Sign::Destroy, Kind::Account, text, gives_back(world, *ip));
         Change { address: Some(ip.to_string()), ..change }
     }));
-    let created = bought.into_iter().map(|((object, region), count)| {
+    let created = bought.into_iter().map(|((object, region), (count, used))| {
         let noun = if count == 1 { "address" } else { "addresses" };
-        let text = format!("create {count} {noun} in {region}, which costs money");
+        let unused = if used { "" } else { " although no node can use it now" };
+        let text = format!("create {count} {noun} in {region}, which costs money{unused}");
         Change::new(Sign::Add, Kind::Account, text, object)
     });
     created.chain(changes).collect()
