@@ -56,11 +56,11 @@ impl Blindness {
             let (Act::Cut { for_ms, .. } | Act::Pause { for_ms, .. }) = step.act else { return None };
             Some((step.at_ms, step.at_ms + for_ms))
         });
-        let triggers = plan.triggers.iter().map(|_trigger| (0, u64::MAX));
+        let triggers = plan.triggers.iter().map(|_trigger| (0, u64::MAX - LATE_ROUND_MS));
         let slow = slow
             .chain(cuts)
             .chain(triggers)
-            .map(|(from_ms, to_ms)| (from_ms, to_ms.saturating_add(LATE_ROUND_MS)))
+            .map(|(from_ms, to_ms)| (from_ms, to_ms + LATE_ROUND_MS))
             .collect();
         let ends = plan.steps.iter().any(|step| matches!(step.act, Act::Crash { .. } | Act::Stop { .. }));
         let undisturbed = spans.is_empty() && !ends;
