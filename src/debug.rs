@@ -82,7 +82,7 @@ views! {
         provider_id: String,
         /// The node to which it is being moved.
         target: String,
-        /// What happens next to it, and when.
+        /// The next event, and its time.
         next: String,
         /// Why that node no longer matches, and since when.
         why: Option<String>,

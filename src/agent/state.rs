@@ -152,7 +152,7 @@ impl State {
             (Err(_), Some(_)) if self.was_able => Vec::new(),
             (Ok(_) | Err(_), _) if self.blocks() => match self.known.layout(None, found, &self.config) {
                 Ok(blocked) => steps(found, Some(&blocked), mark, anchor),
-                // What blocks already goes on to block.
+                // Rules that block already go on to block.
                 Err(_) => withdrawal(found, mark, anchor),
             },
             (Ok(_) | Err(_), _) => steps(found, None, mark, anchor),

@@ -24,7 +24,7 @@ pub enum Egress {
     None,
 }
 
-/// What happens to the traffic of pods while the node has no address.
+/// The treatment of pods' traffic while the node has no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum WhenAbsent {

@@ -206,7 +206,7 @@ pub(super) struct Flags {
     pub(super) page: bool,
 }
 
-/// What to do instead of running the operator.
+/// A command, which replaces the work of the operator.
 #[derive(Debug, Clone, clap::Subcommand)]
 enum Called {
     #[command(flatten)]

@@ -32,7 +32,7 @@ pub(super) struct Plugin {
     pub(super) word: Word,
 }
 
-/// What to do instead of running the operator.
+/// A command, which replaces the work of the operator.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Word {
     /// Show which node has which address and why, the nodes in line, and the DNS records

@@ -51,7 +51,7 @@ pub struct IpDetails {
     pub provider_id: String,
     /// The node to which it is being moved.
     pub target: String,
-    /// What happens next to it, and when, if more is known than its state.
+    /// The next event and its time, if more is known than its state.
     pub next: String,
 }
 

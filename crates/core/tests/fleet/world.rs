@@ -170,7 +170,7 @@ impl World {
         self.cloud.insert(ip(n), read);
     }
 
-    /// What the first pool shows to people who ask.
+    /// The details of the first pool, as people see them.
     pub(crate) fn details(&self) -> PoolDetails {
         self.fleet.details(self.now).pools.into_values().next().unwrap()
     }

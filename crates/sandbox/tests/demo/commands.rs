@@ -8,7 +8,7 @@ use std::process::Command;
 /// The arguments of a command, for this test as a child of itself.
 const ARGUMENTS: &str = "FLIPOP_TEST_ARGUMENTS";
 
-/// What a command prints.
+/// The output of a command.
 fn flipop(kubeconfig: &str, arguments: &str) -> String {
     let name = "commands::status_and_check_ask_the_leader_and_the_api_server_as_in_a_cluster";
     let mut child = Command::new(std::env::current_exe().unwrap());

@@ -180,7 +180,7 @@ impl Pool {
         Some(entry(if machine.is_some() { IpState::NoMatch } else { IpState::Unassigned }, machine))
     }
 
-    /// What happens next to an address, and when. `None` if its state says it all. A status cannot say it, since every
+    /// The next event of an address, and its time. `None` if its state says it all. A status cannot say it, since every
     /// failure would change it.
     pub(crate) fn next(
         &self,
