@@ -3,7 +3,7 @@
 use crate::command::leader::Leader;
 use crate::command::matched::LeftOut;
 use crate::command::steer::Named;
-use flipop_core::model::condition::Condition;
+use flipop_core::model::condition::{Condition, ConditionType};
 use flipop_core::model::ids::ObjectKind;
 use serde::Serialize;
 
@@ -210,11 +210,9 @@ pub(super) fn state(
     }
 }
 
-/// Whether a condition reports trouble. Some types do so with `False`, the others with `True`.
-fn is_warning(condition: &Condition) -> bool {
-    let sums_up = ["SpecValid", "RecordSetReady", "ProviderReady"].contains(&condition.kind.as_str());
-    condition.kind != "Ready"
-        && (if sums_up { condition.status == "False" } else { condition.status == "True" })
+/// Whether a condition is shown as a warning. `Ready` has a place of its own.
+fn is_warning(Condition { kind, status, .. }: &Condition) -> bool {
+    kind != ConditionType::Ready.as_str() && ConditionType::is_trouble(kind, status)
 }
 
 fn warning(condition: &Condition) -> Warning {

@@ -176,6 +176,19 @@ fn a_pause_and_a_move_by_hand_that_waits_have_a_line_each_with_their_start() {
 }
 
 #[test]
+fn a_condition_is_a_warning_while_its_status_reports_trouble() {
+    let shown = |kind: &str, status: &str| {
+        let condition = json!({"type": kind, "status": status, "reason": "Reason", "message": "because"});
+        let told = |pool: &mut Value| pool["status"]["conditions"] = json!([condition]);
+        table::text(&report(pool(&json!({"state": "active"}), told), untold()), PLAIN).contains("because")
+    };
+    for kind in ["SpecValid", "ProviderReady", "FirewallReady", "RecordSetReady"] {
+        assert_eq!((shown(kind, "True"), shown(kind, "False")), (false, true), "{kind}");
+    }
+    assert_eq!((shown("Stalled", "True"), shown("Stalled", "False")), (true, false));
+}
+
+#[test]
 fn objects_with_the_same_criteria_are_matched_once() {
     let entry = json!({"state": "unassigned"});
     let pools = vec![Ok(pool(&entry, |_| {})); 1_000];

@@ -41,6 +41,8 @@ pub(crate) struct Faults {
     pub(crate) reads: Option<FaultKind>,
     /// The provider of addresses is out, and asks for a wait of this many milliseconds.
     pub(crate) out: Option<u64>,
+    /// While it is, requests do not reach it, so that their outcome is known.
+    pub(crate) unreached: bool,
     /// Every list fails as if the provider were out.
     pub(crate) lists_out: bool,
     /// Every list fails like this.

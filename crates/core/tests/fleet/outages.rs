@@ -2,10 +2,11 @@
 
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
-use crate::zones::{CLOUDFLARE, record_set};
+use crate::zones::{CLOUDFLARE, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawRecordSet;
+use flipop_core::records::spec::RawRecordSetSpec;
 
 const WWW: &str = "www.example.com";
 
@@ -38,6 +39,33 @@ fn an_assignment_follows_within_six_seconds_of_the_end_of_an_outage_of_any_lengt
         world.run(5);
         assert_eq!(world.holder(1).or(world.holder(2)), Some(ip(1)));
         assert_eq!(world.fleet.snapshot().accounts[0].out_since_s, None);
+    }
+}
+
+#[test]
+fn a_request_that_did_not_reach_the_provider_is_sent_again_as_soon() {
+    for seconds in [100, 120, 140, 160] {
+        let mut world = failing();
+        world.faults.unreached = true;
+        world.run(seconds);
+        world.faults.out = None;
+        let waited = wait_for(&mut world, "assign");
+        assert!(waited <= 6_000, "{waited} ms after {seconds} s: {:?}", world.calls);
+    }
+}
+
+#[test]
+fn a_zone_that_could_not_be_looked_up_is_looked_up_as_soon() {
+    for seconds in [100, 120, 140, 160] {
+        let mut world = World::new();
+        world.set_node(1, true);
+        world.dns.out = true;
+        world.add_record_set("set", RawRecordSetSpec { provider: CLOUDFLARE.into(), ..set_spec("www") });
+        world.start();
+        world.run(seconds);
+        world.dns.out = false;
+        let waited = wait_for(&mut world, "apply");
+        assert!(waited <= 6_000, "{waited} ms after {seconds} s: {:?}", world.calls);
     }
 }
 

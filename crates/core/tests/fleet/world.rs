@@ -431,7 +431,10 @@ impl World {
             target.is_some() && self.cloud.values().any(|read| read.machine == target && read.ip != ip);
         let busy = target.is_some()
             && self.pending.values().any(|pending| !pending.over && pending.target == target);
-        if let Some(out) = self.faults.out() {
+        if let Some(mut out) = self.faults.out() {
+            if let CallFailure::Fault(fault) = &mut out {
+                fault.outcome_unknown = !self.faults.unreached;
+            }
             self.answer(addresses::Outcome::Changed { epoch, ip, result: Err(out) });
             return;
         }
