@@ -73,7 +73,7 @@ pub struct FloatingIPPoolSpec {
     #[schemars(schema_with = "released_ips_schema")]
     pub released_ips: Option<Vec<String>>,
 
-    /// What happens to an address that FLIPOP created for the pool once it is listed in `releasedIPs`. `Retain`: it
+    /// The end of an address that FLIPOP created for the pool once it is listed in `releasedIPs`. `Retain`: it
     /// stays in the account for good. `Delete`: it leaves the records, its node and then the account, unless somebody
     /// uses it, and deleting the pool releases all of them. FLIPOP never deletes an address that it did not create, or
     /// whose creation had no answer. Another value counts as `Retain`. Values: `Retain`, `Delete`. Default: `Retain`.

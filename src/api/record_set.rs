@@ -87,7 +87,7 @@ pub struct NodeDNSRecordSetStatus {
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub state: String,
 
-    /// What is wrong with the spec, or why the last change of the records failed.
+    /// The mistake in the spec, or the error of the last change of the records.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 

@@ -142,7 +142,7 @@ pub struct DnsRecordSet {
     #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub ttl: Option<i64>,
 
-    /// What happens to the records when no node matches. `Keep` leaves the last records as they are. `Delete` removes
+    /// The treatment of the records when no node matches. `Keep` leaves the last records as they are. `Delete` removes
     /// them, provided that a node has matched this version of the spec since the leader started, or after 10 minutes.
     /// Values: `Keep`, `Delete`. Default: `Keep` in a FloatingIPPool; `Delete` in a NodeDNSRecordSet, or `Keep` if
     /// FLIPOP runs with `--keep-last-record`.
@@ -167,7 +167,7 @@ fn when_empty_schema(_: &mut SchemaGenerator) -> Schema {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// What the condition is about, for example `Ready`.
+    /// The subject of the condition, for example `Ready`.
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub type_: String,
 

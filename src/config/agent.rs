@@ -45,7 +45,7 @@ pub(super) struct AgentFlags {
     #[arg(long, value_name = "TRAFFIC", value_enum, default_value = "Pods")]
     egress: Egress,
 
-    /// What happens to the traffic of pods while the node has no reserved IP
+    /// The treatment of pods' traffic while the node has no reserved IP
     ///
     /// With Block, pods reach only private, shared and link-local networks and those of --except and --except6.
     #[arg(long, value_name = "WAY", value_enum, default_value = "Node")]

@@ -132,7 +132,7 @@ fn help(arguments: &[OsString]) -> clap::Error {
 struct CommandLine {
     #[command(flatten)]
     flags: Flags,
-    /// What to do instead of running the operator
+    /// A command, which replaces the work of the operator
     #[command(subcommand)]
     command: Option<Called>,
 }

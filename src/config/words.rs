@@ -27,7 +27,7 @@ macro_rules! ending {
 #[derive(Debug, Parser)]
 #[command(name = "kubectl flipop", bin_name = "kubectl flipop", version = VERSION)]
 pub(super) struct Plugin {
-    /// What to do
+    /// The command
     #[command(subcommand)]
     pub(super) word: Word,
 }

@@ -30,7 +30,7 @@ const FIREWALL: &str = "spec.firewall may be set only if";
 const PORT: &str = "spec.nodeCheck.port may be set only if";
 const ALLOWED: &str = "";
 
-/// What it is, how it differs from an allowed spec, and the words of the refusal, or [`ALLOWED`].
+/// Its meaning, how it differs from an allowed spec, and the words of the refusal, or [`ALLOWED`].
 type Row = (&'static str, Value, &'static str);
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -217,7 +217,7 @@ fn impatient_with_the_agent(seen: &Seen<'_>) -> Option<String> {
     })
 }
 
-/// Whoever may create pods in any namespace can then make a node match.
+/// A user who may create pods in any namespace can then make a node match.
 fn pods_of_every_namespace(seen: &Seen<'_>) -> Option<String> {
     (!seen.matching.pod_label.is_empty() && seen.matching.pod_namespace.is_empty()).then(|| {
         "spec.match.podNamespace: missing, so pods of every namespace count; name the namespace of the pods"

@@ -1,5 +1,5 @@
-//! What a write changed in an object, for people: fields by path, conditions by type, and states of addresses by
-//! address.
+//! The differences between two versions of an object, for people: fields by path, conditions by type, and states of
+//! addresses by address.
 //!
 //! Invariant: the text depends only on the two objects.
 

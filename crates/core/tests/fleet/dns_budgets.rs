@@ -1,4 +1,4 @@
-//! What calls about records tell of a token: how many requests it has left, how many are under way, and whether it is
+//! A token, as calls about records show it: how many requests it has left, how many are under way, and whether it is
 //! refused.
 
 use crate::world::{PROVIDER, World, ip};

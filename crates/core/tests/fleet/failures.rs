@@ -1,5 +1,5 @@
-//! What a failed assignment says about its address and its node, what users are told, and what stays in the status
-//! while little is known.
+//! Failed assignments: what they say about address and node, what users read, and what stays in the status while little
+//! is known.
 
 use crate::world::{Trick, World, droplet, ip};
 use flipop_core::model::fault::FaultKind;
