@@ -107,10 +107,7 @@ fn passes(reason: &str) -> bool {
 
 /// The remedy that the reference names for a condition, as plain text.
 fn remedy(kind: ObjectKind, told: &Condition) -> String {
-    let same = |(of, row): &(ConditionType, catalog::Row)| {
-        of.as_str() == told.type_ && row.status.as_str() == told.status && row.reason == told.reason
-    };
-    let remedy = catalog::of(kind).find(same).map(|(_, row)| row.remedy).unwrap_or_default();
+    let remedy = catalog::remedy(kind, &told.type_, &told.reason).unwrap_or_default();
     // The failures of calls have remedies of their own.
     let fault = faults::ALL.iter().find(|fault| fault.reason() == told.reason);
     let fault = fault.filter(|_| remedy.contains("(#kinds-of-failure)"));
