@@ -36,7 +36,7 @@ impl CheckMetrics {
             ended.with_label_values(&[outcome]);
         }
         let stretched = IntGauge::new(
-            "flipop_node_checks_stretched",
+            "flipop_node_checks_delayed",
             "Checks of nodes that are more than a period late because 500 others are under way.",
         );
         let stretched = register(registry, stretched)?;
@@ -63,7 +63,7 @@ impl CheckMetrics {
     }
 
     /// Sets the number of checks that are more than a period late.
-    pub fn set_stretched(&self, late: usize) {
+    pub fn set_delayed(&self, late: usize) {
         self.stretched.set(i64::try_from(late).unwrap_or(i64::MAX));
     }
 

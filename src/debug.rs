@@ -6,7 +6,7 @@
 
 use crate::clock::Clock;
 use crate::version::VERSION;
-use flipop_core::addresses::pool::last_move::LastMove;
+use flipop_core::addresses::pool::manual_move::result::LastMove;
 use flipop_core::addresses::pool::status::IpState;
 use flipop_core::fleet::{
     Change, Details, IpDetails, IpSnapshot, LeftOut, PoolDetails, PoolSnapshot, RecordSetSnapshot, Snapshot,

@@ -3,20 +3,20 @@
 use super::*;
 use crate::clock::Clock;
 use crate::kube::stub::{self, Call, Calls};
+use crate::latest;
 use crate::random::Random;
-use crate::signal;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
 struct Bench {
     watches: Watches,
     calls: Calls,
-    _kept: (signal::Sender<u64>, Vec<Call>),
+    _kept: (latest::Sender<u64>, Vec<Call>),
 }
 
 async fn start() -> Bench {
     let (client, mut calls) = stub::by_hand();
-    let reset = signal::Sender::new(0);
+    let reset = latest::Sender::new(0);
     let context = WatchContext {
         client,
         clock: Clock::simulated(jiff::Timestamp::UNIX_EPOCH),

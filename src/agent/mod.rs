@@ -4,11 +4,11 @@
 //! service. [`layout`] says what the kernel needs for that. [`state`] brings both together, and [`kernel`] speaks
 //! netlink. The agent assigns nothing, and writes nothing to the API server.
 
-pub mod able;
 pub mod decision;
 pub mod kernel;
 pub mod layout;
 pub mod metadata;
+pub mod ready;
 pub mod report;
 pub mod state;
 
@@ -22,7 +22,7 @@ use crate::kube::watch::{WatchContext, WatchHealth, watch_own_node};
 use crate::liveness::{Heartbeat, Liveness};
 use crate::provider::install_tls;
 use crate::random::Random;
-use crate::{signal, version};
+use crate::{latest, version};
 use decision::Reserved;
 use flipop_core::model::facts::Observed;
 use kernel::{NetlinkError, Notices};
@@ -111,7 +111,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
         let ended = ended.map_err(AgentError::Endpoints)?;
         tracker.spawn(async move { ended.await.unwrap_or_default() });
     }
-    let returns = signal::Sender::new(0);
+    let returns = latest::Sender::new(0);
     let context = WatchContext {
         client: client::watches(&cluster, None)?,
         clock: clock.clone(),
@@ -123,7 +123,7 @@ pub async fn run(config: AgentConfig, shutdown: CancellationToken) -> Result<(),
     let (name, stop) = (config.node_name.clone(), shutdown.clone());
     tracker.spawn(async move { watch_own_node(context, &name, node_sink, stop).await });
     let (reading_sink, readings) = mpsc::channel(QUEUE);
-    let annotated = signal::Sender::new(None);
+    let annotated = latest::Sender::new(None);
     tracker.spawn(read_metadata(clock.clone(), annotated.subscribe(), reading_sink, shutdown.clone()));
     let heartbeat = liveness.register("agent", MAX_LOOP_AGE_MS);
     let inputs = Inputs { nodes, readings, annotated, notices: Notices::listen()? };
@@ -147,7 +147,7 @@ fn endpoints(report: &Arc<Report>, liveness: &Liveness) -> Endpoints {
 /// Reads the metadata service until the receiver is gone. A change of the annotation causes a read at once.
 async fn read_metadata(
     clock: Clock,
-    mut annotated: signal::Receiver<Option<Ipv4Addr>>,
+    mut annotated: latest::Receiver<Option<Ipv4Addr>>,
     sink: mpsc::Sender<Reading>,
     stop: CancellationToken,
 ) {
@@ -215,7 +215,7 @@ struct Inputs {
     nodes: mpsc::Receiver<((), Observed<OwnNodeFacts>)>,
     readings: mpsc::Receiver<Reading>,
     /// The address that the annotation names, for the task that reads the metadata service.
-    annotated: signal::Sender<Option<Ipv4Addr>>,
+    annotated: latest::Sender<Option<Ipv4Addr>>,
     notices: Notices,
 }
 

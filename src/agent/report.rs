@@ -1,6 +1,6 @@
 //! The agent's readiness and metrics, from a copy that waits for nothing.
 
-use super::able::NotAble;
+use super::ready::NotReady;
 use crate::process_metrics::{ProcessMetrics, counters, gauges, register};
 use crate::version;
 use prometheus::{Encoder, IntCounter, IntCounterVec, IntGaugeVec, Registry, TextEncoder};
@@ -12,7 +12,7 @@ pub struct Report {
     /// Name of the node.
     node: String,
     registry: Registry,
-    able: IntGaugeVec,
+    ready: IntGaugeVec,
     active: IntGaugeVec,
     writes: IntCounterVec,
     reads: IntCounterVec,
@@ -37,8 +37,8 @@ impl Report {
             }
             Ok::<_, prometheus::Error>(counter)
         };
-        let able = gauge(
-            "flipop_agent_able",
+        let ready = gauge(
+            "flipop_agent_ready",
             "1 while the agent is able to do its work, 0 while it is not, with the reason why not.",
             &["node", "reason"],
         )?;
@@ -71,9 +71,9 @@ impl Report {
         info.with_label_values(&[version::VERSION, version::COMMIT]).set(1);
         registry.register(Box::new(ProcessMetrics::new()?))?;
         let (node, trouble) = (node.to_owned(), Mutex::new(None));
-        let report = Self { node, registry, able, active, writes, reads, foreign, outside, trouble };
+        let report = Self { node, registry, ready, active, writes, reads, foreign, outside, trouble };
         report.outside(false);
-        report.not_able(NotAble::Starting, "the agent has not looked at the kernel yet");
+        report.mark_not_ready(NotReady::Starting, "the agent has not looked at the kernel yet");
         Ok(report)
     }
 
@@ -89,7 +89,7 @@ impl Report {
 
     /// Gives every metric a series, so that a list of the metrics is complete.
     pub fn show_all(&self) {
-        self.able(Some(Ipv4Addr::UNSPECIFIED));
+        self.mark_ready(Some(Ipv4Addr::UNSPECIFIED));
     }
 
     /// Why the agent is not ready. Empty: it is ready.
@@ -97,9 +97,9 @@ impl Report {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    pub(super) fn able(&self, active: Option<Ipv4Addr>) {
-        self.able.reset();
-        self.able.with_label_values(&[self.node.as_str(), ""]).set(1);
+    pub(super) fn mark_ready(&self, active: Option<Ipv4Addr>) {
+        self.ready.reset();
+        self.ready.with_label_values(&[self.node.as_str(), ""]).set(1);
         self.active.reset();
         if let Some(active) = active {
             self.active.with_label_values(&[self.node.as_str(), &active.to_string()]).set(1);
@@ -107,10 +107,10 @@ impl Report {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    pub(super) fn not_able(&self, why: NotAble, detail: &str) {
-        self.able.reset();
-        self.able.with_label_values(&[self.node.as_str(), why.as_str()]).set(0);
-        let text = format!("not able ({}): {detail}", why.as_str());
+    pub(super) fn mark_not_ready(&self, why: NotReady, detail: &str) {
+        self.ready.reset();
+        self.ready.with_label_values(&[self.node.as_str(), why.as_str()]).set(0);
+        let text = format!("not ready ({}): {detail}", why.as_str());
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 

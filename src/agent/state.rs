@@ -1,15 +1,15 @@
 //! The agent's knowledge, and its next turn: look at the kernel, decide, change the kernel.
 //!
-//! Invariants: until the agent is able for the first time, it uses no address and removes what an earlier process left.
+//! Invariants: until the agent is ready for the first time, it uses no address and removes what an earlier process left.
 //! After that, only the kernel can make it unready. With `--when-absent=Block` it blocks as soon as it knows the
 //! networks of pods. It looks at the kernel before each change, so a turn that finds everything in order changes
 //! nothing.
 
-use super::able::{Known, NotAble};
 use super::decision::{Annotation, Decision, Reserved};
 use super::kernel::{Kernel, NetlinkError};
 use super::layout::{Found, Step, steps, withdrawal};
 use super::metadata::Anchor;
+use super::ready::{Known, NotReady};
 use super::report::Report;
 use crate::config::{AgentConfig, Egress, WhenAbsent};
 use crate::kube::objects::own_node::OwnNodeFacts;
@@ -33,7 +33,7 @@ pub struct State {
     recalled: bool,
     /// The sockets. `None` before the first turn, and after a failed one.
     kernel: Option<Kernel>,
-    was_able: bool,
+    was_ready: bool,
     /// Whether connections were ended that a former process may have left open when it was killed.
     swept: bool,
     report: Arc<Report>,
@@ -52,7 +52,7 @@ impl State {
             decision: Decision::new(None, now),
             recalled: false,
             kernel: None,
-            was_able: false,
+            was_ready: false,
             swept: false,
             report,
             told: String::new(),
@@ -103,7 +103,7 @@ impl State {
                 // The next turn uses a new socket, since this one may hold the rest of an answer.
                 self.kernel = None;
                 self.report.write_failed();
-                self.tell(NotAble::Netlink, &error.to_string());
+                self.tell(NotReady::Netlink, &error.to_string());
                 now.plus_millis(RETRY_MS)
             }
         }
@@ -125,7 +125,7 @@ impl State {
         if let Some(network) = outside.filter(|_| is_new) {
             tracing::warn!(%network, "pods outside of the known networks do not leave through the address");
         }
-        found.outside = outside.filter(|_| !self.was_able);
+        found.outside = outside.filter(|_| !self.was_ready);
         let result = self.set(&mut kernel, &found, address);
         self.kernel = Some(kernel);
         result.map(|()| wake)
@@ -144,12 +144,12 @@ impl State {
         let wanted = address.filter(|_| self.config.egress == Egress::Pods);
         let with_address = Some(wanted.unwrap_or(Ipv4Addr::UNSPECIFIED));
         let layout = self.known.layout(with_address, found, &self.config);
-        self.was_able |= layout.is_ok();
+        self.was_ready |= layout.is_ok();
         let (mark, anchor) = (self.config.mark, self.known.anchor.map(|anchor| anchor.address));
         let mut todo = match (&layout, wanted) {
             (Ok(layout), Some(_)) => steps(found, Some(layout), mark, anchor),
             // The settings outlive such a failure. Only annotation and metadata end them.
-            (Err(_), Some(_)) if self.was_able => Vec::new(),
+            (Err(_), Some(_)) if self.was_ready => Vec::new(),
             (Ok(_) | Err(_), _) if self.blocks() => match self.known.layout(None, found, &self.config) {
                 Ok(blocked) => steps(found, Some(&blocked), mark, anchor),
                 // Rules that block already go on to block.
@@ -168,9 +168,9 @@ impl State {
         self.swept |= anchor.is_some();
         let active = wanted.filter(|_| layout.is_ok());
         match (self.config.egress, layout) {
-            (Egress::None, _) | (Egress::Pods, Ok(_)) => self.tell_able(active),
-            (Egress::Pods, Err(why)) if self.was_able && wanted.is_none() && why != NotAble::Foreign => {
-                self.tell_able(None);
+            (Egress::None, _) | (Egress::Pods, Ok(_)) => self.tell_ready(active),
+            (Egress::Pods, Err(why)) if self.was_ready && wanted.is_none() && why != NotReady::Foreign => {
+                self.tell_ready(None);
             }
             (Egress::Pods, Err(why)) => self.tell(why, why.meaning().trim_start()),
         }
@@ -200,28 +200,28 @@ impl State {
         Ok(())
     }
 
-    fn tell_able(&mut self, active: Option<Ipv4Addr>) {
+    fn tell_ready(&mut self, active: Option<Ipv4Addr>) {
         let text = match (self.config.egress, active) {
             (Egress::None, _) => "nothing is set (--egress=None)".to_owned(),
             (Egress::Pods, None) if self.blocks() => {
-                "able; the node has no reserved IP, so pods are blocked (--when-absent=Block)".to_owned()
+                "ready; the node has no reserved IP, so pods are blocked (--when-absent=Block)".to_owned()
             }
-            (Egress::Pods, None) => "able; the node has no reserved IP".to_owned(),
+            (Egress::Pods, None) => "ready; the node has no reserved IP".to_owned(),
             (Egress::Pods, Some(address)) => format!("pods leave through {address}"),
         };
         if self.told != text {
             tracing::info!("{text}");
             self.told = text;
         }
-        self.report.able(active);
+        self.report.mark_ready(active);
     }
 
-    fn tell(&mut self, why: NotAble, detail: &str) {
-        let text = format!("not able ({}): {detail}", why.as_str());
+    fn tell(&mut self, why: NotReady, detail: &str) {
+        let text = format!("not ready ({}): {detail}", why.as_str());
         if self.told != text {
             tracing::warn!("{text}");
             self.told = text;
         }
-        self.report.not_able(why, detail);
+        self.report.mark_not_ready(why, detail);
     }
 }

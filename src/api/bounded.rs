@@ -3,7 +3,7 @@
 //! The author of an object decides how large it is, up to the 1.5 MiB of etcd. A list is kept up to its bound while
 //! it is read, and a text is cut, so that no object takes much more memory than the body that it came in.
 
-use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
+use flipop_core::addresses::pool::manual_move::result::MOVE_ANNOTATION;
 use flipop_core::addresses::pool::object::FINALIZER;
 use flipop_core::addresses::pool::spec::MAX_REPORTED;
 use flipop_core::model::bounds::{ANNOTATION_BYTES, CUT, ENTRY_BYTES, MAX_IPS, TooLarge, Unit, bound_of};

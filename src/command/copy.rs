@@ -1,13 +1,13 @@
 //! A copy of the cluster, read once: our objects, and the nodes and pods that FLIPOP watches for them.
 
 use super::CommandError;
-use super::reach::Reach;
+use super::session::Session;
 use crate::api::Seen;
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
 use crate::api::{FloatingIPPool, NodeDNSRecordSet};
 use crate::kube::trouble::{Trouble, TroubleKind};
-use crate::kube::watch::once;
+use crate::kube::watch::list_once;
 use crate::provider::descriptors;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
@@ -50,11 +50,11 @@ pub(super) struct Lists {
 
 impl Objects {
     /// Reads both kinds in a namespace (`None`: in all namespaces).
-    pub(super) async fn read(reach: &Reach, namespace: Option<&str>) -> Result<Self, CommandError> {
+    pub(super) async fn read(session: &Session, namespace: Option<&str>) -> Result<Self, CommandError> {
         let mut absent = Vec::new();
         let (pools, record_sets) = futures::join!(
-            once::resources::<FloatingIPPool>(&reach.client, namespace),
-            once::resources::<NodeDNSRecordSet>(&reach.client, namespace),
+            list_once::resources::<FloatingIPPool>(&session.client, namespace),
+            list_once::resources::<NodeDNSRecordSet>(&session.client, namespace),
         );
         let pools = present(pools, &mut absent)?;
         let record_sets = present(record_sets, &mut absent)?;
@@ -160,7 +160,7 @@ pub(super) fn keys<'a>(criteria: impl IntoIterator<Item = &'a Criteria>) -> BTre
 
 impl Lists {
     /// Reads each list once. The nodes come from one list, and the pods of a namespace too if there are many keys.
-    pub(super) async fn read(reach: &Reach, keys: BTreeSet<WatchKey>) -> Result<Self, CommandError> {
+    pub(super) async fn read(session: &Session, keys: BTreeSet<WatchKey>) -> Result<Self, CommandError> {
         let (mut of_nodes, mut of_pods) = (Vec::new(), BTreeMap::<String, Vec<WatchKey>>::new());
         for key in keys {
             match &key {
@@ -174,10 +174,10 @@ impl Lists {
             requests.collect::<Vec<_>>()
         });
         let read = |(namespace, keys): (String, Vec<WatchKey>)| async move {
-            once::pods_by_key(&reach.client, &namespace, keys).await
+            list_once::pods_by_key(&session.client, &namespace, keys).await
         };
         let pods = stream::iter(requests).map(read).buffer_unordered(AT_A_TIME).try_concat();
-        let (nodes, pods) = futures::join!(once::nodes_by_key(&reach.client, of_nodes), pods);
+        let (nodes, pods) = futures::join!(list_once::nodes_by_key(&session.client, of_nodes), pods);
         Ok(Self {
             nodes: nodes.map_err(|trouble| CommandError::read("nodes", trouble))?,
             pods: pods.map_err(|trouble| CommandError::read("pods", trouble))?,

@@ -5,8 +5,8 @@
 use super::CommandError;
 use super::leader;
 use super::output::{self, Output};
-use super::reach::Reach;
-use crate::config::words::DashboardArgs;
+use super::session::Session;
+use crate::config::cli_args::DashboardArgs;
 use crate::exit::Exit;
 use crate::kube::trouble::Trouble;
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -28,13 +28,13 @@ struct Place {
 
 /// Runs the command until it is interrupted.
 pub(super) async fn run(
-    reach: &Reach,
+    session: &Session,
     arguments: &DashboardArgs,
     output: Output,
 ) -> Result<Exit, CommandError> {
-    let mut place = find(reach).await.map_err(|trouble| CommandError::read("the leader's pod", trouble))?;
+    let mut place = find(session).await.map_err(|trouble| CommandError::read("the leader's pod", trouble))?;
     // Shows at once whether the right to do this is there.
-    drop(open(reach, &place).await?);
+    drop(open(session, &place).await?);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await?;
     let url = format!("http://{}/", listener.local_addr()?);
     output.show(&json!({ "url": url, "leader": place.pod }), || {
@@ -50,37 +50,37 @@ pub(super) async fn run(
             }
             Some(lost) = connections.next() => {
                 // Another replica may lead by now.
-                if lost && let Ok(found) = find(reach).await {
+                if lost && let Ok(found) = find(session).await {
                     place = found;
                 }
             }
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                 let (stream, _) = accepted?;
-                connections.push(carry(reach, (place.pod.clone(), place.port), stream));
+                connections.push(carry(session, (place.pod.clone(), place.port), stream));
             }
         }
     }
 }
 
-async fn find(reach: &Reach) -> Result<Place, Trouble> {
-    let leader = leader::find(reach).await?;
-    let pods: Api<Pod> = Api::namespaced(reach.client.clone(), &reach.operator);
+async fn find(session: &Session) -> Result<Place, Trouble> {
+    let leader = leader::find(session).await?;
+    let pods: Api<Pod> = Api::namespaced(session.client.clone(), &session.operator);
     let pod = pods.get(&leader.pod).await.map_err(Trouble::from)?;
     Ok(Place { port: leader::port(&pod), pod: leader.pod })
 }
 
-async fn open(reach: &Reach, place: &Place) -> Result<kube::api::Portforwarder, CommandError> {
-    leader::open(reach, &place.pod, place.port).await.map_err(|trouble| {
+async fn open(session: &Session, place: &Place) -> Result<kube::api::Portforwarder, CommandError> {
+    leader::open(session, &place.pod, place.port).await.map_err(|trouble| {
         CommandError::Missing(format!(
             "failed to forward a port: {}",
-            leader::missing_right(&trouble, "create", "pods/portforward", Some(&reach.operator))
+            leader::missing_right(&trouble, "create", "pods/portforward", Some(&session.operator))
         ))
     })
 }
 
 /// Carries one connection. Returns whether the leader could not be reached or the connection broke.
-async fn carry(reach: &Reach, (pod, port): (String, u16), mut local: TcpStream) -> bool {
-    let Ok(mut forwarder) = leader::open(reach, &pod, port).await else { return true };
+async fn carry(session: &Session, (pod, port): (String, u16), mut local: TcpStream) -> bool {
+    let Ok(mut forwarder) = leader::open(session, &pod, port).await else { return true };
     let Some(mut remote) = forwarder.take_stream(port) else { return true };
     copy_bidirectional(&mut local, &mut remote).await.is_err()
 }

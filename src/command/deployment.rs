@@ -1,7 +1,7 @@
 //! The operator's Deployment, which names its account, its flags and its variables.
 
 use super::leader;
-use super::reach::Reach;
+use super::session::Session;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::PodSpec;
@@ -27,11 +27,11 @@ impl Installed {
     ///
     /// # Errors
     /// Why it cannot be read.
-    pub(super) async fn find(reach: &Reach) -> Result<Self, String> {
+    pub(super) async fn find(session: &Session) -> Result<Self, String> {
         let why = |trouble: &Trouble, verb| {
-            leader::missing_right(trouble, verb, "deployments", Some(&reach.operator))
+            leader::missing_right(trouble, verb, "deployments", Some(&session.operator))
         };
-        let api: Api<Deployment> = Api::namespaced(reach.client.clone(), &reach.operator);
+        let api: Api<Deployment> = Api::namespaced(session.client.clone(), &session.operator);
         let deployment = match api.get(NAME).await.map_err(Trouble::from) {
             Err(trouble) if trouble.kind == TroubleKind::NotFound => {
                 let labelled = api.list(&ListParams::default().labels(LABEL)).await;

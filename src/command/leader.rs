@@ -1,6 +1,6 @@
 //! The leading replica: its identity from the Lease, and its knowledge by a port-forward to its pod.
 
-use super::reach::Reach;
+use super::session::Session;
 use crate::debug::View;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::leader::{LEASE_NAME, record};
@@ -54,13 +54,13 @@ pub(super) struct Told {
 }
 
 /// Finds the leader and asks it.
-pub(super) async fn ask(reach: &Reach) -> Told {
+pub(super) async fn ask(session: &Session) -> Told {
     let mut told = Told { leader: None, debug: None, notes: Vec::new() };
-    match find(reach).await {
-        Err(trouble) => told.notes.push(unknown(reach, &trouble)),
+    match find(session).await {
+        Err(trouble) => told.notes.push(unknown(session, &trouble)),
         Ok(leader) => {
             if leader.vacant_since.is_none() {
-                match debug(reach, &leader.pod).await {
+                match debug(session, &leader.pod).await {
                     Ok(view) => told.debug = Some(view),
                     Err(note) => told.notes.push(note),
                 }
@@ -72,8 +72,8 @@ pub(super) async fn ask(reach: &Reach) -> Told {
 }
 
 /// Why the leader is unknown. That is not the same as no leader.
-pub(super) fn unknown(reach: &Reach, trouble: &Trouble) -> String {
-    let namespace = &reach.operator;
+pub(super) fn unknown(session: &Session, trouble: &Trouble) -> String {
+    let namespace = &session.operator;
     if trouble.kind == TroubleKind::NotFound {
         return format!(
             "the Lease {LEASE_NAME} is not in namespace {namespace}: no operator has run there; name its namespace with \
@@ -85,15 +85,15 @@ pub(super) fn unknown(reach: &Reach, trouble: &Trouble) -> String {
 }
 
 /// Reads the Lease.
-pub(super) async fn find(reach: &Reach) -> Result<Leader, Trouble> {
-    let api: Api<Lease> = Api::namespaced(reach.client.clone(), &reach.operator);
+pub(super) async fn find(session: &Session) -> Result<Leader, Trouble> {
+    let api: Api<Lease> = Api::namespaced(session.client.clone(), &session.operator);
     let lease = api.get(LEASE_NAME).await.map_err(Trouble::from)?;
     let holder = record::holder(&lease).to_owned();
     let pod = holder.rsplit_once('_').map_or(holder.as_str(), |(pod, _)| pod).to_owned();
     let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
     let lasts = Duration::from_millis(record::duration_ms(&lease));
     let ends = renewed.and_then(|renewed| renewed.checked_add(lasts).ok());
-    let expired = ends.is_some_and(|ends| ends < reach.now());
+    let expired = ends.is_some_and(|ends| ends < session.now());
     // A replica that gives the Lease up renews it once more, without a holder.
     let vacant = if holder.is_empty() { renewed } else { ends.filter(|_| expired) };
     let text = |time: jiff::Timestamp| format!("{time:.0}");
@@ -119,10 +119,10 @@ pub(super) fn missing_right(
     format!("you may not {verb} {resource} {place}")
 }
 
-async fn debug(reach: &Reach, pod: &str) -> Result<View, String> {
-    let namespace = &reach.operator;
+async fn debug(session: &Session, pod: &str) -> Result<View, String> {
+    let namespace = &session.operator;
     let why = |what: &str| format!("line order, times and waits are unknown: {what}");
-    let api: Api<Pod> = Api::namespaced(reach.client.clone(), namespace);
+    let api: Api<Pod> = Api::namespaced(session.client.clone(), namespace);
     let found = api.get(pod).await.map_err(|error| {
         let trouble = Trouble::from(error);
         if trouble.kind == TroubleKind::NotFound {
@@ -132,7 +132,7 @@ async fn debug(reach: &Reach, pod: &str) -> Result<View, String> {
     })?;
     let port = port(&found);
     let asked = async {
-        let mut forwarder = open(reach, pod, port).await?;
+        let mut forwarder = open(session, pod, port).await?;
         let stream = forwarder
             .take_stream(port)
             .ok_or_else(|| Trouble::new(TroubleKind::Interrupted, "the port was not forwarded"))?;
@@ -144,8 +144,8 @@ async fn debug(reach: &Reach, pod: &str) -> Result<View, String> {
 }
 
 /// Opens a port of a pod.
-pub(super) async fn open(reach: &Reach, pod: &str, port: u16) -> Result<Portforwarder, Trouble> {
-    let api: Api<Pod> = Api::namespaced(reach.patient.clone(), &reach.operator);
+pub(super) async fn open(session: &Session, pod: &str, port: u16) -> Result<Portforwarder, Trouble> {
+    let api: Api<Pod> = Api::namespaced(session.patient.clone(), &session.operator);
     api.portforward(pod, &[port]).await.map_err(Trouble::from)
 }
 

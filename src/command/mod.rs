@@ -15,13 +15,13 @@ mod leader;
 mod matched;
 mod output;
 mod plan;
-mod reach;
+mod session;
 mod status;
 mod steer;
 
 use crate::api;
 use crate::config::Order;
-use crate::config::words::{PauseArgs, ResumeArgs, Word};
+use crate::config::cli_args::{PauseArgs, ResumeArgs, Word};
 use crate::exit::Exit;
 use crate::kube::client::ClientError;
 use crate::kube::kubeconfig::ClusterError;
@@ -110,19 +110,19 @@ pub fn run(order: &Order) -> Exit {
 fn on_cluster(order: &Order, output: Output) -> Result<Exit, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
-        let reach = reach::Reach::new(order)?;
+        let session = session::Session::new(order)?;
         match &order.word {
-            Word::Status(arguments) => status::run(&reach, arguments, output).await,
-            Word::Plan(arguments) => plan::run(&reach, order, arguments, output).await,
-            Word::Check(arguments) => check::run(&reach, order, arguments, output).await,
-            Word::Move(arguments) => steer::move_address(&reach, arguments, output).await,
+            Word::Status(arguments) => status::run(&session, arguments, output).await,
+            Word::Plan(arguments) => plan::run(&session, order, arguments, output).await,
+            Word::Check(arguments) => check::run(&session, order, arguments, output).await,
+            Word::Move(arguments) => steer::move_address(&session, arguments, output).await,
             Word::Pause(PauseArgs { which, waiting, reason, .. }) => {
-                steer::pause(&reach, which, Some(reason), waiting.wait, output).await
+                steer::pause(&session, which, Some(reason), waiting.wait, output).await
             }
             Word::Resume(ResumeArgs { which, waiting, .. }) => {
-                steer::pause(&reach, which, None, waiting.wait, output).await
+                steer::pause(&session, which, None, waiting.wait, output).await
             }
-            Word::Dashboard(arguments) => dashboard::run(&reach, arguments, output).await,
+            Word::Dashboard(arguments) => dashboard::run(&session, arguments, output).await,
             // These commands talk to no cluster.
             Word::Completion(_) | Word::Crd | Word::Version => Ok(Exit::Success),
         }
@@ -137,8 +137,8 @@ fn crds() -> Result<Exit, CommandError> {
     output::print(&yaml)
 }
 
-fn complete(shell: crate::config::words::Shell, program: &str) -> Result<Exit, CommandError> {
-    use crate::config::words::Shell as Asked;
+fn complete(shell: crate::config::cli_args::Shell, program: &str) -> Result<Exit, CommandError> {
+    use crate::config::cli_args::Shell as Asked;
     let shell = match shell {
         Asked::Bash => Shell::Bash,
         Asked::Zsh => Shell::Zsh,

@@ -4,7 +4,7 @@
 
 use super::CommandError;
 use crate::config::Order;
-use crate::config::words::Format;
+use crate::config::cli_args::Format;
 use crate::exit::Exit;
 use serde::Serialize;
 use std::fmt::Write as _;

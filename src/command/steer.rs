@@ -1,19 +1,19 @@
 //! `flipop move`, `pause` and `resume`: they set annotations of our own objects, and wait for the outcome.
 //!
-//! Writes nothing else. The operator decides what an annotation means (`flipop_core::addresses::pool::by_hand`,
+//! Writes nothing else. The operator decides what an annotation means (`flipop_core::addresses::pool::manual_move::request`,
 //! `flipop_core::model::pause`).
 
 use super::CommandError;
 use super::leader::{self, Leader};
 use super::output::{self, Output, Tone, shown};
-use super::reach::Reach;
+use super::session::Session;
 use crate::api::{Condition, FloatingIPPool, LastMove, NodeDNSRecordSet};
-use crate::config::words::{MoveArgs, Which};
+use crate::config::cli_args::{MoveArgs, Which};
 use crate::exit::Exit;
 use crate::kube::objects::COMMAND_FIELD_MANAGER;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::in_namespace;
-use flipop_core::addresses::pool::last_move::{MOVE_ANNOTATION, MoveOutcome};
+use flipop_core::addresses::pool::manual_move::result::{MOVE_ANNOTATION, MoveOutcome};
 use flipop_core::model::condition::ConditionType;
 use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
@@ -54,12 +54,12 @@ struct Moved {
 
 /// Moves an address by hand.
 pub(super) async fn move_address(
-    reach: &Reach,
+    session: &Session,
     arguments: &MoveArgs,
     output: Output,
 ) -> Result<Exit, CommandError> {
     let MoveArgs { pool, ip, node, waiting, .. } = arguments;
-    let Some(namespace) = &reach.namespace else {
+    let Some(namespace) = &session.namespace else {
         return Err(CommandError::Usage("move works on one pool: name its namespace with -n".to_owned()));
     };
     let pool = match Named::parse(pool)? {
@@ -68,17 +68,17 @@ pub(super) async fn move_address(
         }
         Named { name, .. } => name,
     };
-    somebody_leads(reach).await?;
+    somebody_leads(session).await?;
     let nonce = uuid::Uuid::new_v4().simple().to_string();
     let nonce: String = nonce.chars().take(8).collect();
     let request = format!("{ip}={node}#{nonce}");
-    let pools: Api<FloatingIPPool> = Api::namespaced(reach.client.clone(), namespace);
+    let pools: Api<FloatingIPPool> = Api::namespaced(session.client.clone(), namespace);
     let object = format!("FloatingIPPool {namespace}/{pool}");
     annotate(&pools, &pool, &object, MOVE_ANNOTATION, Some(&request)).await?;
     if !waiting.wait {
         return told(output, &[set(object, "requested")]);
     }
-    let begun = reach.clock.now();
+    let begun = session.clock.now();
     let mut waits = String::new();
     let ended = tokio::time::timeout(PATIENCE, async {
         loop {
@@ -101,7 +101,7 @@ pub(super) async fn move_address(
     let result = if let Ok(ended) = ended.await {
         let (outcome, LastMove { from, message, .. }) = ended?;
         let tone = if outcome == MoveOutcome::Done { Tone::Good } else { Tone::Bad };
-        let seconds = tenths(reach.clock.now().millis_since(begun));
+        let seconds = tenths(session.clock.now().millis_since(begun));
         Answer {
             moved: Some(Moved { address: ip.to_string(), from, to: node.clone(), seconds }),
             outcome: outcome.as_str().to_owned(),
@@ -122,14 +122,14 @@ pub(super) async fn move_address(
 }
 
 /// Fails if no replica leads, since nobody would meet the request. An unknown leader is no absent one.
-async fn somebody_leads(reach: &Reach) -> Result<(), CommandError> {
-    match leader::find(reach).await {
+async fn somebody_leads(session: &Session) -> Result<(), CommandError> {
+    match leader::find(session).await {
         Ok(Leader { vacant_since: Some(since), .. }) => Err(CommandError::Missing(format!(
             "failed to ask for the move: no replica leads since {since}; nothing was requested"
         ))),
         Ok(Leader { vacant_since: None, .. }) => Ok(()),
         Err(trouble) => {
-            output::complain(&format!("note: {}", leader::unknown(reach, &trouble)));
+            output::complain(&format!("note: {}", leader::unknown(session, &trouble)));
             Ok(())
         }
     }
@@ -195,16 +195,16 @@ impl Target {
 
 /// Pauses objects for this reason, or resumes them (`None`).
 pub(super) async fn pause(
-    reach: &Reach,
+    session: &Session,
     which: &Which,
     reason: Option<&str>,
     wait: bool,
     output: Output,
 ) -> Result<Exit, CommandError> {
-    let targets = targets(reach, which, reason.is_none()).await?;
+    let targets = targets(session, which, reason.is_none()).await?;
     let work = targets.iter().map(|target| async move {
         // A failure must not hide the outcome of the others.
-        pause_one(reach, target, reason, wait).await.unwrap_or_else(|error| Answer {
+        pause_one(session, target, reason, wait).await.unwrap_or_else(|error| Answer {
             message: error.to_string(),
             tone: Tone::Bad,
             ..set(target.shown(), "Failed")
@@ -215,19 +215,19 @@ pub(super) async fn pause(
 
 /// The objects that the arguments name. A name without a kind is that of the only object of this name. To resume all
 /// objects means to resume the paused ones.
-async fn targets(reach: &Reach, which: &Which, resumes: bool) -> Result<Vec<Target>, CommandError> {
+async fn targets(session: &Session, which: &Which, resumes: bool) -> Result<Vec<Target>, CommandError> {
     if which.all {
         let paused = resumes.then_some(PAUSED_ANNOTATION);
-        return existing(reach, paused).await;
+        return existing(session, paused).await;
     }
-    let Some(namespace) = &reach.namespace else {
+    let Some(namespace) = &session.namespace else {
         return Err(CommandError::Usage(
             "-A needs --all; name the namespace of the objects with -n".to_owned(),
         ));
     };
     let named: Vec<Named> = which.objects.iter().map(|text| Named::parse(text)).collect::<Result<_, _>>()?;
     let all = if named.iter().any(|named| named.kind.is_none()) {
-        existing(reach, None).await?
+        existing(session, None).await?
     } else {
         Vec::new()
     };
@@ -241,27 +241,27 @@ async fn targets(reach: &Reach, which: &Which, resumes: bool) -> Result<Vec<Targ
             (Some(_), Some(_)) => Err(CommandError::Usage(format!(
                 "there are two objects {name}: write fipool/{name} or nodedns/{name}"
             ))),
-            (None, _) => Err(reach.lacks(&name)),
+            (None, _) => Err(session.lacks(&name)),
         }
     };
     named.into_iter().map(target).collect()
 }
 
 /// The objects of both kinds, or those with an annotation.
-async fn existing(reach: &Reach, annotation: Option<&str>) -> Result<Vec<Target>, CommandError> {
+async fn existing(session: &Session, annotation: Option<&str>) -> Result<Vec<Target>, CommandError> {
     let (pools, sets) = futures::try_join!(
-        list::<FloatingIPPool>(reach, ObjectKind::Pool, annotation),
-        list::<NodeDNSRecordSet>(reach, ObjectKind::RecordSet, annotation),
+        list::<FloatingIPPool>(session, ObjectKind::Pool, annotation),
+        list::<NodeDNSRecordSet>(session, ObjectKind::RecordSet, annotation),
     )?;
     let all: Vec<Target> = pools.into_iter().chain(sets).collect();
     if all.is_empty() {
-        reach.find_namespace().await?;
+        session.find_namespace().await?;
     }
     Ok(all)
 }
 
 async fn list<K>(
-    reach: &Reach,
+    session: &Session,
     kind: ObjectKind,
     annotation: Option<&str>,
 ) -> Result<Vec<Target>, CommandError>
@@ -269,7 +269,7 @@ where
     K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
 {
-    let api: Api<K> = in_namespace(reach.client.clone(), reach.namespace.as_deref());
+    let api: Api<K> = in_namespace(session.client.clone(), session.namespace.as_deref());
     let listed = api.list_metadata(&ListParams::default()).await;
     let listed = listed.map_err(|error| CommandError::read(K::plural(&()), error.into()))?;
     let has = |meta: &kube::core::ObjectMeta| {
@@ -285,12 +285,12 @@ where
 }
 
 async fn pause_one(
-    reach: &Reach,
+    session: &Session,
     target: &Target,
     reason: Option<&str>,
     wait: bool,
 ) -> Result<Answer, CommandError> {
-    let client = reach.client.clone();
+    let client = session.client.clone();
     match target.kind {
         ObjectKind::Pool => {
             let api: Api<FloatingIPPool> = Api::namespaced(client, &target.namespace);

@@ -1,6 +1,6 @@
 //! The flags of `flipop agent`.
 
-use super::words::{go_bool, path};
+use super::cli_args::{go_bool, path};
 use super::{BindAddress, ConfigError};
 use crate::kube::kubeconfig::ClusterSettings;
 use crate::network::{Network, PUBLIC6};

@@ -1,7 +1,7 @@
 //! The command line, parsed as Go's pflag parses it: the last of repeated flags wins, and a bare `--debug` means true.
 
 use super::agent::AgentFlags;
-use super::words::{Plugin, Word, go_bool, path};
+use super::cli_args::{Plugin, Word, go_bool, path};
 use crate::version::VERSION;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser};

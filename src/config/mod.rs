@@ -5,12 +5,12 @@
 //! or flag to correct, and never shows a secret.
 
 mod agent;
+pub mod cli_args;
 mod decisions;
 mod flags;
 mod provider;
 mod proxies;
 mod variables;
-pub mod words;
 
 pub use agent::{AgentConfig, Egress, WhenAbsent};
 pub use decisions::DecisionFlags;
@@ -22,10 +22,10 @@ pub use variables::{DescribedVariable, Variable, described_variables};
 use crate::kube::kubeconfig::{ClusterSettings, SERVICE_ACCOUNT_DIR};
 use crate::provider::{PROVIDERS, ProviderConfigs};
 use crate::proxy::ProxySettings;
+use cli_args::Word;
 use flags::{Asked, Unclear};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use words::Word;
 
 /// The task of the process.
 #[derive(Debug)]

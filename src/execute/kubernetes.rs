@@ -6,7 +6,7 @@ use crate::api::{Condition, FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordS
 use crate::kube::node_read;
 use crate::kube::objects::NodeSlim;
 use crate::kube::trouble::{Trouble, TroubleKind};
-use crate::kube::watch::once;
+use crate::kube::watch::list_once;
 use crate::kube::writes::{self, ObjectVersion, WriteError};
 use crate::metrics::Metrics;
 use flipop_core::addresses::pool::object::FINALIZER;
@@ -105,8 +105,8 @@ impl Executor {
 
     /// Lists without a version are consistent reads. A kind that is not installed counts as having no objects.
     pub(super) async fn list_objects(&self, asked: Moment, sought: BTreeSet<Address>) -> Done {
-        let pools = once::pools_naming(&self.client, &sought);
-        let record_sets = once::resources::<NodeDNSRecordSet>(&self.client, None);
+        let pools = list_once::pools_naming(&self.client, &sought);
+        let record_sets = list_once::resources::<NodeDNSRecordSet>(&self.client, None);
         let (pools, record_sets) = futures::join!(pools, record_sets);
         let result = installed(pools).and_then(|pools| {
             Ok(Box::new(Objects {

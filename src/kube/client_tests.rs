@@ -140,7 +140,7 @@ async fn a_refusal_in_protobuf_is_read_like_any_other() {
 async fn a_refusal_in_json_that_is_no_status_keeps_the_answer_s_code() {
     for (code, body, kind, says) in [
         (403, r#"{"error":"denied"}"#, TroubleKind::Forbidden, r#"403 {"error":"denied"}"#),
-        (401, r#"{"message":"who are you?"}"#, TroubleKind::Unauthorised, "401 who are you?"),
+        (401, r#"{"message":"who are you?"}"#, TroubleKind::Unauthorized, "401 who are you?"),
         (502, "[]", TroubleKind::ServerError, "502 []"),
         (404, "{}", TroubleKind::NotFound, "404 {}"),
         (403, r#"{"code":7,"message":"permission denied"}"#, TroubleKind::Forbidden, "403 permission denied"),
@@ -318,7 +318,7 @@ async fn the_service_account_s_token_is_sent_and_read_again_once_it_is_refused()
     let cluster = Cluster { token: Some(Arc::new(token)), ..server.cluster() };
     let client = requests(&cluster, None).unwrap();
     let refused = get(client.clone()).await.unwrap_err();
-    assert_eq!(refused.kind, TroubleKind::Unauthorised, "{refused}");
+    assert_eq!(refused.kind, TroubleKind::Unauthorized, "{refused}");
     std::fs::write(file.path(), "second\n").unwrap();
     let _refused = get(client).await.unwrap_err();
     let heads = server.heads();

@@ -9,15 +9,15 @@
 //! retried once a minute: otherwise a repaired role would be noticed only at the next Event. Each write carries the
 //! permit of its note, so that the fence checks it again.
 
-mod hours;
+mod event_limits;
 
 use super::trouble::{Trouble, TroubleKind};
 use crate::clock::Clock;
 use crate::permit::Permit;
 use arc_swap::ArcSwapOption;
+use event_limits::Hours;
+pub use event_limits::MOST_PER_HOUR;
 use fnv::FnvHasher;
-use hours::Hours;
-pub use hours::MOST_PER_HOUR;
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
@@ -423,7 +423,7 @@ fn verdict_of(trouble: &Trouble) -> Verdict {
             Verdict::Granted
         }
         TroubleKind::PermitEnded
-        | TroubleKind::Unauthorised
+        | TroubleKind::Unauthorized
         | TroubleKind::Throttled
         | TroubleKind::ServerError
         | TroubleKind::Unreachable

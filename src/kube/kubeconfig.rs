@@ -4,7 +4,7 @@
 //! account of the pod. Order for the namespace: the context's, `POD_NAMESPACE`, the service account's, `default`. With
 //! another order FLIPOP might use another namespace than the operator that it replaces, and so a second Lease.
 
-use super::blanks;
+use super::empty_fields;
 use crate::clock::Clock;
 use crate::proxy::{Proxy, ProxySettings};
 use crate::token::{Token, TokenSource};
@@ -158,7 +158,7 @@ fn load(settings: &ClusterSettings) -> Result<(Kubeconfig, String), ClusterError
 
 fn read(path: &Path) -> Result<Kubeconfig, ClusterError> {
     let mut file = Kubeconfig::read_from(path).map_err(|error| malformed(path, &error))?;
-    blanks::take_out(&mut file, path.parent().unwrap_or(Path::new("")));
+    empty_fields::take_out(&mut file, path.parent().unwrap_or(Path::new("")));
     Ok(file)
 }
 

@@ -4,9 +4,9 @@
 //! not choose when to write. Invariants: every call has a deadline. Every write takes a [`crate::permit::Permit`] and
 //! is fenced by it. Nothing is retried unseen.
 
-mod blanks;
 pub mod client;
 mod credentials;
+mod empty_fields;
 pub mod events;
 mod fence;
 pub mod kubeconfig;

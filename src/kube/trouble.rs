@@ -20,7 +20,7 @@ flipop_core::described! {
         /// The request was not sent, because the process may not write.
         PermitEnded = "permit_ended",
         /// 401: the API server does not accept the credentials.
-        Unauthorised = "unauthorised",
+        Unauthorized = "unauthorized",
         /// 403: the service account lacks a permission.
         Forbidden = "forbidden",
         /// 404: the object or its kind does not exist.
@@ -81,7 +81,7 @@ impl Trouble {
         match self.kind {
             TroubleKind::ServerError | TroubleKind::Interrupted | TroubleKind::Undecodable => true,
             TroubleKind::PermitEnded
-            | TroubleKind::Unauthorised
+            | TroubleKind::Unauthorized
             | TroubleKind::Forbidden
             | TroubleKind::NotFound
             | TroubleKind::Conflict
@@ -96,7 +96,7 @@ impl Trouble {
     pub fn answered(&self) -> bool {
         match self.kind {
             TroubleKind::PermitEnded | TroubleKind::Unreachable | TroubleKind::Interrupted => false,
-            TroubleKind::Unauthorised
+            TroubleKind::Unauthorized
             | TroubleKind::Forbidden
             | TroubleKind::NotFound
             | TroubleKind::Conflict
@@ -154,7 +154,7 @@ impl From<&AuthError> for Trouble {
             }
             _ => "the user entry of the kubeconfig cannot be used".to_owned(),
         };
-        Self::new(TroubleKind::Unauthorised, format!("no credentials: {text}"))
+        Self::new(TroubleKind::Unauthorized, format!("no credentials: {text}"))
     }
 }
 
@@ -162,7 +162,7 @@ impl From<&kube::core::Status> for Trouble {
     fn from(status: &kube::core::Status) -> Self {
         let details = status.details.as_ref();
         let kind = match status.code {
-            401 => TroubleKind::Unauthorised,
+            401 => TroubleKind::Unauthorized,
             403 => TroubleKind::Forbidden,
             404 => TroubleKind::NotFound,
             409 => TroubleKind::Conflict,
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(
             kinds,
             [
-                TroubleKind::Unauthorised,
+                TroubleKind::Unauthorized,
                 TroubleKind::Forbidden,
                 TroubleKind::NotFound,
                 TroubleKind::Conflict,
@@ -290,7 +290,7 @@ mod tests {
         };
         for error in [kube::Error::Auth(failed()), kube::Error::Service(Box::new(failed()))] {
             let trouble = Trouble::from(error);
-            assert_eq!(trouble.kind, TroubleKind::Unauthorised);
+            assert_eq!(trouble.kind, TroubleKind::Unauthorized);
             assert_eq!(trouble.message, "no credentials: the exec plugin failed with exit status: 1");
         }
     }

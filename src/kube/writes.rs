@@ -7,7 +7,7 @@
 use super::client::CALL_TIMEOUT_MS;
 use super::objects::{FIELD_MANAGER, NodeSlim};
 use super::trouble::{Trouble, TroubleKind};
-use super::watch::once;
+use super::watch::list_once;
 use crate::permit::Permit;
 use flipop_core::fleet::action::Sweep;
 use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
@@ -91,7 +91,7 @@ impl WriteError {
                 let why = if role { String::new() } else { format!(": {}", trouble.message) };
                 Self::Forbidden { verb: call.verb, resource, why }
             }
-            TroubleKind::Unauthorised
+            TroubleKind::Unauthorized
             | TroubleKind::Expired
             | TroubleKind::Throttled
             | TroubleKind::ServerError
@@ -372,7 +372,7 @@ async fn patch(
 /// # Errors
 /// See [`WriteError`].
 pub async fn sweep_nodes(client: &Client) -> Result<Sweep, WriteError> {
-    let listed = once::sweep(client).await;
+    let listed = list_once::sweep(client).await;
     listed.map_err(|trouble| WriteError::of(trouble, &Call::new::<NodeSlim>("list", "")))
 }
 

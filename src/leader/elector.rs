@@ -8,9 +8,9 @@
 //!   treats the deletion as one more change of the record and waits for a full lease duration: a holder's permit
 //!   outlives the lease, and the last record seen, even a released one, may not be the latest.
 
+use super::api_recovery::{Failing, Returns, Sort};
+use super::lease_watch::{Sight, sights};
 use super::record::{self, LEASE_DURATION_MS};
-use super::returns::{Failing, Returns, Sort};
-use super::sight::{Sight, sights};
 use super::{LEASE_NAME, LeaderHandle, LeaderOutcome, LeaderState, Order};
 use crate::clock::Clock;
 use crate::kube::objects::FIELD_MANAGER;

@@ -8,16 +8,16 @@
 //! Every write of the lease is guarded by its resource version. A permit ends before the lease can expire for anyone
 //! else.
 
+mod api_recovery;
 pub mod elector;
+mod lease_watch;
 pub mod record;
-mod returns;
-mod sight;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod thread;
 
+use crate::latest;
 use crate::permit::Permit;
-use crate::signal;
 use flipop_core::model::moment::Moment;
 use tokio::sync::watch;
 
@@ -109,7 +109,7 @@ enum Order {
 pub struct LeaderHandle {
     state: watch::Receiver<LeaderState>,
     orders: watch::Sender<Order>,
-    returns: signal::Receiver<u64>,
+    returns: latest::Receiver<u64>,
 }
 
 impl LeaderHandle {
@@ -119,7 +119,7 @@ impl LeaderHandle {
     }
 
     /// Counts how often the API server came back, judged by calls on the lease. Each return resets every backoff.
-    pub fn api_returns(&self) -> signal::Receiver<u64> {
+    pub fn api_returns(&self) -> latest::Receiver<u64> {
         self.returns.clone()
     }
 

@@ -10,7 +10,7 @@
 pub(crate) mod gate;
 
 use crate::clock::Clock;
-use crate::signal;
+use crate::latest;
 use flipop_core::model::moment::Moment;
 use std::sync::Arc;
 
@@ -37,14 +37,14 @@ struct Grant {
 /// The elector's side.
 #[derive(Debug, Clone)]
 pub struct PermitSource {
-    grant: Arc<signal::Sender<Grant>>,
+    grant: Arc<latest::Sender<Grant>>,
     clock: Clock,
 }
 
 impl PermitSource {
     /// A source that has granted nothing yet.
     pub fn new(clock: Clock) -> Self {
-        Self { grant: Arc::new(signal::Sender::new(Grant::default())), clock }
+        Self { grant: Arc::new(latest::Sender::new(Grant::default())), clock }
     }
 
     /// A renewal sent at `sent_at` succeeded. Returns true if the permit had ended before this answer came. Permits
@@ -93,7 +93,7 @@ impl PermitSource {
 /// The caller's side. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Permit {
-    grant: signal::Receiver<Grant>,
+    grant: latest::Receiver<Grant>,
     epoch: u64,
     clock: Clock,
 }

@@ -167,9 +167,9 @@ impl Prober {
             let full = underway.len() >= MAX_UNDERWAY;
             let now = self.clock.now();
             if !full {
-                self.metrics.checks().set_stretched(0);
+                self.metrics.checks().set_delayed(0);
             } else if counted_at.is_none_or(|at| now.millis_since(at) >= COUNTED_MS) {
-                self.metrics.checks().set_stretched(self.late());
+                self.metrics.checks().set_delayed(self.late());
                 counted_at = Some(now);
             }
             let counted = counted_at.map(|at| at.plus_millis(COUNTED_MS));

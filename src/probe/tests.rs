@@ -246,7 +246,7 @@ async fn beyond_five_hundred_at_once_checks_come_later_and_a_gauge_says_so() {
     assert_eq!(*run.slow.most.lock().unwrap(), MAX_UNDERWAY);
     let stretched = |run: &Run| {
         let text = String::from_utf8(run.metrics.encode().unwrap()).unwrap();
-        let line = text.lines().find_map(|line| line.strip_prefix("flipop_node_checks_stretched "));
+        let line = text.lines().find_map(|line| line.strip_prefix("flipop_node_checks_delayed "));
         line.unwrap().parse::<f64>().unwrap()
     };
     assert!(stretched(&run) > 0.0);

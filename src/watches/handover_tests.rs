@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kube::objects::labelled::Labels;
-use crate::kube::watch::repeats::Print;
+use crate::kube::watch::dedupe::Print;
 use crate::kube::watch::sorted::{Selection, Sorter};
 use crate::kube::watch::teller::Teller;
 use flipop_core::model::selector::Selector;

@@ -47,7 +47,7 @@ async fn a_token_that_is_refused_is_told_once_and_what_stands_stays(world: &mut 
     }
     world
         .pool_shows("p", "the token is named", SOON, |pool| {
-            has(pool.status(), "ProviderReady", "False", "Unauthorised", &["DIGITALOCEAN_ACCESS_TOKEN"])?;
+            has(pool.status(), "ProviderReady", "False", "Unauthorized", &["DIGITALOCEAN_ACCESS_TOKEN"])?;
             same(pool.active().len(), 0)
         })
         .await?;
@@ -57,10 +57,10 @@ async fn a_token_that_is_refused_is_told_once_and_what_stands_stays(world: &mut 
         world
             .set_shows(set, "the token is named", SOON, |set| {
                 same(set.text("state"), "error")?;
-                set.has("Ready", "False", "Unauthorised", &[variable])
+                set.has("Ready", "False", "Unauthorized", &[variable])
             })
             .await?;
-        world.event_says(set, "Unauthorised", &[variable]).await?;
+        world.event_says(set, "Unauthorized", &[variable]).await?;
     }
     tokio::time::sleep(QUIET).await;
     for (object, variable) in variables.into_iter().chain([("p", "DIGITALOCEAN_ACCESS_TOKEN")]) {

@@ -6,7 +6,7 @@
 use crate::corpus::documents;
 use crate::suite::{Case, cases};
 use crate::world::{World, path};
-use flipop_core::addresses::pool::last_move::Request;
+use flipop_core::addresses::pool::manual_move::result::Request;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_envtest::Outcome;
 use flipop_envtest::wait::eventually;

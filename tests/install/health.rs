@@ -112,7 +112,7 @@ fn worst() {
     let waits = condition("RecordSetReady", "False", "InProgress");
     let fails = condition("RecordSetReady", "False", "CNAME");
     let assigning = condition("Ready", "False", "Assigning");
-    let refused = condition("ProviderReady", "False", "Unauthorised");
+    let refused = condition("ProviderReady", "False", "Unauthorized");
     let paused = condition("Paused", "True", "Annotation");
     let stands = condition("Ready", "False", "Paused");
     for (conditions, expected, said) in [
@@ -124,7 +124,7 @@ fn worst() {
         (vec![waits, ready.clone()], "Progressing", "RecordSetReady InProgress: words"),
         (vec![ready, fails.clone()], "Degraded", "RecordSetReady CNAME: words"),
         (vec![assigning.clone(), fails], "Degraded", "RecordSetReady CNAME: words"),
-        (vec![assigning, refused], "Degraded", "ProviderReady Unauthorised: words"),
+        (vec![assigning, refused], "Degraded", "ProviderReady Unauthorized: words"),
         (vec![], "Progressing", "FLIPOP has not said yet whether the object is ready"),
     ] {
         assert_eq!(health(&with(&conditions)), (expected.to_owned(), said.to_owned()));

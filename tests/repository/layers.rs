@@ -95,7 +95,7 @@ fn the_layers_of_the_core_import_downwards_only() {
 #[test]
 fn imports_are_found_however_they_are_written() {
     let text = "use crate::account::Op;\nuse crate::{claims, pool::Pool}; // crate::never\n\
-                use super::{super::dns::Zone, site::Site};\nfn f() { super::looks::Looks::new() }\n\
+                use super::{super::dns::Zone, site::Site};\nfn f() { super::read_trust::Looks::new() }\n\
                 #[cfg(test)]\nmod tests { use crate::fleet::Fleet; }\n";
     let module = ["record_set", "set"].map(str::to_owned);
     let found: Vec<String> = imports(&module, text).into_iter().map(|path| path.join("::")).collect();
@@ -104,7 +104,7 @@ fn imports_are_found_however_they_are_written() {
         "claims",
         "pool::Pool",
         "dns::Zone",
-        "record_set::looks::Looks::new",
+        "record_set::read_trust::Looks::new",
         "record_set::site::Site",
     ];
     assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected.map(str::to_owned).into());

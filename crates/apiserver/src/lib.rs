@@ -56,7 +56,7 @@ pub use scenario::{Applied, Changes, NodeSpec, PodSpec, Readiness, ScenarioError
 pub use serve::kubeconfig_yaml;
 pub use store::{Change, PodTermination};
 
-use flipop::signal;
+use flipop::latest;
 use jiff::{SignedDuration, Timestamp};
 use resource::Resource;
 use serde_json::Value;
@@ -72,7 +72,7 @@ type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 /// The cluster behind all fronts.
 struct Cluster {
     store: Mutex<Store>,
-    revisions: signal::Sender<u64>,
+    revisions: latest::Sender<u64>,
     clock: Clock,
 }
 
@@ -81,8 +81,8 @@ struct Cluster {
 pub struct ApiServer {
     cluster: Arc<Cluster>,
     interceptor: Arc<dyn Interceptor>,
-    views: signal::Sender<View>,
-    cuts: signal::Sender<u64>,
+    views: latest::Sender<View>,
+    cuts: latest::Sender<u64>,
     calls: Arc<AtomicU64>,
 }
 
@@ -136,12 +136,12 @@ impl Builder {
         let server = ApiServer {
             cluster: Arc::new(Cluster {
                 store: Mutex::new(Store::new(self.seed, self.behaviour)),
-                revisions: signal::Sender::new(0),
+                revisions: latest::Sender::new(0),
                 clock: self.clock,
             }),
             interceptor: Arc::new(Undisturbed),
-            views: signal::Sender::new(View::Current),
-            cuts: signal::Sender::new(0),
+            views: latest::Sender::new(View::Current),
+            cuts: latest::Sender::new(0),
             calls: Arc::default(),
         };
         server.create_first_namespaces();
@@ -176,8 +176,8 @@ impl ApiServer {
         Self {
             cluster: Arc::clone(&self.cluster),
             interceptor: Arc::new(Undisturbed),
-            views: signal::Sender::new(View::Current),
-            cuts: signal::Sender::new(0),
+            views: latest::Sender::new(View::Current),
+            cuts: latest::Sender::new(0),
             calls: Arc::default(),
         }
     }
@@ -240,15 +240,15 @@ impl ApiServer {
         self.calls.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
-    fn revisions(&self) -> signal::Receiver<u64> {
+    fn revisions(&self) -> latest::Receiver<u64> {
         self.cluster.revisions.subscribe()
     }
 
-    fn views(&self) -> signal::Receiver<View> {
+    fn views(&self) -> latest::Receiver<View> {
         self.views.subscribe()
     }
 
-    fn cuts(&self) -> signal::Receiver<u64> {
+    fn cuts(&self) -> latest::Receiver<u64> {
         self.cuts.subscribe()
     }
 

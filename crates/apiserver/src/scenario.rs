@@ -13,7 +13,7 @@ use super::resource::{Resource, Storage};
 use super::store::{Change, Store, seconds};
 use super::write::Edit;
 use super::{ApiServer, codec};
-use flipop::signal;
+use flipop::latest;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Readiness {
 pub struct Changes {
     server: ApiServer,
     cursor: u64,
-    revisions: signal::Receiver<u64>,
+    revisions: latest::Receiver<u64>,
 }
 
 impl Changes {

@@ -12,7 +12,7 @@ use super::output::Rendering;
 use super::selector::Selectors;
 use super::store::Change;
 use bytes::Bytes;
-use flipop::signal;
+use flipop::latest;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io;
@@ -65,9 +65,9 @@ pub(super) struct Watcher {
     ended: bool,
     stalled: bool,
     torn: bool,
-    revisions: signal::Receiver<u64>,
-    views: signal::Receiver<super::View>,
-    cuts: signal::Receiver<u64>,
+    revisions: latest::Receiver<u64>,
+    views: latest::Receiver<super::View>,
+    cuts: latest::Receiver<u64>,
     end: Instant,
     next_bookmark: Instant,
 }

@@ -7,7 +7,7 @@ use flipop::api::translate::pool::pool_object;
 use flipop::api::translate::record_set::record_set_object;
 use flipop::api::{FloatingIPPool, NodeDNSRecordSet};
 use flipop::provider::descriptors;
-use flipop_core::addresses::pool::last_move::{MOVE_ANNOTATION, Request, request_of};
+use flipop_core::addresses::pool::manual_move::result::{MOVE_ANNOTATION, Request, request_of};
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_core::model::provider::Providers;

@@ -8,7 +8,7 @@ use super::plan::{Act, Side};
 use super::scene::{API_VERSION, HOME, REGION, TAG, USER_NAMESPACE, zone_of};
 use flipop_apiserver::{Key, PodSpec, Readiness, ScenarioError, View};
 use flipop_cloud::RecordView;
-use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
+use flipop_core::addresses::pool::manual_move::result::MOVE_ANNOTATION;
 use serde_json::{Value, json};
 
 /// All scopes that the operator needs at `DigitalOcean`.

@@ -10,7 +10,7 @@ use super::facts::{Facts, Kind};
 use super::judge::{Ending, Judge, Process};
 use super::plan::{Fault, On, Plan, Side, Then};
 use super::story::Story;
-use flipop::signal;
+use flipop::latest;
 use flipop_apiserver::{ApiServer, Changes};
 use flipop_cloud::Cloud;
 use std::collections::{BTreeSet, VecDeque};
@@ -132,7 +132,7 @@ struct Inner {
     plan: Plan,
     started: Instant,
     story: Story,
-    links: Vec<signal::Sender<Link>>,
+    links: Vec<latest::Sender<Link>>,
     state: Mutex<State>,
     machines: Mutex<ailments::State>,
     tracker: TaskTracker,
@@ -144,7 +144,7 @@ pub(super) struct Network(Arc<Inner>);
 
 impl Network {
     pub(super) fn new(plan: Plan, judge: Judge, story: Story, api: &ApiServer, cloud: &Cloud) -> Self {
-        let links = (0..plan.replicas).map(|_| signal::Sender::new(Link::default())).collect();
+        let links = (0..plan.replicas).map(|_| latest::Sender::new(Link::default())).collect();
         let state = State {
             judge,
             calls: 0,
@@ -200,8 +200,8 @@ impl Network {
     }
 
     /// The link of a replica, and its later states.
-    pub(super) fn link(&self, replica: usize) -> Option<signal::Receiver<Link>> {
-        self.0.links.get(replica).map(signal::Sender::subscribe)
+    pub(super) fn link(&self, replica: usize) -> Option<latest::Receiver<Link>> {
+        self.0.links.get(replica).map(latest::Sender::subscribe)
     }
 
     /// Changes the link of a replica.

@@ -1,8 +1,8 @@
 //! A run from beginning to end: the plan, the time in which everything has to become right, and the result.
 
 use super::bed::Bed;
+use super::judge::allowed_delay::Patience;
 use super::judge::dns;
-use super::judge::patience::Patience;
 use super::judge::settled::{self, LOOK_MS, Next, Settling, Sight};
 use super::network::Busy;
 use super::plan::Plan;

@@ -9,7 +9,9 @@ use crate::api::{
     Condition, CreatedIp, Creation, Firewall, FirewallEntry, FloatingIPPool, FloatingIPPoolSpec,
     FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
 };
-use flipop_core::addresses::pool::last_move::{LastMove as PlainMove, MOVE_ANNOTATION, MoveOutcome};
+use flipop_core::addresses::pool::manual_move::result::{
+    LastMove as PlainMove, MOVE_ANNOTATION, MoveOutcome,
+};
 use flipop_core::addresses::pool::memory::{Created, Intent, Memory, Name, Purchased};
 use flipop_core::addresses::pool::object::{FINALIZER, PoolObject};
 use flipop_core::addresses::pool::spec::RawPoolSpec;

@@ -2,7 +2,7 @@
 
 use super::Finding;
 use crate::command::copy::{self, Objects};
-use crate::command::reach::Reach;
+use crate::command::session::Session;
 use crate::command::{CommandError, accounts};
 use crate::config::ProviderVariables;
 use crate::provider::dns::DnsProvider;
@@ -94,11 +94,11 @@ impl Demands {
 
 /// One line for each scope and zone.
 pub(super) async fn check(
-    reach: &Reach,
+    session: &Session,
     variables: &ProviderVariables,
     objects: &Objects,
 ) -> Result<Vec<Finding>, CommandError> {
-    let providers = accounts::clients(variables, &reach.proxies, &reach.clock)?;
+    let providers = accounts::clients(variables, &session.proxies, &session.clock)?;
     let demands = Demands::of(objects);
     let mut findings = Vec::new();
     for provider in &PROVIDERS {

@@ -5,7 +5,7 @@ use super::Finding;
 use crate::agent::layout::PRIVATE;
 use crate::command::deployment;
 use crate::command::leader;
-use crate::command::reach::Reach;
+use crate::command::session::Session;
 use crate::config::{AgentConfig, Egress, Invocation, ProviderVariables, WhenAbsent};
 use crate::kube::trouble::Trouble;
 use crate::network::Network;
@@ -31,17 +31,17 @@ const COMPARED: usize = 10;
 
 /// One line for each agent that is not able, or one line for all; one for a pod whose traffic no agent sees; and one for
 /// each pod that an agent cuts off. Nothing if no agent runs.
-pub(super) async fn check(reach: &Reach, variables: &ProviderVariables) -> Vec<Finding> {
-    let agents = match pods(reach).await {
+pub(super) async fn check(session: &Session, variables: &ProviderVariables) -> Vec<Finding> {
+    let agents = match pods(session).await {
         Ok(agents) => agents,
         Err(trouble) => return vec![unlisted("the agents of nodes cannot be listed", &trouble)],
     };
     let mut findings = of(&agents);
-    findings.extend(outside(reach, &agents).await);
+    findings.extend(outside(session, &agents).await);
     let blocking = blocking(&agents);
     if !blocking.is_empty() {
-        let operator = Api::namespaced(reach.client.clone(), &reach.operator);
-        let all = Api::all(reach.client.clone());
+        let operator = Api::namespaced(session.client.clone(), &session.operator);
+        let all = Api::all(session.client.clone());
         let (operators, resolvers) =
             futures::join!(listed(operator, deployment::LABEL), listed(all, RESOLVER_LABEL));
         let cut_off: Vec<Finding> = match (operators, resolvers) {
@@ -60,8 +60,8 @@ pub(super) async fn check(reach: &Reach, variables: &ProviderVariables) -> Vec<F
 }
 
 /// The pods of the agents.
-pub(super) async fn pods(reach: &Reach) -> Result<Vec<Pod>, Trouble> {
-    listed(Api::all(reach.client.clone()), LABEL).await
+pub(super) async fn pods(session: &Session) -> Result<Vec<Pod>, Trouble> {
+    listed(Api::all(session.client.clone()), LABEL).await
 }
 
 async fn listed(api: Api<Pod>, label: &str) -> Result<Vec<Pod>, Trouble> {
@@ -74,12 +74,13 @@ fn unlisted(what: &str, trouble: &Trouble) -> Finding {
 }
 
 /// A pod with an address that the agent of its node does not know.
-async fn outside(reach: &Reach, agents: &[Pod]) -> Option<Finding> {
+async fn outside(session: &Session, agents: &[Pod]) -> Option<Finding> {
     let setting = agents.iter().filter_map(|agent| Some((node(agent)?, flags(agent)?)));
     for (name, config) in setting.filter(|(_, config)| config.egress == Egress::Pods).take(COMPARED) {
         let (node, on_node) = (format!("metadata.name={name}"), format!("spec.nodeName={name}"));
         let (node, on_node) = (ListParams::default().fields(&node), ListParams::default().fields(&on_node));
-        let (nodes, pods) = (Api::<Node>::all(reach.client.clone()), Api::<Pod>::all(reach.client.clone()));
+        let (nodes, pods) =
+            (Api::<Node>::all(session.client.clone()), Api::<Pod>::all(session.client.clone()));
         let found = match futures::try_join!(nodes.list(&node), pods.list(&on_node)) {
             Ok((nodes, pods)) => {
                 nodes.iter().find_map(|node| pods.iter().find_map(|pod| of_outside(pod, name, &config, node)))

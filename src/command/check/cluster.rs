@@ -4,7 +4,7 @@ use super::Finding;
 use super::rights::Account;
 use crate::api::crd;
 use crate::command::leader;
-use crate::command::reach::Reach;
+use crate::command::session::Session;
 use crate::debug::View;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -26,8 +26,8 @@ const TENANTS: &str = "flipop-tenants";
 const MAX_NAMED: usize = 5;
 
 /// Whether each CRD exists, with every field that this version has.
-pub(super) async fn crds(reach: &Reach) -> Vec<Finding> {
-    let api: Api<CustomResourceDefinition> = Api::all(reach.client.clone());
+pub(super) async fn crds(session: &Session) -> Vec<Finding> {
+    let api: Api<CustomResourceDefinition> = Api::all(session.client.clone());
     let mut findings = Vec::new();
     for ours in crd::all() {
         let name = ours.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
@@ -114,9 +114,9 @@ pub(super) fn unlimited(told: Option<&View>) -> Option<Finding> {
 }
 
 /// Whether the policies exist, are bound, and name the right account.
-pub(super) async fn policies(reach: &Reach, account: &Account) -> Vec<Finding> {
-    let policies: Api<ValidatingAdmissionPolicy> = Api::all(reach.client.clone());
-    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(reach.client.clone());
+pub(super) async fn policies(session: &Session, account: &Account) -> Vec<Finding> {
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(session.client.clone());
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(session.client.clone());
     let Account { user, installed, .. } = account;
     let mut findings = Vec::new();
     for name in POLICIES {

@@ -4,7 +4,7 @@ use super::Finding;
 use super::rights::Account;
 use crate::command::deployment;
 use crate::command::leader;
-use crate::command::reach::Reach;
+use crate::command::session::Session;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::leader::LEASE_NAME;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -17,21 +17,21 @@ use std::collections::{BTreeMap, BTreeSet};
 const PLACEHOLDER: &str = "registry.invalid/";
 
 /// All findings about the operator's own objects.
-pub(super) async fn check(reach: &Reach, account: &Account) -> Vec<Finding> {
-    let mut findings = placeholders(reach, account);
-    findings.push(lease(reach).await);
-    findings.push(second(reach).await);
-    findings.push(replicas(reach).await);
+pub(super) async fn check(session: &Session, account: &Account) -> Vec<Finding> {
+    let mut findings = placeholders(session, account);
+    findings.push(lease(session).await);
+    findings.push(second(session).await);
+    findings.push(replicas(session).await);
     findings
 }
 
 /// Images that the manifests leave to the user.
-fn placeholders(reach: &Reach, account: &Account) -> Vec<Finding> {
+fn placeholders(session: &Session, account: &Account) -> Vec<Finding> {
     let containers = account.installed.pod.containers.iter();
     let images = containers.filter_map(|container| Some((&container.name, container.image.as_deref()?)));
     let placeholders = images.filter(|(_, image)| image.starts_with(PLACEHOLDER));
     let finding = |(container, image): (&String, &str)| {
-        let (namespace, deployment) = (&reach.operator, account.installed.name());
+        let (namespace, deployment) = (&session.operator, account.installed.name());
         Finding::bad(
             format!("the image {image} of the Deployment is a placeholder: no registry has it"),
             format!("kubectl set image deployment/{deployment} {container}=<your image> -n {namespace}"),
@@ -40,9 +40,9 @@ fn placeholders(reach: &Reach, account: &Account) -> Vec<Finding> {
     placeholders.map(finding).collect()
 }
 
-async fn lease(reach: &Reach) -> Finding {
-    let namespace = &reach.operator;
-    match leader::find(reach).await {
+async fn lease(session: &Session) -> Finding {
+    let namespace = &session.operator;
+    match leader::find(session).await {
         Ok(leader) if leader.holder.is_empty() => {
             Finding::bad("no replica holds the Lease", "look at the pods of the operator and at their logs")
         }
@@ -63,15 +63,15 @@ async fn lease(reach: &Reach) -> Finding {
 }
 
 /// Finds a second operator. Two operators with a Lease each would both act.
-async fn second(reach: &Reach) -> Finding {
-    let api: Api<Lease> = Api::all(reach.client.clone());
+async fn second(session: &Session) -> Finding {
+    let api: Api<Lease> = Api::all(session.client.clone());
     let named = ListParams::default().fields(&format!("metadata.name={LEASE_NAME}"));
     match api.list_metadata(&named).await {
         Ok(leases) => {
             let places: BTreeSet<String> =
                 leases.items.into_iter().filter_map(|lease| lease.metadata.namespace).collect();
             let others: Vec<&str> =
-                places.iter().map(String::as_str).filter(|place| *place != reach.operator).collect();
+                places.iter().map(String::as_str).filter(|place| *place != session.operator).collect();
             if others.is_empty() {
                 return Finding::good("there is no second installation");
             }
@@ -88,9 +88,9 @@ async fn second(reach: &Reach) -> Finding {
     }
 }
 
-async fn replicas(reach: &Reach) -> Finding {
-    let namespace = &reach.operator;
-    let api: Api<Pod> = Api::namespaced(reach.client.clone(), namespace);
+async fn replicas(session: &Session) -> Finding {
+    let namespace = &session.operator;
+    let api: Api<Pod> = Api::namespaced(session.client.clone(), namespace);
     let pods = match api.list(&ListParams::default().labels(deployment::LABEL)).await {
         Ok(pods) => pods.items,
         Err(error) => {

@@ -15,10 +15,10 @@ mod uninstall;
 use super::CommandError;
 use super::copy::Objects;
 use super::output::{Output, Tone, shown};
-use super::reach::Reach;
+use super::session::Session;
 use super::{accounts, leader};
 use crate::config::Order;
-use crate::config::words::CheckArgs;
+use crate::config::cli_args::CheckArgs;
 use crate::exit::Exit;
 use serde::Serialize;
 
@@ -50,33 +50,33 @@ impl Finding {
 
 /// Runs the command.
 pub(super) async fn run(
-    reach: &Reach,
+    session: &Session,
     order: &Order,
     arguments: &CheckArgs,
     output: Output,
 ) -> Result<Exit, CommandError> {
     // One installation serves all namespaces.
-    let objects = Objects::read(reach, None).await?;
+    let objects = Objects::read(session, None).await?;
     if arguments.uninstall {
-        let left = uninstall::list(reach, &objects).await?;
+        let left = uninstall::list(session, &objects).await?;
         output.show(&left, || uninstall::text(&left, output))?;
         return Ok(Exit::Success);
     }
     let variables = accounts::variables(order, arguments.env_file.as_deref())?;
-    let account = rights::account(reach).await;
-    let mut findings = vec![Finding::good(format!("the API server {} answers", reach.server))];
-    findings.extend(cluster::crds(reach).await);
+    let account = rights::account(session).await;
+    let mut findings = vec![Finding::good(format!("the API server {} answers", session.server))];
+    findings.extend(cluster::crds(session).await);
     let checks = checks::of(&objects);
-    findings.extend(rights::check(reach, &account, !checks.is_empty()).await);
-    findings.extend(cluster::policies(reach, &account).await);
-    let told = leader::ask(reach).await.debug;
+    findings.extend(rights::check(session, &account, !checks.is_empty()).await);
+    findings.extend(cluster::policies(session, &account).await);
+    let told = leader::ask(session).await.debug;
     findings.extend(cluster::unlimited(told.as_ref()));
-    findings.extend(installation::check(reach, &account).await);
+    findings.extend(installation::check(session, &account).await);
     findings.extend(objects::check(&objects));
-    findings.extend(nodes::check(reach, &objects).await);
-    findings.extend(agents::check(reach, &variables).await);
+    findings.extend(nodes::check(session, &objects).await);
+    findings.extend(agents::check(session, &variables).await);
     findings.extend(checks::check(&account, &checks, told.as_ref()));
-    findings.extend(account::check(reach, &variables, &objects).await?);
+    findings.extend(account::check(session, &variables, &objects).await?);
     output.show(&findings, || text(&findings, output))?;
     let worst = findings.iter().map(|finding| finding.tone).max();
     Ok(if worst == Some(Tone::Bad) { Exit::Failure } else { Exit::Success })

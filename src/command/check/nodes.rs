@@ -3,8 +3,8 @@
 use super::Finding;
 use crate::command::copy::{self, Objects};
 use crate::command::leader;
-use crate::command::reach::Reach;
-use crate::kube::watch::once;
+use crate::command::session::Session;
+use crate::kube::watch::list_once;
 use crate::provider::descriptors;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::status::IpEntry;
@@ -21,11 +21,11 @@ const MAX_NAMED: usize = 5;
 const SOFT: &str = "PreferNoSchedule";
 
 /// One line for each kind of doubt.
-pub(super) async fn check(reach: &Reach, objects: &Objects) -> Vec<Finding> {
+pub(super) async fn check(session: &Session, objects: &Objects) -> Vec<Finding> {
     let managed: Vec<(Descriptor, ManagedNodes)> =
         descriptors().filter_map(|of| Some((of, of.managed_nodes?))).collect();
-    let workers = managed.iter().map(|(_, nodes)| once::nodes(&reach.client, nodes.label));
-    let (all, workers) = futures::join!(once::nodes(&reach.client, ""), try_join_all(workers));
+    let workers = managed.iter().map(|(_, nodes)| list_once::nodes(&session.client, nodes.label));
+    let (all, workers) = futures::join!(list_once::nodes(&session.client, ""), try_join_all(workers));
     let (all, workers) = match (all, workers) {
         (Ok(all), Ok(workers)) => (all, workers),
         (Err(trouble), _) | (_, Err(trouble)) => {

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::command::deployment::{self, Installed};
 use crate::command::leader;
-use crate::command::reach::Reach;
+use crate::command::session::Session;
 use crate::kube::objects::lease;
 use crate::kube::trouble::Trouble;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -35,13 +35,13 @@ pub(super) struct Account {
 }
 
 /// The operator's account: the one that its Deployment names, or `flipop` if that cannot be read.
-pub(super) async fn account(reach: &Reach) -> Account {
-    let (installed, assumed) = match Installed::find(reach).await {
+pub(super) async fn account(session: &Session) -> Account {
+    let (installed, assumed) = match Installed::find(session).await {
         Ok(installed) => (installed, None),
         Err(why) => (Installed::default(), Some(why)),
     };
     let name = installed.pod.service_account_name.clone().unwrap_or_else(|| deployment::NAME.to_owned());
-    let namespace = &reach.operator;
+    let namespace = &session.operator;
     Account {
         assumed,
         installed,
@@ -55,8 +55,8 @@ pub(super) async fn account(reach: &Reach) -> Account {
 }
 
 /// One line for each resource.
-pub(super) async fn check(reach: &Reach, account: &Account, checks_nodes: bool) -> Vec<Finding> {
-    let own = |namespaced: bool| namespaced.then(|| reach.operator.clone());
+pub(super) async fn check(session: &Session, account: &Account, checks_nodes: bool) -> Vec<Finding> {
+    let own = |namespaced: bool| namespaced.then(|| session.operator.clone());
     let rules = rules().into_iter().map(|(rule, namespaced)| (rule, own(namespaced)));
     let of_leases = rules_of(NODE_CHECK).into_iter().filter(|_| checks_nodes);
     let of_leases = of_leases.map(|rule| (rule, Some(lease::NAMESPACE.to_owned())));
@@ -65,7 +65,7 @@ pub(super) async fn check(reach: &Reach, account: &Account, checks_nodes: bool) 
         rule.resources.iter().flatten().map(move |resource| (rule, resource, namespace.as_deref()))
     });
     let asked = stream::iter(resources)
-        .map(|(rule, resource, namespace)| of_resource(reach, account, rule, resource, namespace))
+        .map(|(rule, resource, namespace)| of_resource(session, account, rule, resource, namespace))
         .buffered(AT_A_TIME);
     let asked: Result<Vec<Finding>, Trouble> = asked.try_collect().await;
     let assumed = account.assumed.as_ref().map(|why| {
@@ -81,7 +81,7 @@ pub(super) async fn check(reach: &Reach, account: &Account, checks_nodes: bool) 
 }
 
 async fn of_resource(
-    reach: &Reach,
+    session: &Session,
     account: &Account,
     rule: &PolicyRule,
     resource: &str,
@@ -91,7 +91,8 @@ async fn of_resource(
     let (mut missing, mut granted) = (Vec::new(), Vec::new());
     for verb in &rule.verbs {
         let name = rule.resource_names.iter().flatten().next().cloned();
-        if allowed(reach, account, (&group, resource, verb), namespace.map(ToOwned::to_owned), name).await? {
+        if allowed(session, account, (&group, resource, verb), namespace.map(ToOwned::to_owned), name).await?
+        {
             granted.push(verb.as_str());
         } else {
             missing.push(verb.as_str());
@@ -113,7 +114,7 @@ async fn of_resource(
 }
 
 async fn allowed(
-    reach: &Reach,
+    session: &Session,
     account: &Account,
     (group, resource, verb): (&str, &str, &str),
     namespace: Option<String>,
@@ -140,7 +141,7 @@ async fn allowed(
         },
         ..SubjectAccessReview::default()
     };
-    let api: Api<SubjectAccessReview> = Api::all(reach.client.clone());
+    let api: Api<SubjectAccessReview> = Api::all(session.client.clone());
     let answer = api.create(&PostParams::default(), &review).await.map_err(Trouble::from)?;
     Ok(answer.status.is_some_and(|status| status.allowed))
 }

@@ -4,9 +4,9 @@ use super::agents;
 use crate::command::CommandError;
 use crate::command::copy::{self, Objects};
 use crate::command::output::{Output, Tone, shown};
-use crate::command::reach::Reach;
+use crate::command::session::Session;
 use crate::config::Egress;
-use crate::kube::watch::once;
+use crate::kube::watch::list_once;
 use crate::provider::descriptors;
 use flipop_core::addresses::pool::spec::{PoolSpec, ReclaimPolicy};
 use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
@@ -33,8 +33,8 @@ pub(super) struct Left {
 }
 
 /// Everything that stays behind.
-pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, CommandError> {
-    let nodes = once::nodes(&reach.client, "").await;
+pub(super) async fn list(session: &Session, objects: &Objects) -> Result<Vec<Left>, CommandError> {
+    let nodes = list_once::nodes(&session.client, "").await;
     let nodes = nodes.map_err(|trouble| CommandError::read("nodes", trouble))?;
     let mut left = BTreeSet::new();
     for node in nodes {
@@ -55,7 +55,7 @@ pub(super) async fn list(reach: &Reach, objects: &Objects) -> Result<Vec<Left>, 
             });
         }
     }
-    let agents = agents::pods(reach).await.map_err(|trouble| CommandError::read("pods", trouble))?;
+    let agents = agents::pods(session).await.map_err(|trouble| CommandError::read("pods", trouble))?;
     left.extend(agents.iter().filter_map(of_agent));
     finalizers(objects, &mut left);
     let providers = copy::every_provider(false);

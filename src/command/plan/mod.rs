@@ -14,9 +14,9 @@ mod world;
 use super::copy::{self, Lists, Objects};
 use super::deployment::Installed;
 use super::output::{self, Output};
-use super::reach::Reach;
+use super::session::Session;
 use super::{CommandError, accounts};
-use crate::config::words::PlanArgs;
+use crate::config::cli_args::PlanArgs;
 use crate::config::{DecisionFlags, Order};
 use crate::exit::Exit;
 use crate::provider::descriptors;
@@ -33,14 +33,14 @@ const PERIOD: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 pub(super) async fn run(
-    reach: &Reach,
+    session: &Session,
     order: &Order,
     arguments: &PlanArgs,
     output: Output,
 ) -> Result<Exit, CommandError> {
-    let documents = files::read(&arguments.files, reach.namespace.as_deref())?;
+    let documents = files::read(&arguments.files, session.namespace.as_deref())?;
     loop {
-        let report = plan(reach, order, arguments, &documents).await?;
+        let report = plan(session, order, arguments, &documents).await?;
         if arguments.watch && output.coloured {
             output::print("\u{1b}[H\u{1b}[2J")?;
         }
@@ -53,17 +53,17 @@ pub(super) async fn run(
 }
 
 async fn plan(
-    reach: &Reach,
+    session: &Session,
     order: &Order,
     arguments: &PlanArgs,
     documents: &files::Documents,
 ) -> Result<Report, CommandError> {
     // Objects of all namespaces compete for nodes, addresses and names.
-    let installed = Objects::read(reach, None).await?;
+    let installed = Objects::read(session, None).await?;
     let mut notes = documents.notes.clone();
     notes.extend(installed.absent.iter().map(|kind| format!("the kind {kind} is not installed")));
-    let wanted = documents.applied_to(&installed, reach.now());
-    let flags = operator_flags(reach).await.unwrap_or_else(|| {
+    let wanted = documents.applied_to(&installed, session.now());
+    let flags = operator_flags(session).await.unwrap_or_else(|| {
         notes.push(
             "the flags of the operator are unknown: --keep-last-record, --zones and --max-addresses are assumed to be \
              unset (you may not get the Deployment flipop, it is not there, or its flags are not understood)"
@@ -78,10 +78,10 @@ async fn plan(
     let criteria = of_pools.iter().filter_map(|spec| spec.criteria.as_ref());
     let mut keys = copy::keys(criteria.chain(of_sets.iter().filter_map(|spec| spec.criteria.as_ref())));
     keys.insert(WatchKey::Nodes { selector: String::new() });
-    let lists = Lists::read(reach, keys).await?;
+    let lists = Lists::read(session, keys).await?;
     let (account, walls) = if arguments.with_provider {
         let variables = accounts::variables(order, arguments.env_file.as_deref())?;
-        let clients = accounts::clients(&variables, &order.cluster.proxy, &reach.clock)?;
+        let clients = accounts::clients(&variables, &order.cluster.proxy, &session.clock)?;
         if clients.accounts().next().is_none() {
             let variables: Vec<&str> = descriptors().map(|of| of.token_variable).collect();
             let variables = variables.join(" or ");
@@ -111,13 +111,13 @@ async fn plan(
     }
     let mut world = World::new((pools, sets), lists, (account, walls));
     world.assume(&installed.plain(), &providers, &mut notes);
-    let outcome = rehearsal::run(&mut world, &providers, flags, reach.now()).await?;
+    let outcome = rehearsal::run(&mut world, &providers, flags, session.now()).await?;
     Ok(report::make(&world, &outcome, &providers, (&documents.names, notes)))
 }
 
 /// The flags of the operator, from its Deployment. Its pods may have other containers beside the first.
-async fn operator_flags(reach: &Reach) -> Option<DecisionFlags> {
-    let installed = Installed::find(reach).await.ok()?;
+async fn operator_flags(session: &Session) -> Option<DecisionFlags> {
+    let installed = Installed::find(session).await.ok()?;
     let container = installed.pod.containers.first()?;
     DecisionFlags::of_container(container.command.iter().chain(&container.args).flatten())
 }

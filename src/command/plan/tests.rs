@@ -11,7 +11,7 @@ use crate::api::{FloatingIPPool, NodeDNSRecordSet};
 use crate::clock::Clock;
 use crate::command::copy::{Lists, Objects};
 use crate::command::output::Output;
-use crate::config::words::Format;
+use crate::config::cli_args::Format;
 use crate::config::{DecisionFlags, ProviderVariables};
 use crate::exit::Exit;
 use crate::kube::objects::NodeSlim;

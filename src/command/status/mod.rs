@@ -13,11 +13,11 @@ use super::copy::{self, Lists, Objects};
 use super::leader;
 use super::matched::Matched;
 use super::output::{self, Output};
-use super::reach::Reach;
+use super::session::Session;
 use super::steer::Named;
 use crate::api::Conditioned;
 use crate::api::{Condition, Seen};
-use crate::config::words::StatusArgs;
+use crate::config::cli_args::StatusArgs;
 use crate::exit::Exit;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
@@ -59,9 +59,13 @@ pub(super) struct Facts {
 }
 
 /// Runs the command.
-pub(super) async fn run(reach: &Reach, arguments: &StatusArgs, output: Output) -> Result<Exit, CommandError> {
+pub(super) async fn run(
+    session: &Session,
+    arguments: &StatusArgs,
+    output: Output,
+) -> Result<Exit, CommandError> {
     loop {
-        let report = report(reach, &arguments.names).await?;
+        let report = report(session, &arguments.names).await?;
         if arguments.watch && output.coloured {
             output::print(CLEAR)?;
         }
@@ -74,22 +78,22 @@ pub(super) async fn run(reach: &Reach, arguments: &StatusArgs, output: Output) -
 }
 
 /// Reads everything once.
-pub(super) async fn report(reach: &Reach, names: &[String]) -> Result<Report, CommandError> {
+pub(super) async fn report(session: &Session, names: &[String]) -> Result<Report, CommandError> {
     let names: Vec<Named> = names.iter().map(|text| Named::parse(text)).collect::<Result<_, _>>()?;
     let (objects, told) =
-        futures::join!(Objects::read(reach, reach.namespace.as_deref()), leader::ask(reach));
+        futures::join!(Objects::read(session, session.namespace.as_deref()), leader::ask(session));
     let objects = objects?;
     let absent = objects.absent.clone();
-    let facts = Facts::new(&objects, Leading::new(told), reach.now());
-    let lists = Lists::read(reach, facts.keys()).await?;
+    let facts = Facts::new(&objects, Leading::new(told), session.now());
+    let lists = Lists::read(session, facts.keys()).await?;
     let mut report = make(&facts.with(&lists), &names);
     let kinds = absent.iter().map(|kind| format!("the kind {kind} is not installed"));
     report.notes.extend(kinds);
     if report.pools.is_empty() && report.record_sets.is_empty() {
-        reach.find_namespace().await?;
+        session.find_namespace().await?;
     }
     if let Some(missing) = names.iter().find(|named| !report.has(named)) {
-        return Err(reach.lacks(&missing.name));
+        return Err(session.lacks(&missing.name));
     }
     Ok(report)
 }

@@ -3,7 +3,7 @@
 use super::Facts;
 use super::model::{AddressReport, PendingMove, PoolReport, Records, Waiting, state};
 use crate::command::matched::Matched;
-use flipop_core::addresses::pool::last_move::request_of;
+use flipop_core::addresses::pool::manual_move::result::request_of;
 use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::{IpEntry, IpState};
@@ -176,7 +176,7 @@ fn in_progress(pool: &PoolObject, entry: &IpEntry) -> String {
 
 /// Whether the token is refused, or lacks a scope without which nothing moves.
 fn is_refused(pool: &PoolObject) -> bool {
-    let reasons = [ProviderReady::Unauthorised, ProviderReady::ScopeMissing].map(ProviderReady::as_str);
+    let reasons = [ProviderReady::Unauthorized, ProviderReady::ScopeMissing].map(ProviderReady::as_str);
     let provider = pool.status.conditions.iter().find(|condition| condition.is(ConditionType::ProviderReady));
     provider.is_some_and(|told| reasons.contains(&told.reason.as_str()))
 }

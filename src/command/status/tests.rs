@@ -7,7 +7,7 @@ use crate::api::FloatingIPPool;
 use crate::command::copy::{Lists, Objects};
 use crate::command::leader::{Leader, Told};
 use crate::command::output::Output;
-use crate::config::words::Format;
+use crate::config::cli_args::Format;
 use crate::kube::objects::NodeSlim;
 use flipop_core::model::facts::NodeFacts;
 use flipop_core::model::matching::WatchKey;
@@ -127,7 +127,7 @@ fn nothing_is_good_or_promised_while_nobody_leads_and_an_unknown_leader_is_no_ab
 fn an_address_waits_for_a_token_that_works() {
     let refused = |pool: &mut Value| {
         pool["status"]["conditions"] =
-            json!([{"type": "ProviderReady", "status": "False", "reason": "Unauthorised", "message": "401"}]);
+            json!([{"type": "ProviderReady", "status": "False", "reason": "Unauthorized", "message": "401"}]);
     };
     for (entry, next) in [
         (

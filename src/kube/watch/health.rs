@@ -169,7 +169,7 @@ impl WatchHealth {
         let registry = self.registry();
         let behind = registry.watches.iter().map(|((name, _), status)| (name, status));
         let behind = behind.filter(|(name, status)| {
-            let refused = matches!(status.trouble, Some(TroubleKind::Forbidden | TroubleKind::Unauthorised));
+            let refused = matches!(status.trouble, Some(TroubleKind::Forbidden | TroubleKind::Unauthorized));
             !name.is_optional() && (!status.synced || refused)
         });
         behind.map(sentence_of).collect()
@@ -290,7 +290,7 @@ impl Registration {
                     "{name} are not known to the API server: the CRDs are not installed; waiting for them"
                 )
             }
-            TroubleKind::Unauthorised => format!("the API server refuses our credentials: {trouble}"),
+            TroubleKind::Unauthorized => format!("the API server refuses our credentials: {trouble}"),
             TroubleKind::Unreachable => format!("the API server cannot be reached: {trouble}"),
             TroubleKind::PermitEnded
             | TroubleKind::Conflict
@@ -308,7 +308,7 @@ impl Registration {
 fn lasts(kind: TroubleKind) -> bool {
     matches!(
         kind,
-        TroubleKind::Forbidden | TroubleKind::NotFound | TroubleKind::Unauthorised | TroubleKind::Invalid
+        TroubleKind::Forbidden | TroubleKind::NotFound | TroubleKind::Unauthorized | TroubleKind::Invalid
     )
 }
 

@@ -6,12 +6,12 @@
 //! Invariants: an [`Observed::Reset`] is always a complete, consistent list. Objects are reduced to their facts before
 //! they are kept. An undecodable object never ends a watch. A silent watch is noticed within 65 s.
 
+pub(crate) mod dedupe;
 mod events;
 mod follow;
 mod health;
-pub mod once;
+pub mod list_once;
 pub mod page;
-pub(crate) mod repeats;
 pub mod sorted;
 pub mod teller;
 #[cfg(test)]
@@ -25,14 +25,14 @@ use crate::kube::objects::labelled::Labelled;
 use crate::kube::objects::lease::{self, LeaseSlim};
 use crate::kube::objects::own_node::{OwnNode, OwnNodeFacts};
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
+use crate::latest;
 use crate::random::Random;
-use crate::signal;
+use dedupe::Print;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::model::node_check::LeaseFacts;
 use follow::{Absent, Follow, Source};
 use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client};
-use repeats::Print;
 use serde::de::DeserializeOwned;
 use sorted::{Selection, Sorter};
 use std::fmt::Debug;
@@ -43,7 +43,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 /// Counts how often the API server came back. Each change ends every backoff that is under way.
-pub type BackoffReset = signal::Receiver<u64>;
+pub type BackoffReset = latest::Receiver<u64>;
 
 /// The parts that every watch needs.
 #[derive(Clone)]

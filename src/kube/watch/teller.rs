@@ -1,6 +1,6 @@
 //! The messages to the listener of a watch.
 
-use super::repeats::{Print, Repeats};
+use super::dedupe::{Print, Repeats};
 use flipop_core::model::facts::Observed;
 use std::sync::Arc;
 

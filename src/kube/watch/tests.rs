@@ -2,7 +2,7 @@
 
 mod aside;
 mod bursts;
-mod repeats;
+mod dedupe;
 
 use super::*;
 use crate::kube::stub::{self, Call, Calls};
@@ -20,13 +20,13 @@ struct Bench {
     calls: Calls,
     steps: mpsc::Receiver<((), News<NodeFacts>)>,
     health: WatchHealth,
-    reset: signal::Sender<u64>,
+    reset: latest::Sender<u64>,
     cancel: CancellationToken,
     tasks: JoinSet<()>,
 }
 
-fn context(client: Client) -> (WatchContext, signal::Sender<u64>) {
-    let reset = signal::Sender::new(0);
+fn context(client: Client) -> (WatchContext, latest::Sender<u64>) {
+    let reset = latest::Sender::new(0);
     let context = WatchContext {
         client,
         clock: Clock::simulated(jiff::Timestamp::UNIX_EPOCH),

@@ -107,7 +107,7 @@ impl Cloudflare {
 
     /// Forgets a zone that turned out to be gone, or no longer ours.
     fn doubt_zone(&self, zone: &Zone, fault: Option<&Fault>) {
-        if fault.is_some_and(|fault| matches!(fault.kind, FaultKind::NotFound | FaultKind::Unauthorised)) {
+        if fault.is_some_and(|fault| matches!(fault.kind, FaultKind::NotFound | FaultKind::Unauthorized)) {
             self.zones.forget(&zone.id);
         }
     }

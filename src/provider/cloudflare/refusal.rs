@@ -60,7 +60,7 @@ pub(super) fn fault(answer: &Answer) -> Fault {
             "the token's filter of client IP addresses refuses {seen}: allow the address from which Cloudflare sees \
              this process, or give it another"
         ),
-        None if kind == FaultKind::Unauthorised && refuses_token(answer) => {
+        None if kind == FaultKind::Unauthorized && refuses_token(answer) => {
             "the token is refused: set CLOUDFLARE_TOKEN to a valid one".to_owned()
         }
         None => advice(answer.status(), kind, &codes, &message).to_owned(),
@@ -101,7 +101,7 @@ fn kind(status: StatusCode, codes: &[u64]) -> FaultKind {
     if status == StatusCode::TOO_MANY_REQUESTS || any(&THROTTLED) {
         FaultKind::Throttled
     } else if any(&UNAUTHORISED) {
-        FaultKind::Unauthorised
+        FaultKind::Unauthorized
     } else if any(&NO_ZONE) || any(&[NO_RECORD]) {
         FaultKind::NotFound
     } else if any(&[QUOTA]) {
@@ -124,7 +124,7 @@ fn advice(status: StatusCode, kind: FaultKind, codes: &[u64], message: &str) -> 
         FaultKind::NotFound => {
             "the token sees no such zone: check dnsRecordSet.zone (a name, or the zone's id)"
         }
-        FaultKind::Unauthorised => {
+        FaultKind::Unauthorized => {
             "the token may not do this, or the account has no such zone: give it the permission Zone > DNS > Edit \
              (and Zone > Zone > Read for zones by name), or check dnsRecordSet.zone"
         }
@@ -159,18 +159,18 @@ mod tests {
     #[test]
     fn codes_and_statuses_have_their_kinds() {
         use FaultKind::{
-            InProgress, Invalid, NotFound, Permanent, Quota, Throttled, Transient, Unauthorised,
+            InProgress, Invalid, NotFound, Permanent, Quota, Throttled, Transient, Unauthorized,
         };
         let table: [(u16, &[u64], FaultKind); 21] = [
             (400, &[7_003, 7_000], NotFound),
             (404, &[1_001], NotFound),
             (404, &[81_044], NotFound),
             (404, &[], NotFound),
-            (403, &[10_000], Unauthorised),
-            (403, &[9_109], Unauthorised),
-            (400, &[6_003, 6_111], Unauthorised),
-            (400, &[9_106], Unauthorised),
-            (401, &[], Unauthorised),
+            (403, &[10_000], Unauthorized),
+            (403, &[9_109], Unauthorized),
+            (400, &[6_003, 6_111], Unauthorized),
+            (400, &[9_106], Unauthorized),
+            (401, &[], Unauthorized),
             (429, &[971], Throttled),
             (429, &[], Throttled),
             (400, &[81_045], Quota),

@@ -100,7 +100,7 @@ impl<'a> Target<'a> {
         let message = message.to_ascii_lowercase();
         match kind {
             FaultKind::NotFound => "the record, or its zone, is gone".to_owned(),
-            FaultKind::Unauthorised => {
+            FaultKind::Unauthorized => {
                 "the token may not do this: DNS needs the scopes domain:read, domain:create, domain:update and \
                  domain:delete"
                     .to_owned()

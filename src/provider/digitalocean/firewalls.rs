@@ -249,7 +249,7 @@ fn is_forbidden(answer: &Answer) -> bool {
 
 fn permitted(answer: &Answer, intent: Intent) -> Result<&Answer, Fault> {
     accepted_or(answer, intent, |kind, _| {
-        if kind == FaultKind::Unauthorised { SCOPE_MISSING.to_owned() } else { String::new() }
+        if kind == FaultKind::Unauthorized { SCOPE_MISSING.to_owned() } else { String::new() }
     })
 }
 

@@ -174,7 +174,7 @@ impl DigitalOcean {
         let path = ip.to_string();
         let answer = self.api.write(permit, Request::delete(&["v2", "reserved_ips", &path])).await?;
         accepted_or(&answer, Intent::Assign, |kind, _| {
-            if kind == FaultKind::Unauthorised { refusal::DELETION_REFUSED.to_owned() } else { String::new() }
+            if kind == FaultKind::Unauthorized { refusal::DELETION_REFUSED.to_owned() } else { String::new() }
         })?;
         Ok(())
     }
@@ -208,7 +208,7 @@ fn action_of(answer: &Answer) -> Result<Action, Fault> {
 /// The answer if it is a success, else its fault.
 fn accepted(answer: &Answer, intent: Intent) -> Result<&Answer, Fault> {
     accepted_or(answer, intent, |kind, _| {
-        if kind == FaultKind::Unauthorised { refusal::SCOPE_MISSING.to_owned() } else { String::new() }
+        if kind == FaultKind::Unauthorized { refusal::SCOPE_MISSING.to_owned() } else { String::new() }
     })
 }
 

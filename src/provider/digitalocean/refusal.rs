@@ -66,7 +66,7 @@ pub(super) fn kind(status: StatusCode, message: &str, intent: Intent) -> FaultKi
 mod tests {
     use super::*;
     use FaultKind::{
-        InProgress, Invalid, NodeInUse, NotFound, Permanent, Quota, Throttled, Transient, Unauthorised,
+        InProgress, Invalid, NodeInUse, NotFound, Permanent, Quota, Throttled, Transient, Unauthorized,
     };
 
     fn check(intent: Intent, table: &[(u16, &str, FaultKind)]) {
@@ -81,9 +81,9 @@ mod tests {
         check(
             Intent::Assign,
             &[
-                (401, "Unable to authenticate you", Unauthorised),
-                (403, "You do not have permission to perform this action.", Unauthorised),
-                (403, "You have exceeded your limit", Unauthorised),
+                (401, "Unable to authenticate you", Unauthorized),
+                (403, "You do not have permission to perform this action.", Unauthorized),
+                (403, "You have exceeded your limit", Unauthorized),
                 (404, "The resource you were accessing could not be found.", NotFound),
                 (409, "The request could not be completed due to a conflict.", InProgress),
                 (412, "The droplet's host is under maintenance", Permanent),
@@ -106,8 +106,8 @@ mod tests {
         check(
             Intent::Create,
             &[
-                (401, "Unable to authenticate you", Unauthorised),
-                (403, "You do not have permission to perform this action.", Unauthorised),
+                (401, "Unable to authenticate you", Unauthorized),
+                (403, "You do not have permission to perform this action.", Unauthorized),
                 (403, "You have reached your reserved IP limit", Quota),
                 (422, "creating this reserved IP will exceed your limit", Quota),
                 (422, "Reserved IP quota reached", Quota),
@@ -123,7 +123,7 @@ mod tests {
         check(
             Intent::Read,
             &[
-                (403, "Your token is missing the scope reserved_ip:read; limit reached", Unauthorised),
+                (403, "Your token is missing the scope reserved_ip:read; limit reached", Unauthorized),
                 (404, "The resource you requested could not be found.", NotFound),
                 (429, "API rate limit exceeded.", Throttled),
                 (301, "", Permanent),

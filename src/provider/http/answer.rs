@@ -207,7 +207,7 @@ fn behind<'a>(text: &'a str, name: &str) -> &'a str {
 /// The kind of fault for a status alone. Providers refine it.
 pub fn kind_of(status: StatusCode) -> FaultKind {
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => FaultKind::Unauthorised,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => FaultKind::Unauthorized,
         StatusCode::NOT_FOUND | StatusCode::GONE => FaultKind::NotFound,
         StatusCode::TOO_MANY_REQUESTS => FaultKind::Throttled,
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => FaultKind::Transient,
@@ -346,12 +346,12 @@ mod tests {
 
     #[test]
     fn statuses_have_the_kinds_of_the_contract() {
-        use FaultKind::{Invalid, NotFound, Permanent, Throttled, Transient, Unauthorised};
+        use FaultKind::{Invalid, NotFound, Permanent, Throttled, Transient, Unauthorized};
         let table = [
             (302, Permanent),
             (400, Invalid),
-            (401, Unauthorised),
-            (403, Unauthorised),
+            (401, Unauthorized),
+            (403, Unauthorized),
             (404, NotFound),
             (410, NotFound),
             (408, Transient),

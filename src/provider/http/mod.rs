@@ -268,7 +268,7 @@ impl Api {
     }
 
     fn bearer(&self) -> Result<Bearer, Fault> {
-        self.token.bearer().map_err(|error| Fault::new(FaultKind::Unauthorised, error.to_string()))
+        self.token.bearer().map_err(|error| Fault::new(FaultKind::Unauthorized, error.to_string()))
     }
 
     /// Sends one request. Returns its answer, whatever the status.

@@ -184,7 +184,7 @@ const ADDRESSES: &[Panel] = &[
         "short",
         &[
             ("sum by (outcome) (rate(flipop_node_checks_total[$__rate_interval]))", "{{outcome}}"),
-            ("sum(flipop_node_checks_stretched)", "late"),
+            ("sum(flipop_node_checks_delayed)", "late"),
         ],
     ),
     lines(

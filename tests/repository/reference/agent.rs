@@ -2,7 +2,7 @@
 
 use super::command_line::flag;
 use super::page::{Page, cell, code, codes};
-use flipop::agent::able::NotAble;
+use flipop::agent::ready::NotReady;
 use flipop::agent::report::Report;
 use flipop::config::command_line;
 use std::collections::BTreeMap;
@@ -25,14 +25,14 @@ pub(crate) fn render() -> String {
     page.heading(2, "When it is ready");
     page.paragraph(
         "`/readyz` answers with status 200 while the agent is able to do its work. Otherwise it answers with status 503 and \
-         with one of these reasons, which the log and the metric `flipop_agent_able` give too. An agent that was never able \
+         with one of these reasons, which the log and the metric `flipop_agent_ready` give too. An agent that was never able \
          uses no address then, and with `--when-absent=Block` it blocks as soon as it knows the networks of pods. One that \
          was able sets nothing new, and keeps what it set. Once the agent was able, it stays \
          ready while the API server or the metadata service is away: only the kernel makes it unready.",
     );
     page.table(
         ["reason", "meaning"],
-        NotAble::ALL.iter().map(|why| [code(why.as_str()), cell(why.meaning().trim())]),
+        NotReady::ALL.iter().map(|why| [code(why.as_str()), cell(why.meaning().trim())]),
     );
     page.paragraph(
         "`/healthz` answers with status 503 when the agent has not looked at the kernel for 2 min.",
@@ -40,7 +40,7 @@ pub(crate) fn render() -> String {
     page.heading(2, "Metrics");
     page.paragraph(
         "`/metrics` has these, and the [metrics of the process](metrics.md#metrics-of-the-process). Series of \
-         `flipop_agent_active` and `flipop_agent_able` change with the state.",
+         `flipop_agent_active` and `flipop_agent_ready` change with the state.",
     );
     page.table(
         ["name", "type", "labels", "meaning"],

@@ -3,7 +3,7 @@
 use super::fields;
 use super::page::{Page, cell, code};
 use flipop::provider::descriptors;
-use flipop_core::addresses::pool::last_move::MoveOutcome;
+use flipop_core::addresses::pool::manual_move::result::MoveOutcome;
 use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
 use flipop_core::addresses::pool::status::IpState;
 use flipop_core::firewalls::spec::{RawFirewall, RawPort};

@@ -11,8 +11,8 @@ use flipop::kube::objects::{NodeSlim, PodSlim, protobuf};
 use flipop::kube::watch::page::{self, Form};
 use flipop::kube::watch::teller::{News, Told};
 use flipop::kube::watch::{Target, WatchContext, WatchHealth, watch_nodes, watch_pods, watch_resources};
+use flipop::latest;
 use flipop::random::Random;
-use flipop::signal;
 use flipop_core::model::facts::Observed;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -60,7 +60,7 @@ fn context(client: Client) -> WatchContext {
         client,
         clock: Clock::simulated(jiff::Timestamp::UNIX_EPOCH),
         random: Random::seeded(1),
-        reset: signal::Sender::new(0).subscribe(),
+        reset: latest::Sender::new(0).subscribe(),
         health: WatchHealth::default(),
     }
 }

@@ -102,7 +102,7 @@ async fn the_proof_of_a_scope_tells_a_missing_one_from_a_refused_token() {
     assert_eq!(client(&missing.url()).prove_machine_read(&account()).await, Ok(false));
     let refused = refusing(401).await;
     let fault = client(&refused.url()).prove_machine_read(&account()).await.unwrap_err();
-    assert_eq!(fault.kind, FaultKind::Unauthorised);
+    assert_eq!(fault.kind, FaultKind::Unauthorized);
 }
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn a_refusal_says_whether_the_token_or_one_of_its_scopes_is_what_to_mend()
         [(401, "DIGITALOCEAN_ACCESS_TOKEN", "reserved_ip:read"), (403, "reserved_ip:read", "ACCESS_TOKEN")]
     {
         let fault = list_fault(move || json(status, r#"{"id": "", "message": ""}"#)).await;
-        assert_eq!(fault.kind, FaultKind::Unauthorised);
+        assert_eq!(fault.kind, FaultKind::Unauthorized);
         let message = fault.message;
         assert!(message.contains(remedy) && !message.contains(other), "{message}");
         assert!(message.ends_with(&format!("digitalocean answered {status}")), "{message}");
@@ -211,7 +211,7 @@ async fn an_error_that_echoes_the_token_is_scrubbed() {
     let body =
         format!(r#"{{"id": "{TOKEN}", "message": "bad header: Bearer {TOKEN}", "request_id": "{TOKEN}"}}"#);
     let fault = list_fault(move || json(401, &body)).await;
-    assert_eq!(fault.kind, FaultKind::Unauthorised);
+    assert_eq!(fault.kind, FaultKind::Unauthorized);
     assert!(!fault.message.contains(TOKEN), "{fault}");
     assert!(fault.message.contains("bad header"), "{fault}");
     let body = format!(r#"{{"reserved_ips": "{TOKEN}"}}"#);

@@ -81,8 +81,8 @@ async fn each_refusal_of_the_cloud_has_its_kind() {
         (Refusal::NodeInUse, FaultKind::NodeInUse),
         (Refusal::WrongDatacenter, FaultKind::Invalid),
         (Refusal::NotFound, FaultKind::NotFound),
-        (Refusal::Unauthorized, FaultKind::Unauthorised),
-        (Refusal::Forbidden, FaultKind::Unauthorised),
+        (Refusal::Unauthorized, FaultKind::Unauthorized),
+        (Refusal::Forbidden, FaultKind::Unauthorized),
         (Refusal::Status(412, "no".to_owned()), FaultKind::Permanent),
         (Refusal::Status(503, "no".to_owned()), FaultKind::Transient),
     ] {
@@ -115,7 +115,7 @@ async fn a_token_without_droplet_read_shows_no_droplet_and_fails_the_proof() {
     assert_eq!(client.prove_machine_read(&account()).await, Ok(false));
     cloud.revoke_token("ours", true);
     let fault = client.prove_machine_read(&account()).await.unwrap_err();
-    assert_eq!(fault.kind, FaultKind::Unauthorised);
+    assert_eq!(fault.kind, FaultKind::Unauthorized);
     server.stop().await;
 }
 
@@ -135,7 +135,7 @@ async fn a_droplet_that_is_off_one_that_is_gone_and_a_missing_scope_are_told_apa
     let (server, client, _leadership) = start(&["reserved_ip:*"]).await;
     let id = server.cloud().add_droplet("a", "nyc3");
     let hidden = client.is_switched_off(&context, &droplet(id)).await.unwrap_err();
-    assert_eq!(hidden.kind, FaultKind::Unauthorised);
+    assert_eq!(hidden.kind, FaultKind::Unauthorized);
     server.stop().await;
 }
 

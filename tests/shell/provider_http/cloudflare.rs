@@ -408,7 +408,7 @@ async fn a_refused_token_is_no_zone_without_a_name() {
     let other = world.cloud().add_zone("example.net", Plan::Free);
     world.cloud().revoke_token("ours", true);
     let fault = world.client.find_zone(&account(), &other).await.unwrap_err();
-    assert_eq!(fault.kind, FaultKind::Unauthorised);
+    assert_eq!(fault.kind, FaultKind::Unauthorized);
     assert!(!fault.message.contains(TOKEN), "{fault}");
 }
 

@@ -18,8 +18,8 @@ async fn a_code_or_a_status_tells_what_a_refusal_is_and_what_to_mend() {
         (429, "0", FaultKind::Throttled, "cloudflare answered 429: no"),
         (400, "971", FaultKind::Throttled, "cloudflare answered 400 (971): no"),
         (403, "10429", FaultKind::Throttled, "cloudflare answered 403 (10429): no"),
-        (401, "10000", FaultKind::Unauthorised, "the token is refused: set CLOUDFLARE_TOKEN"),
-        (403, "10000", FaultKind::Unauthorised, "the token may not do this"),
+        (401, "10000", FaultKind::Unauthorized, "the token is refused: set CLOUDFLARE_TOKEN"),
+        (403, "10000", FaultKind::Unauthorized, "the token may not do this"),
         (400, "9999", FaultKind::Invalid, "cloudflare answered 400 (9999): no"),
         (
             400,
@@ -56,7 +56,7 @@ async fn a_filter_of_addresses_is_named_with_the_address_that_cloudflare_saw() {
             client.find_zone(&account(), ZONE).await.unwrap_err(),
             client.read_records(&account(), &zone, WWW).await.unwrap_err(),
         ] {
-            assert_eq!(fault.kind, FaultKind::Unauthorised, "{fault}");
+            assert_eq!(fault.kind, FaultKind::Unauthorized, "{fault}");
             assert!(
                 fault
                     .message

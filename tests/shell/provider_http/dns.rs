@@ -270,7 +270,7 @@ async fn a_missing_zone_names_its_field() {
     let zone = cloudflare.client.find_zone(&account(), foreign).await.unwrap();
     assert_eq!(zone.name, None);
     let fault = cloudflare.client.read_records(&account(), &zone, WWW).await.unwrap_err();
-    assert_eq!(fault.kind, FaultKind::Unauthorised);
+    assert_eq!(fault.kind, FaultKind::Unauthorized);
     assert!(
         fault.message.contains("dnsRecordSet.zone") && fault.message.contains("Zone > DNS > Edit"),
         "{fault}"
@@ -354,8 +354,8 @@ async fn a_record_that_is_gone_can_be_deleted_but_not_updated() {
 async fn each_refusal_has_its_kind() {
     for world in both().await {
         for (refusal, kind) in [
-            (Refusal::Unauthorized, FaultKind::Unauthorised),
-            (Refusal::Forbidden, FaultKind::Unauthorised),
+            (Refusal::Unauthorized, FaultKind::Unauthorized),
+            (Refusal::Forbidden, FaultKind::Unauthorized),
             (Refusal::Status(409, "wait".to_owned()), FaultKind::InProgress),
             (Refusal::Status(412, "no".to_owned()), FaultKind::Permanent),
             (Refusal::Status(500, "no".to_owned()), FaultKind::Transient),

@@ -118,12 +118,12 @@ async fn a_token_without_the_scopes_is_told_which() {
     world.add("192.0.2.1");
     assert_eq!(world.read().await.unwrap().len(), 1);
     let (_, fault) = world.apply_fault(&changes([create("192.0.2.2")])).await;
-    assert_eq!(fault.kind, FaultKind::Unauthorised);
+    assert_eq!(fault.kind, FaultKind::Unauthorized);
     let scopes = "DNS needs the scopes domain:read, domain:create, domain:update and domain:delete";
     assert!(fault.message.contains(scopes), "{fault}");
     let world = digitalocean(&["reserved_ip:*"]).await;
     let fault = world.read().await.unwrap_err();
-    assert_eq!(fault.kind, FaultKind::Unauthorised);
+    assert_eq!(fault.kind, FaultKind::Unauthorized);
     assert!(fault.message.contains("domain:read"), "{fault}");
 }
 

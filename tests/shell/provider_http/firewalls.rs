@@ -120,7 +120,7 @@ async fn what_a_token_may_not_read_is_named_and_a_shown_tag_is_proof_enough() {
     }
     let (server, client, _leadership) = start(&["droplet:read"]).await;
     let fault = client.look(&account(), true).await.unwrap_err();
-    assert!(fault.kind == FaultKind::Unauthorised && fault.message.contains("firewall:read"), "{fault}");
+    assert!(fault.kind == FaultKind::Unauthorized && fault.message.contains("firewall:read"), "{fault}");
     server.stop().await;
 }
 
@@ -137,7 +137,7 @@ async fn refusals_and_lost_answers_have_their_kinds() {
     assert_eq!((fault.kind, fault.outcome_unknown), (FaultKind::Invalid, false));
     for (fault, kind, unknown) in [
         (Fault::Refuse(Refusal::Status(422, "firewall limit reached".to_owned())), FaultKind::Quota, false),
-        (Fault::Refuse(Refusal::Forbidden), FaultKind::Unauthorised, false),
+        (Fault::Refuse(Refusal::Forbidden), FaultKind::Unauthorized, false),
         (Fault::Reset(When::After), FaultKind::Transient, true),
     ] {
         let _id = cloud.inject(Injection::once(Target::op(Op::CreateFirewall), fault));

@@ -46,7 +46,7 @@ async fn a_token_that_was_replaced_in_its_file_is_used_after_the_first_refusal()
     assert_eq!(*generation.borrow_and_update(), 1);
     std::fs::write(file.path(), "second\n").unwrap();
     let fault = client.prove_machine_read(&account()).await.unwrap_err();
-    assert_eq!(fault.kind, FaultKind::Unauthorised, "looked at a moment ago");
+    assert_eq!(fault.kind, FaultKind::Unauthorized, "looked at a moment ago");
     assert_eq!(client.prove_machine_read(&account()).await, Ok(true));
     assert!(generation.has_changed().unwrap());
     assert_eq!(*generation.borrow_and_update(), 2);

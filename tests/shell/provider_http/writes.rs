@@ -57,7 +57,7 @@ async fn a_clear_refusal_leaves_nothing_unknown() {
         (422, "The reserved IP already has a pending event.", FaultKind::InProgress),
         (422, "must be in the same datacenter", FaultKind::Invalid),
         (404, "The resource you were accessing could not be found.", FaultKind::NotFound),
-        (401, "Unable to authenticate you", FaultKind::Unauthorised),
+        (401, "Unable to authenticate you", FaultKind::Unauthorized),
         (429, "Too many requests", FaultKind::Throttled),
     ] {
         let body = format!(r#"{{"id": "some_id", "message": "{message}", "request_id": "4d9d8375"}}"#);
@@ -120,7 +120,7 @@ async fn refused_creations_tell_quota_from_the_rest() {
     for (status, message, kind) in [
         (422, "creating this reserved IP will exceed your reserved IP limit", FaultKind::Quota),
         (403, "You have reached your reserved IP quota", FaultKind::Quota),
-        (403, "You do not have permission to perform this action.", FaultKind::Unauthorised),
+        (403, "You do not have permission to perform this action.", FaultKind::Unauthorized),
         (422, "region is not available", FaultKind::Invalid),
     ] {
         let body = format!(r#"{{"id": "x", "message": "{message}"}}"#);

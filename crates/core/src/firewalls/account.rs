@@ -5,7 +5,7 @@
 
 use super::action::{Action, Outcome};
 use super::cover::Covers;
-use super::looks::Looks;
+use super::read_trust::Looks;
 use super::report;
 use super::set::{Existence, Set};
 use super::status::Entry;
@@ -13,7 +13,7 @@ use super::steps::{Leave, Scene, Step, Steps, Wish};
 use crate::mechanism::budget::{Budget, Purpose};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::epoch::Epoch;
-use crate::mechanism::gate::Gate;
+use crate::mechanism::refused_right::RefusedRight;
 use crate::model::catalog::events::EventReason;
 use crate::model::condition::Condition;
 use crate::model::fault::CallFailure;
@@ -33,7 +33,7 @@ pub struct FirewallAccount {
     looks: Looks,
     sets: BTreeMap<Uid, Set>,
     /// The gate before changes.
-    gate: Gate,
+    gate: RefusedRight,
 }
 
 /// The means to send changes.
@@ -52,20 +52,27 @@ pub struct Means<'a> {
 impl FirewallAccount {
     /// An account about which nothing is known.
     pub fn new(id: AccountId, limits: FirewallLimits, machines: &'static MachineKind) -> Self {
-        Self { id, limits, machines, looks: Looks::default(), sets: BTreeMap::new(), gate: Gate::default() }
+        Self {
+            id,
+            limits,
+            machines,
+            looks: Looks::default(),
+            sets: BTreeMap::new(),
+            gate: RefusedRight::default(),
+        }
     }
 
     /// Starts again when leadership begins, because a predecessor may have changed everything.
     pub fn restart(&mut self, now: Moment) {
         self.sets.clear();
         self.looks.restart(now);
-        self.gate = Gate::default();
+        self.gate = RefusedRight::default();
     }
 
     /// Takes in a change of the token.
     pub fn token_changed(&mut self, now: Moment) {
         self.looks.restart(now);
-        self.gate = Gate::default();
+        self.gate = RefusedRight::default();
         self.sets.values_mut().for_each(Set::forgive);
     }
 

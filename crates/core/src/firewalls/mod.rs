@@ -11,7 +11,7 @@ pub mod account;
 pub mod action;
 pub mod cover;
 pub mod facts;
-pub mod looks;
+pub mod read_trust;
 pub mod report;
 pub mod set;
 pub mod spec;

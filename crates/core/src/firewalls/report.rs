@@ -1,6 +1,6 @@
 //! The conditions about a pool's firewalls.
 
-use super::looks::Looks;
+use super::read_trust::Looks;
 use super::set::Set;
 use super::steps::Wish;
 use crate::model::catalog::firewalls::{FirewallReady, FirewallWouldIsolate};

@@ -8,7 +8,7 @@
 use super::action::Change;
 use super::cover::{Cover, Covers};
 use super::facts::Firewall;
-use super::looks::Trouble;
+use super::read_trust::Trouble;
 use super::status::{Entry, number_of};
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::fault::{CallFailure, Fault, FaultKind};

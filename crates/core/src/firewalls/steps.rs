@@ -7,7 +7,7 @@
 use super::action::Change;
 use super::cover::{Cover, Covers};
 use super::facts::{Firewall, Rule, denials, foreign, lacking};
-use super::looks::{FRESH_MS, Looks};
+use super::read_trust::{FRESH_MS, Looks};
 use super::set::{Existence, Ours, Set, Unopened};
 use super::status::{Entry, name_of, number_of};
 use crate::model::ids::{AccountId, ObjectRef};

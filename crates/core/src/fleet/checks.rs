@@ -4,7 +4,7 @@
 //! Invariants: the objects alone determine the checks. FLIPOP does not check its own node. Without the right to
 //! read Leases, or without the name of its own node, it checks nothing and no verdict holds.
 
-use super::{Fleet, stores};
+use super::{Fleet, watched_nodes};
 use crate::mechanism::checked::CheckedNodes;
 use crate::mechanism::effects::Notice;
 use crate::mechanism::evidence::{CheckedNode, Evidence, Standing, Verdict, Witness};
@@ -147,7 +147,7 @@ impl Fleet {
                 continue;
             };
             let Some(criteria) = pool.spec.criteria.clone() else { continue };
-            let stores = stores::of(&self.nodes, &self.pods, &criteria);
+            let stores = watched_nodes::of(&self.nodes, &self.pods, &criteria);
             let check = pool.spec.check.filter(|_| available);
             let found = check.map(|check| thought_of((evidence, own), check, (pool.checks(), stores.0), now));
             let found = found.unwrap_or_default();
@@ -167,7 +167,7 @@ impl Fleet {
                 continue;
             };
             let Some(criteria) = set.spec.criteria.clone() else { continue };
-            let stores = stores::of(&self.nodes, &self.pods, &criteria);
+            let stores = watched_nodes::of(&self.nodes, &self.pods, &criteria);
             let check = set.spec.check.filter(|_| available);
             let found = check.map(|check| thought_of((evidence, own), check, (set.checks(), stores.0), now));
             let found = found.unwrap_or_default();
@@ -194,7 +194,7 @@ impl Fleet {
                 let Some((check, criteria)) = pool.spec.check.zip(pool.spec.criteria.as_ref()) else {
                     continue;
                 };
-                let nodes = stores::of(&self.nodes, &self.pods, criteria).0;
+                let nodes = watched_nodes::of(&self.nodes, &self.pods, criteria).0;
                 let idle = idle.entry(&pool.object.name.namespace).or_default();
                 self.want((&mut wanted, idle), check, (pool.checks(), nodes));
             }
@@ -202,7 +202,7 @@ impl Fleet {
                 let Some((check, criteria)) = set.spec.check.zip(set.spec.criteria.as_ref()) else {
                     continue;
                 };
-                let nodes = stores::of(&self.nodes, &self.pods, criteria).0;
+                let nodes = watched_nodes::of(&self.nodes, &self.pods, criteria).0;
                 let idle = idle.entry(&set.object.name.namespace).or_default();
                 self.want((&mut wanted, idle), check, (set.checks(), nodes));
             }
@@ -308,7 +308,7 @@ fn thought_of<'a>(
              FLIPOP's own network drops the packets",
             enumerate(doubted.iter().cloned())
         );
-        Condition::new(ChecksDoubted::LeasesGoOn, message)
+        Condition::new(ChecksDoubted::LeasesRenewed, message)
     });
     if found.doubted.is_none() && !stalled.is_empty() {
         let (answers, leases) =

@@ -2,7 +2,7 @@
 //! happens next to each address. They are made on demand, because for many objects with many nodes that takes
 //! milliseconds, and they are seldom read.
 
-use super::{Fleet, stores};
+use super::{Fleet, watched_nodes};
 use crate::addresses::pool::Pool;
 use crate::model::facts::NodeFacts;
 use crate::model::ids::{Address, ObjectName};
@@ -97,8 +97,11 @@ impl Fleet {
 
     fn ip_details(&self, pool: &Pool, now: Moment) -> BTreeMap<Address, IpDetails> {
         let Some(account) = self.accounts.get(&pool.spec.account_id) else { return BTreeMap::new() };
-        let store =
-            pool.spec.criteria.as_ref().map(|criteria| stores::of(&self.nodes, &self.pods, criteria).0);
+        let store = pool
+            .spec
+            .criteria
+            .as_ref()
+            .map(|criteria| watched_nodes::of(&self.nodes, &self.pods, criteria).0);
         let nodes = || store.into_iter().flat_map(NodeStore::iter);
         let named: BTreeMap<&MachineId, &str> =
             nodes().filter_map(|node| Some((node.machine.as_ref()?, node.name.as_str()))).collect();
@@ -121,7 +124,7 @@ impl Fleet {
         criteria: &Criteria,
         check: &dyn Fn(&NodeFacts) -> Result<(), Mismatch>,
     ) -> Vec<LeftOut> {
-        let (nodes, pods) = stores::of(&self.nodes, &self.pods, criteria);
+        let (nodes, pods) = watched_nodes::of(&self.nodes, &self.pods, criteria);
         let mut reasons: BTreeMap<Mismatch, LeftOut> = BTreeMap::new();
         for node in nodes.iter() {
             let Err(why) = verdict(criteria, node, pods).and_then(|()| check(node)) else { continue };

@@ -2,7 +2,7 @@
 //! renewed only once a minute.
 
 use super::action::Action;
-use super::{Fleet, stores};
+use super::{Fleet, watched_nodes};
 use crate::mechanism::effects::Effects;
 use crate::model::fault::WriteFailure;
 use crate::model::matching::Criteria;
@@ -35,7 +35,7 @@ impl Fleet {
     /// Renews the texts that are due.
     pub(super) fn explain(&mut self, now: Moment, out: &mut Effects<Action>) {
         let (nodes, pods) = (&self.nodes, &self.pods);
-        let stores = |criteria: &Criteria| stores::of(nodes, pods, criteria);
+        let stores = |criteria: &Criteria| watched_nodes::of(nodes, pods, criteria);
         let in_cluster = self.census.nodes;
         let (mut unlabelled, mut stirred) = (false, Vec::new());
         let mut explain = |explanation: &mut Explanation, criteria: &Criteria, out: &mut Effects<Action>| {

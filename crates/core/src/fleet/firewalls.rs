@@ -3,7 +3,7 @@
 //! Invariants: a pool without `spec.firewall` and without a firewall in its status costs no request. Incomplete
 //! knowledge changes nothing.
 
-use super::{Fleet, stores};
+use super::{Fleet, watched_nodes};
 use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::status::PoolStatus;
@@ -24,7 +24,7 @@ use crate::model::words::name_all;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Machines to which no assignment of a pool should begin yet, and until when.
-pub(super) type Gates = BTreeMap<Uid, BTreeMap<MachineId, Moment>>;
+pub(super) type PortsPending = BTreeMap<Uid, BTreeMap<MachineId, Moment>>;
 
 /// The state of firewalls.
 #[derive(Debug, Default)]
@@ -119,7 +119,7 @@ impl Fleet {
             FirewallSpec::None | FirewallSpec::Unusable | FirewallSpec::Open(_) => None,
         };
         let mut machines = BTreeMap::new();
-        let stores = pool.spec.criteria.as_ref().map(|of| stores::of(&self.nodes, &self.pods, of).0);
+        let stores = pool.spec.criteria.as_ref().map(|of| watched_nodes::of(&self.nodes, &self.pods, of).0);
         let labelled = stores.into_iter().flat_map(NodeStore::iter);
         for node in labelled {
             if let Some(machine) = node.machine.as_ref().filter(|on| on.kind() == account.machines()) {
@@ -149,8 +149,8 @@ impl Fleet {
     }
 
     /// Notes the wishes, and returns the machines that wait for their firewalls.
-    pub(super) fn gates(&mut self, now: Moment) -> Gates {
-        let mut gates = Gates::new();
+    pub(super) fn gates(&mut self, now: Moment) -> PortsPending {
+        let mut gates = PortsPending::new();
         let ids: Vec<AccountId> = self.firewalls.accounts.keys().cloned().collect();
         for id in ids {
             let Some(account) = self.accounts.get(&id) else { continue };

@@ -24,9 +24,9 @@ mod plan;
 mod reclaim;
 mod record_sets;
 mod snapshot;
-mod stores;
-mod troubles;
 mod unready;
+mod watch_conditions;
+mod watched_nodes;
 mod wishes;
 mod witness;
 mod writes;
@@ -394,7 +394,7 @@ impl Fleet {
         let clocks = self.clocks(now);
         let Some(pool) = self.pools.get_mut(uid) else { return };
         let Some(criteria) = pool.spec.criteria.clone() else { return };
-        pool.rematch(None, stores::of(&self.nodes, &self.pods, &criteria), clocks);
+        pool.rematch(None, watched_nodes::of(&self.nodes, &self.pods, &criteria), clocks);
     }
 
     fn observe_nodes(&mut self, key: &WatchKey, observed: Observed<NodeFacts>, now: Moment) {
@@ -427,7 +427,7 @@ impl Fleet {
         for uid in &users.pools {
             let Some(pool) = self.pools.get_mut(uid) else { continue };
             let Some(criteria) = pool.spec.criteria.clone() else { continue };
-            if pool.rematch(touched, stores::of(&self.nodes, &self.pods, &criteria), clocks) {
+            if pool.rematch(touched, watched_nodes::of(&self.nodes, &self.pods, &criteria), clocks) {
                 self.attention.touch(uid);
                 self.dirty = true;
             }
@@ -435,7 +435,7 @@ impl Fleet {
         for uid in &users.record_sets {
             let Some(set) = self.record_sets.get_mut(uid) else { continue };
             let Some(criteria) = &set.spec.criteria else { continue };
-            if set.rematch(touched, stores::of(&self.nodes, &self.pods, criteria), clocks) {
+            if set.rematch(touched, watched_nodes::of(&self.nodes, &self.pods, criteria), clocks) {
                 self.attention.touch(uid);
                 self.dirty = true;
             }

@@ -251,7 +251,7 @@ impl Fleet {
 pub(super) fn judge(asked: &Epoch, present: Option<&Epoch>, failure: Option<&mut CallFailure>) {
     if present != Some(asked)
         && let Some(failure) = failure
-        && matches!(failure, CallFailure::Fault(fault) if fault.kind == FaultKind::Unauthorised)
+        && matches!(failure, CallFailure::Fault(fault) if fault.kind == FaultKind::Unauthorized)
     {
         *failure = CallFailure::NotSent;
     }

@@ -2,7 +2,7 @@
 //! Events.
 
 use super::action::{Action, NodeReading};
-use super::{Fleet, stores};
+use super::{Fleet, watched_nodes};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::suspects::{End, Ended, Suspects};
 use crate::mechanism::suspicion::Clocks;
@@ -55,7 +55,7 @@ impl Fleet {
             };
             let Some(criteria) = pool.spec.criteria.clone() else { continue };
             let Some(account) = self.accounts.get(&pool.spec.account_id) else { continue };
-            let stores = stores::of(&self.nodes, &self.pods, &criteria);
+            let stores = watched_nodes::of(&self.nodes, &self.pods, &criteria);
             pool.settle_suspects(account, now);
             let (recovered, later) = pool.recovered(account, stores.0, now);
             out.later(later);
@@ -77,7 +77,7 @@ impl Fleet {
                 continue;
             };
             let Some(criteria) = set.spec.criteria.clone() else { continue };
-            let stores = stores::of(&self.nodes, &self.pods, &criteria);
+            let stores = watched_nodes::of(&self.nodes, &self.pods, &criteria);
             let report = self.dns.set(uid).and_then(|known| known.report.as_ref());
             let published = report.map(|report| report.published.addresses.clone());
             set.settle_suspects(published.as_deref(), now);

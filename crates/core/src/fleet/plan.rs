@@ -1,7 +1,7 @@
 //! One pass of decisions over the whole state.
 
 use super::action::Action;
-use super::firewalls::Gates;
+use super::firewalls::PortsPending;
 use super::{Fleet, Plan};
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
@@ -109,7 +109,7 @@ impl Fleet {
         self.matched_once.extend(due.filter(|pool| pool.matched).map(|pool| pool.object.uid.clone()));
     }
 
-    fn plan_pools(&mut self, gates: &Gates, now: Moment, out: &mut Effects<OfAddresses>) {
+    fn plan_pools(&mut self, gates: &PortsPending, now: Moment, out: &mut Effects<OfAddresses>) {
         for uid in &self.attention.due {
             let Some(pool) = self.pools.get_mut(uid) else { continue };
             if self.permit {
@@ -142,7 +142,7 @@ impl Fleet {
     fn plan_account(
         &mut self,
         account: &mut Account,
-        (gates, labelled): (&Gates, &BTreeMap<Address, BTreeSet<Uid>>),
+        (gates, labelled): (&PortsPending, &BTreeMap<Address, BTreeSet<Uid>>),
         now: Moment,
         out: &mut Effects<OfAddresses>,
     ) {

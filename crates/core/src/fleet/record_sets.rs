@@ -1,8 +1,8 @@
 //! The objects of kind `NodeDNSRecordSet` in the whole state, and the views of both kinds for DNS.
 
 use super::action::Action;
-use super::troubles::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
-use super::{Fleet, stores};
+use super::watch_conditions::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
+use super::{Fleet, watched_nodes};
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::placement::Placement;
@@ -79,7 +79,7 @@ impl Fleet {
         // Matches by the old spec prove nothing about the new one.
         set.matched = false;
         let Some(criteria) = &set.spec.criteria else { return };
-        set.rematch(None, stores::of(&self.nodes, &self.pods, criteria), clocks);
+        set.rematch(None, watched_nodes::of(&self.nodes, &self.pods, criteria), clocks);
     }
 
     /// The record sets of this plan, of both kinds, the oldest first.

@@ -4,7 +4,7 @@ use super::unready::Unready;
 use super::{Change, Fleet, GraceCounts};
 use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
-use crate::addresses::pool::last_move::LastMove;
+use crate::addresses::pool::manual_move::result::LastMove;
 use crate::addresses::pool::placement::Whereabouts;
 use crate::addresses::pool::status::IpState;
 use crate::mechanism::suspicion::Suspicion;

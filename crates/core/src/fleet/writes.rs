@@ -3,7 +3,7 @@
 use super::Fleet;
 use super::action::Action;
 use super::firewalls::Told;
-use super::troubles::{events_denied, name_cause, watch_failing, watch_trouble};
+use super::watch_conditions::{events_denied, name_cause, watch_failing, watch_trouble};
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::render::Denied;

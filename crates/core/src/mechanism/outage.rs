@@ -133,7 +133,7 @@ fn shows_life(failure: Option<&CallFailure>) -> bool {
             | FaultKind::NodeInUse
             | FaultKind::Invalid
             | FaultKind::Quota => true,
-            FaultKind::Transient | FaultKind::Throttled | FaultKind::Unauthorised | FaultKind::Permanent => {
+            FaultKind::Transient | FaultKind::Throttled | FaultKind::Unauthorized | FaultKind::Permanent => {
                 false
             }
         },
@@ -187,7 +187,7 @@ mod tests {
         let mut outage = outage();
         outage.wrote(T(12), None, T(12));
         assert!(!outage.read(T(10), None, T(12)) && outage.since().is_some());
-        assert!(!outage.read(T(13), Some(&failure(FaultKind::Unauthorised)), T(13)));
+        assert!(!outage.read(T(13), Some(&failure(FaultKind::Unauthorized)), T(13)));
         assert!(outage.read(T(14), Some(&failure(FaultKind::NotFound)), T(15)));
         assert_eq!(outage.since(), None);
         assert!(outage.ended_since(T(14)) && !outage.ended_since(T(15)));

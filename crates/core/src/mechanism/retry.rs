@@ -17,7 +17,7 @@ pub enum Schedule {
     /// For failures that somebody has to fix: not found, in use, invalid, quota, permanent.
     Slow,
     /// For refused tokens: one read per minute and token.
-    Unauthorised,
+    Unauthorized,
 }
 
 impl Schedule {
@@ -30,7 +30,7 @@ impl Schedule {
             | FaultKind::Invalid
             | FaultKind::Quota
             | FaultKind::Permanent => Self::Slow,
-            FaultKind::Unauthorised => Self::Unauthorised,
+            FaultKind::Unauthorized => Self::Unauthorized,
         }
     }
 
@@ -49,7 +49,7 @@ impl Schedule {
                 2 => 300_000,
                 _ => 600_000,
             },
-            Self::Unauthorised => REFUSED_INTERVAL_MS,
+            Self::Unauthorized => REFUSED_INTERVAL_MS,
         };
         base + base / 10 * u64::from(jitter.thousandths()) / 1_000
     }

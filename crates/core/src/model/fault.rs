@@ -21,7 +21,7 @@ pub enum FaultKind {
     /// The account may not have more of these.
     Quota,
     /// 401 or 403: the token is wrong or lacks a scope.
-    Unauthorised,
+    Unauthorized,
     /// Any other refusal.
     Permanent,
 }
@@ -37,7 +37,7 @@ impl FaultKind {
             Self::NodeInUse => "NodeInUse",
             Self::Invalid => "Invalid",
             Self::Quota => "Quota",
-            Self::Unauthorised => "Unauthorised",
+            Self::Unauthorized => "Unauthorized",
             Self::Permanent => "Permanent",
         }
     }

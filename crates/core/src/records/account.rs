@@ -246,7 +246,7 @@ impl DnsAccount {
             Err(CallFailure::Fault(fault)) if renews => {
                 lookup.renewal_due =
                     lookup.renewal_due.max(now.plus_millis(fault.retry_after_ms.unwrap_or(0)));
-                if fault.kind == FaultKind::Unauthorised {
+                if fault.kind == FaultKind::Unauthorized {
                     // Other names are probably refused too.
                     let next = now.plus_millis(REFUSED_INTERVAL_MS);
                     let others = self.lookups.values_mut();
@@ -407,7 +407,7 @@ impl DnsAccount {
         self.calls = self.calls.saturating_sub(1);
         match failure {
             None => self.refusals.granted(zone, access, now),
-            Some(CallFailure::Fault(Fault { kind: FaultKind::Unauthorised, message, .. })) => {
+            Some(CallFailure::Fault(Fault { kind: FaultKind::Unauthorized, message, .. })) => {
                 let found = self.lookups.get(&ZoneRef::Name(zone.to_owned()));
                 let found = found.and_then(|lookup| lookup.found.as_ref());
                 let id = found.map_or(zone, |found| found.id.as_str());

@@ -11,7 +11,7 @@ fn account() -> DnsAccount {
 
 fn refusal() -> CallFailure {
     let message = "403".to_owned();
-    let kind = FaultKind::Unauthorised;
+    let kind = FaultKind::Unauthorized;
     CallFailure::Fault(Fault::new(kind, message))
 }
 
@@ -236,7 +236,7 @@ fn a_name_that_is_known_is_looked_up_again_every_ten_minutes_whatever_comes_of_i
     let answers = [
         (Err(fault(FaultKind::NotFound)), found("example.com", 60)),
         (Err(fault(FaultKind::Transient)), found("example.com", 60)),
-        (Err(fault(FaultKind::Unauthorised)), found("example.com", 60)),
+        (Err(fault(FaultKind::Unauthorized)), found("example.com", 60)),
         (Err(fault(FaultKind::Invalid)), found("example.com", 60)),
         (Ok(found("example.com", 30)), found("example.com", 30)),
         (Ok(found("other", 60)), found("other", 60)),
@@ -263,7 +263,7 @@ fn names_are_looked_up_again_one_at_a_time_and_one_a_minute_where_that_is_refuse
     account.looked_up(&zones[0], Ok(found("a.example", 60)), Context::exactly(T(601)));
     assert_eq!(account.renewal_due(&zones[1], T(601)), Ok(()));
     account.renewing(&zones[1]);
-    account.looked_up(&zones[1], Err(fault(FaultKind::Unauthorised)), Context::exactly(T(602)));
+    account.looked_up(&zones[1], Err(fault(FaultKind::Unauthorized)), Context::exactly(T(602)));
     assert_eq!(account.renewal_due(&zones[2], T(602)), Err(Some(T(662))));
     assert_eq!(account.renewal_due(&zones[1], T(602)), Err(Some(T(1_202))));
     assert_eq!(account.renewal_due(&zones[2], T(662)), Ok(()));

@@ -4,7 +4,7 @@
 //! two zones newly refuse the token and no call about records was accepted, the token is in doubt. Then all zones wait
 //! for that one call, and zones that have refused nothing yet get it first.
 //!
-//! `mechanism::gate` does not fit: its refusals concern all that needs a right, and each ends by itself. Here the zones
+//! `mechanism::refused_right` does not fit: its refusals concern all that needs a right, and each ends by itself. Here the zones
 //! take turns with one call, and a zone that refuses says little about the others.
 
 use crate::mechanism::retry::{REFUSED_INTERVAL_MS, Schedule};
@@ -23,7 +23,7 @@ const READ_FIRST_MS: u64 = 10_000;
 
 /// A zone in which the token was refused.
 #[derive(Debug)]
-struct Gate {
+struct ZoneRefusal {
     until: Moment,
     message: String,
     /// The zone was found again. Until then its read takes precedence over lookups of other zones.
@@ -33,7 +33,7 @@ struct Gate {
 /// The refusals of one token.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    gates: BTreeMap<(String, Access), Gate>,
+    gates: BTreeMap<(String, Access), ZoneRefusal>,
     probe_due: Moment,
     /// Zones that newly refused the token since a call about records was last accepted.
     refused: BTreeSet<String>,
@@ -70,7 +70,7 @@ impl Refusals {
     }
 
     /// A token that may not read a zone need not try to write there.
-    fn gate(&self, zone: &str, access: Access) -> Option<&Gate> {
+    fn gate(&self, zone: &str, access: Access) -> Option<&ZoneRefusal> {
         let read = self.gates.get(&(zone.to_owned(), Access::Read));
         read.or_else(|| self.gates.get(&(zone.to_owned(), access)))
     }
@@ -116,13 +116,13 @@ impl Refusals {
             self.refused_anew(id, now);
         }
         let key = (zone.to_owned(), access);
-        let gate = Gate { until: now, message: message.to_owned(), reads_first: None };
+        let gate = ZoneRefusal { until: now, message: message.to_owned(), reads_first: None };
         self.gates.insert(key.clone(), gate);
         // The token is tried once a minute, so this zone is tried again only after every other zone has had its turn.
         let zones = self.gates.keys().map(|(zone, _)| zone.as_str()).filter(|zone| named.contains(zone));
         let turns = zones.collect::<BTreeSet<_>>().len().max(1);
         let turns = u64::try_from(turns).unwrap_or(u64::MAX);
-        let wait_ms = Schedule::Unauthorised.delay_ms(1, jitter).saturating_mul(turns);
+        let wait_ms = Schedule::Unauthorized.delay_ms(1, jitter).saturating_mul(turns);
         self.gates.entry(key).and_modify(|gate| gate.until = now.plus_millis(wait_ms));
     }
 

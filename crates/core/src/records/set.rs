@@ -2,7 +2,7 @@
 
 use super::account::DnsAccount;
 use super::diff::{Target, TtlRule, Wanted};
-use super::home::{Home, Spot};
+use super::former_name::{Home, Spot};
 use super::located::Located;
 use super::site::{Site, SiteKey};
 use super::spec::WhenEmpty;
@@ -431,7 +431,7 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(Obstacle, String)> {
         let (_, _, message) = scene.site.and_then(Site::failure)?;
         return Some((Obstacle::CNAME, message.to_owned()));
     }
-    let refused = account.refusal(id).map(|message| (FaultKind::Unauthorised, TOLD_FAILURES, message));
+    let refused = account.refusal(id).map(|message| (FaultKind::Unauthorized, TOLD_FAILURES, message));
     let found = account.zone_failure(&place.zone).or_else(|| scene.site.and_then(Site::failure)).or(refused);
     let (kind, count, message) = found?;
     let text = match kind {
@@ -439,7 +439,7 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(Obstacle, String)> {
         FaultKind::Transient if count < TOLD_FAILURES => return None,
         // The remedy differs between providers, and is in the message.
         FaultKind::NotFound => format!("spec.dnsRecordSet.zone {zone}: {message}"),
-        FaultKind::Unauthorised => format!("in the zone {zone} (spec.dnsRecordSet.zone): {message}"),
+        FaultKind::Unauthorized => format!("in the zone {zone} (spec.dnsRecordSet.zone): {message}"),
         FaultKind::Transient
         | FaultKind::NodeInUse
         | FaultKind::Invalid

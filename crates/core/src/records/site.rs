@@ -13,7 +13,7 @@
 mod looked;
 
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
-use super::looks::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
+use super::read_trust::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
 use crate::mechanism::failure::Failure;
 use crate::mechanism::retry::Pace;
 use crate::model::fault::{CallFailure, Fault, FaultKind};

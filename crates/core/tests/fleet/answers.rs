@@ -21,7 +21,7 @@ fn a_read_of_one_address_that_was_refused_to_the_former_token_is_begun_anew_at_o
         let changed = changed_after_ms.is_some();
         let mut world = World::with(1, 1);
         world.tricks.push_back(Trick::Lost(true));
-        world.faults.gets = Some(FaultKind::Unauthorised);
+        world.faults.gets = Some(FaultKind::Unauthorized);
         world.run_while(10, |world| world.count(T(0), "get") == 0);
         // The refusal is on its way.
         world.faults.gets = None;
@@ -50,13 +50,13 @@ fn a_read_of_one_address_that_fails_is_repeated_ever_less_often() {
 
 #[test]
 fn a_token_that_may_not_read_one_address_is_told_and_one_failure_is_not() {
-    for kind in [FaultKind::Unauthorised, FaultKind::Transient] {
+    for kind in [FaultKind::Unauthorized, FaultKind::Transient] {
         let mut world = World::with(1, 1);
         world.tricks.push_back(Trick::Lost(true));
         world.faults.gets = Some(kind);
         world.run(5);
         let told = world.status("pool").conditions.iter().any(|condition| condition.kind == "ProviderReady");
-        assert_eq!(told, kind == FaultKind::Unauthorised);
+        assert_eq!(told, kind == FaultKind::Unauthorized);
     }
 }
 

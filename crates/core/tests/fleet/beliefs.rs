@@ -58,7 +58,7 @@ fn a_list_refreshes_when_a_lock_comes_or_a_doubt_ends_and_not_when_it_says_the_s
 fn a_contradiction_that_is_heard_again_keeps_to_the_schedule_of_its_second_read() {
     let mut belief = listed_on(1);
     belief.listed(Some(&on(2)), T(50), T(50));
-    belief.read_failed(Pace::by(Schedule::Unauthorised), Context::exactly(T(50)));
+    belief.read_failed(Pace::by(Schedule::Unauthorized), Context::exactly(T(50)));
     assert_eq!(belief.read_due(false), Some(T(110)));
     assert_eq!(belief.listed(Some(&on(2)), T(100), T(100)), Learned::Nothing);
     assert_eq!(belief.read_due(false), Some(T(110)));

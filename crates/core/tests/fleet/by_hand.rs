@@ -2,7 +2,7 @@
 
 use crate::faults::spec;
 use crate::world::{Trick, World, ip};
-use flipop_core::addresses::pool::last_move::{LastMove, MoveOutcome};
+use flipop_core::addresses::pool::manual_move::result::{LastMove, MoveOutcome};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::moment::Moment;

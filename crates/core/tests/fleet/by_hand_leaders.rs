@@ -2,7 +2,7 @@
 
 use crate::by_hand::{REQUEST, last, moves, outcome, settled, told};
 use crate::world::{Trick, World, ip};
-use flipop_core::addresses::pool::last_move::{LastMove, MoveOutcome};
+use flipop_core::addresses::pool::manual_move::result::{LastMove, MoveOutcome};
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::FaultKind;

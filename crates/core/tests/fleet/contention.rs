@@ -39,7 +39,7 @@ pub(crate) fn kinds() -> impl Strategy<Value = FaultKind> {
     prop_oneof![
         Just(FaultKind::Transient),
         Just(FaultKind::Throttled),
-        Just(FaultKind::Unauthorised),
+        Just(FaultKind::Unauthorized),
         Just(FaultKind::Permanent)
     ]
 }

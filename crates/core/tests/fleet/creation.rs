@@ -374,7 +374,7 @@ fn of_one_account_only_one_request_is_under_way_even_when_its_pool_goes_meanwhil
 fn an_acceptance_for_a_pool_that_went_meanwhile_lets_the_other_pools_buy_at_once() {
     let mut world = world(1);
     world.add_pool("other", RawPoolSpec { desired_ips: 1, ..spec() });
-    world.tricks.extend([Trick::Refused(FaultKind::Unauthorised), Trick::Slow(20)]);
+    world.tricks.extend([Trick::Refused(FaultKind::Unauthorized), Trick::Slow(20)]);
     let start = world.now;
     world.run_while(90, |world| world.count(start, "create") < 2);
     world.delete_pool("pool");

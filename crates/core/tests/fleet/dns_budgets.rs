@@ -104,10 +104,10 @@ fn a_refused_token_is_no_better_for_a_try_that_was_not_sent() {
     for (trick, better) in [(DnsTrick::NotSent, false), (DnsTrick::Stopped(1), true)] {
         let mut world = World::with_set(3);
         world.add_record_set("other", set_spec("other"));
-        world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Unauthorised); 2]);
+        world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Unauthorized); 2]);
         world.run(30);
         let error = |world: &World| world.set_status("set").error.clone();
-        assert!(error(&world).contains("Unauthorised"), "{}", error(&world));
+        assert!(error(&world).contains("Unauthorized"), "{}", error(&world));
         world.dns.tricks.push_back(trick);
         let begun = world.dns.applies.len();
         world.run_while(100, |world| world.dns.applies.len() == begun);
@@ -122,7 +122,7 @@ fn a_refused_token_is_no_better_for_a_try_that_was_not_sent() {
 fn what_the_former_token_was_refused_keeps_the_new_one_from_no_read() {
     for changed in [true, false] {
         let mut world = World::with_set(1);
-        world.dns.read_fault = Some(FaultKind::Unauthorised);
+        world.dns.read_fault = Some(FaultKind::Unauthorized);
         world.dns.slow_ms = 2_000;
         world.run_while(5, |world| world.dns.reads == 0);
         world.dns.read_fault = None;
@@ -186,8 +186,8 @@ fn a_revoked_token_is_tried_in_two_zones_and_then_once_a_minute_however_many_zon
         world.edit_set(&name, |spec| spec.record_set.as_mut().unwrap().zone = zone);
     }
     world.run(100);
-    world.dns.read_fault = Some(FaultKind::Unauthorised);
-    world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Unauthorised); 100]);
+    world.dns.read_fault = Some(FaultKind::Unauthorized);
+    world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Unauthorized); 100]);
     let (reads, applies) = (world.dns.reads, world.dns.applies.len());
     for n in 0..8 {
         world.edit_set(&format!("set-{n}"), |spec| spec.record_set.as_mut().unwrap().ttl = 90);

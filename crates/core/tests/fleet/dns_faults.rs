@@ -20,7 +20,7 @@ fn every_kind_of_failed_write_is_repaired_without_duplicates() {
         FaultKind::NotFound,
         FaultKind::Permanent,
         FaultKind::Quota,
-        FaultKind::Unauthorised,
+        FaultKind::Unauthorized,
     ];
     let refused = kinds.into_iter().flat_map(|kind| (0..4).map(move |done| DnsTrick::Refused(done, kind)));
     for trick in refused.chain((0..6).map(DnsTrick::Lost)).chain([DnsTrick::NotSent]) {
@@ -144,7 +144,7 @@ fn while_the_provider_is_down_addresses_move_on_and_dns_catches_up_in_one_round(
     assert_eq!(world.published(WWW), [1, 3]);
     assert_eq!(world.dns.applies.len(), applies + 2);
     // Neither do they wait for a token that may not change records.
-    world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Unauthorised); 9]);
+    world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Unauthorized); 9]);
     world.set_node(1, true);
     world.run(10);
     assert_eq!((world.holder(1), world.published(WWW)), (Some(ip(2)), vec![1, 3]));
@@ -176,7 +176,7 @@ fn a_refused_token_is_tried_once_a_minute_for_all_its_sets_together() {
     for n in 0..10 {
         world.add_record_set(&format!("set-{n}"), set_spec(&format!("n{n}")));
     }
-    world.dns.read_fault = Some(FaultKind::Unauthorised);
+    world.dns.read_fault = Some(FaultKind::Unauthorized);
     world.run(5);
     let first = world.dns.reads;
     assert!(first <= 11);
@@ -187,7 +187,7 @@ fn a_refused_token_is_tried_once_a_minute_for_all_its_sets_together() {
     world.dns.read_fault = None;
     world.run(70);
     assert!((0..10).all(|n| world.set_status(&format!("set-{n}")).state == "active"));
-    world.dns.read_fault = Some(FaultKind::Unauthorised);
+    world.dns.read_fault = Some(FaultKind::Unauthorized);
     world.run(700);
     world.dns.read_fault = None;
     world.observe(Input::TokenChanged(PROVIDER.into()));
@@ -419,7 +419,7 @@ fn another_token_looks_a_zone_up_again_and_its_records_stay_known_meanwhile() {
 #[test]
 fn a_zone_that_refuses_the_token_costs_one_call_a_minute_lookups_included() {
     let mut world = at_cloudflare();
-    world.dns.read_fault = Some(FaultKind::Unauthorised);
+    world.dns.read_fault = Some(FaultKind::Unauthorized);
     world.run(1_200);
     let from = world.dns.reads + world.dns.lookups;
     world.run(1_200);

@@ -132,7 +132,7 @@ fn only_the_owner_of_a_name_looks_for_its_mark_and_is_warned() {
 
 #[test]
 fn a_look_for_a_mark_that_fails_changes_neither_what_is_known_nor_anything_else() {
-    let kinds = [FaultKind::Transient, FaultKind::Unauthorised, FaultKind::NotFound, FaultKind::Invalid];
+    let kinds = [FaultKind::Transient, FaultKind::Unauthorized, FaultKind::NotFound, FaultKind::Invalid];
     for kind in kinds {
         for marked in [false, true] {
             let mut world = World::with_set(2);
@@ -181,7 +181,7 @@ fn while_a_token_is_refused_nobody_looks_for_marks_with_it() {
     let mut world = World::with_set(1);
     world.add_record_set("other", set_spec("other"));
     world.run(60);
-    world.dns.read_fault = Some(FaultKind::Unauthorised);
+    world.dns.read_fault = Some(FaultKind::Unauthorized);
     world.run(700);
     let (reads, looks) = looks_in_an_hour(&mut world);
     assert!((55..=61).contains(&reads), "{reads} reads in an hour");

@@ -40,7 +40,7 @@ fn kinds() -> impl Strategy<Value = FaultKind> {
         FaultKind::Throttled,
         FaultKind::NotFound,
         FaultKind::Invalid,
-        FaultKind::Unauthorised,
+        FaultKind::Unauthorized,
         FaultKind::Permanent,
     ])
 }

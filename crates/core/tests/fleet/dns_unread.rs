@@ -34,11 +34,11 @@ fn unread(provider: &str) -> World {
 }
 
 fn refuse(world: &mut World) {
-    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.faults.reads = Some(FaultKind::Unauthorized);
     world.run(60);
     let conditions = &world.status("pool").conditions;
     assert!(
-        conditions.iter().any(|c| (c.kind.as_str(), c.reason.as_str()) == ("ProviderReady", "Unauthorised"))
+        conditions.iter().any(|c| (c.kind.as_str(), c.reason.as_str()) == ("ProviderReady", "Unauthorized"))
     );
 }
 

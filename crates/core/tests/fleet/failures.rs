@@ -133,7 +133,7 @@ fn a_move_that_fails_or_is_undecided_says_where_the_address_is_and_what_happens_
         ),
         (
             Trick::Lost(false),
-            Some(FaultKind::Unauthorised),
+            Some(FaultKind::Unauthorized),
             "outcome unknown (Transient by a trick), read again when the token works",
         ),
         (Trick::Refused(FaultKind::Quota), None, "tried again at 00:18:41 UTC (Quota: Quota by a trick)"),

@@ -299,7 +299,7 @@ fn a_pool_that_is_deleted_leaves_its_firewalls_and_says_so() {
 
 #[test]
 fn a_firewall_in_trouble_holds_up_no_address() {
-    for kind in [FaultKind::Unauthorised, FaultKind::Transient, FaultKind::Permanent] {
+    for kind in [FaultKind::Unauthorized, FaultKind::Transient, FaultKind::Permanent] {
         let mut world = World::with(1, 1);
         world.walls.looks = Some(kind);
         world.edit("pool", |spec| spec.firewall = opens(&["443"]));
@@ -320,7 +320,7 @@ fn a_firewall_in_trouble_holds_up_no_address() {
 #[test]
 fn a_refused_change_is_tried_once_a_minute_for_all_pools() {
     let mut world = World::walled(1, 1);
-    world.walls.slips.extend([Slip::Refused(FaultKind::Unauthorised); 100]);
+    world.walls.slips.extend([Slip::Refused(FaultKind::Unauthorized); 100]);
     world.add_ip(2);
     world.add_pool(
         "other",

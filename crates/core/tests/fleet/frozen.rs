@@ -156,7 +156,7 @@ fn a_watch_that_may_not_be_read_at_the_start_takes_nothing_back() {
 
 #[test]
 fn a_provider_that_fails_from_the_start_is_told_and_takes_nothing_back() {
-    for kind in [FaultKind::Transient, FaultKind::Unauthorised, FaultKind::Throttled] {
+    for kind in [FaultKind::Transient, FaultKind::Unauthorized, FaultKind::Throttled] {
         let mut world = World::with(2, 2);
         world.run(10);
         let ips = world.status("pool").ips.clone();
@@ -345,7 +345,7 @@ type Trouble = (&'static str, fn(&mut World));
 fn each_trouble_is_told_once_as_an_event() {
     let edits: Vec<Trouble> = vec![
         ("InvalidSpec", |world| world.edit("pool", |spec| spec.ips.push("nonsense".into()))),
-        ("ProviderNotReady", |world| world.faults.reads = Some(FaultKind::Unauthorised)),
+        ("ProviderNotReady", |world| world.faults.reads = Some(FaultKind::Unauthorized)),
         ("Conflict", |world| {
             let ips = vec![ip(1).to_string()];
             world.add_pool("younger", RawPoolSpec { ips, ..spec() });

@@ -3,7 +3,7 @@
 use crate::by_hand::outcome;
 use crate::faults::nodes_key;
 use crate::world::{World, ip};
-use flipop_core::addresses::pool::last_move::MoveOutcome;
+use flipop_core::addresses::pool::manual_move::result::MoveOutcome;
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::{Observed, Readiness, Taint};
 use flipop_core::model::fault::WriteFailure;

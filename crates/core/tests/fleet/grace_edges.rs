@@ -4,7 +4,7 @@ use crate::by_hand::{last, outcome};
 use crate::faults::nodes_key;
 use crate::world::{Trick, World, ip};
 use crate::zones::set_spec;
-use flipop_core::addresses::pool::last_move::MoveOutcome;
+use flipop_core::addresses::pool::manual_move::result::MoveOutcome;
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::{Observed, Readiness};
 use flipop_core::model::grace::RawGrace;

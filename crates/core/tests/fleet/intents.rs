@@ -161,9 +161,9 @@ fn what_was_announced_waits_for_the_permit_and_for_a_token_that_is_not_refused()
         world.run_while(5, |world| intent(world, "pool").is_none());
         if permit {
             // A list is refused as soon as the intent is in the status.
-            world.faults.reads = Some(FaultKind::Unauthorised);
-            world.faults.lists = Some(FaultKind::Unauthorised);
-            let result = Err(crate::faults::fault(FaultKind::Unauthorised, false));
+            world.faults.reads = Some(FaultKind::Unauthorized);
+            world.faults.lists = Some(FaultKind::Unauthorized);
+            let result = Err(crate::faults::fault(FaultKind::Unauthorized, false));
             let (epoch, begun) = (world.epoch.clone(), world.now);
             world.observe(Input::Outcome(
                 addresses::Outcome::Listed { epoch, begun, result: result.map_err(CallFailure::Fault) }

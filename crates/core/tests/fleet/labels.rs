@@ -350,7 +350,7 @@ fn a_paused_pool_changes_no_label() {
 #[test]
 fn what_is_not_known_stays() {
     let mut world = labelled(1, 2, LEGACY);
-    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.faults.reads = Some(FaultKind::Unauthorized);
     world.run(60);
     world.start();
     world.run(700);

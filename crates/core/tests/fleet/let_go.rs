@@ -41,7 +41,7 @@ fn an_address_that_is_let_go_while_the_account_cannot_be_read_makes_room_even_af
         let mut world = World::with(1, 1);
         world.add_ip(2);
         world.run(20);
-        world.faults.reads = Some(FaultKind::Unauthorised);
+        world.faults.reads = Some(FaultKind::Unauthorized);
         world.run(70);
         if restart {
             world.start();

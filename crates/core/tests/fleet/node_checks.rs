@@ -300,7 +300,7 @@ fn failures_during_which_the_lease_is_renewed_are_not_believed_and_told() {
     assert_eq!(condition(&world, "ChecksDoubted"), None, "it may be over at once");
     clinic.run(&mut world, 40);
     let (reason, message) = condition(&world, "ChecksDoubted").unwrap();
-    assert_eq!(reason, "LeasesGoOn");
+    assert_eq!(reason, "LeasesRenewed");
     assert!(
         message
             .starts_with("1 of 3 nodes answers no check of port 10250 while the Lease is renewed (node-1): ")

@@ -52,7 +52,7 @@ fn a_machine_that_is_off_loses_its_address_within_three_seconds_with_or_without_
 
 #[test]
 fn what_proves_nothing_is_asked_for_four_times_and_the_lease_decides() {
-    for says in [Ok(false), Err(FaultKind::Transient), Err(FaultKind::Unauthorised)] {
+    for says in [Ok(false), Err(FaultKind::Transient), Err(FaultKind::Unauthorized)] {
         let (mut world, mut clinic) = world(1, 3);
         let died = dies(&mut world, &mut clinic, says);
         clinic.run(&mut world, 60);

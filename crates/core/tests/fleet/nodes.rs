@@ -120,7 +120,7 @@ fn a_node_made_again_under_its_name_is_another_one() {
 fn a_node_that_stops_matching_while_the_account_is_unknown_loses_its_annotation() {
     let mut world = World::with(2, 2);
     world.run(10);
-    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.faults.reads = Some(FaultKind::Unauthorized);
     world.run(60);
     world.set_node(1, false);
     world.run(5);
@@ -447,7 +447,7 @@ fn a_pool_that_comes_where_only_record_sets_were_annotates_its_nodes() {
 fn a_node_made_again_while_the_account_is_unknown_is_not_annotated_with_the_other_machine_s_address() {
     let mut world = World::with(1, 1);
     world.run(10);
-    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.faults.reads = Some(FaultKind::Unauthorized);
     world.run(60);
     world.replace_node(1, 2);
     world.run(60);

@@ -17,7 +17,7 @@ fn calls(world: &World, seconds: u64) -> usize {
 fn a_refused_token_is_tried_once_a_minute_and_no_more() {
     let mut world = World::with(3, 3);
     world.run(30);
-    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.faults.reads = Some(FaultKind::Unauthorized);
     world.run(600);
     assert!((9..=11).contains(&calls(&world, 600)), "{:?}", world.calls);
     world.faults.reads = None;
@@ -30,7 +30,7 @@ fn a_refused_token_is_tried_once_a_minute_and_no_more() {
 #[test]
 fn a_token_refused_before_it_was_ever_good_is_tried_once_a_minute() {
     let mut world = World::with(3, 3);
-    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.faults.reads = Some(FaultKind::Unauthorized);
     world.run(600);
     assert!((9..=12).contains(&calls(&world, 600)), "{:?}", world.calls);
     world.faults.reads = None;
@@ -41,7 +41,7 @@ fn a_token_refused_before_it_was_ever_good_is_tried_once_a_minute() {
 #[test]
 fn a_proof_that_is_refused_keeps_nothing_from_recovering() {
     let mut world = World::with(1, 1);
-    world.faults.proofs = Some(FaultKind::Unauthorised);
+    world.faults.proofs = Some(FaultKind::Unauthorized);
     world.run(300);
     assert_eq!(world.assigns, 0);
     assert!(world.count(flipop_core::model::moment::Moment::default(), "") <= 12, "{:?}", world.calls);
@@ -52,7 +52,7 @@ fn a_proof_that_is_refused_keeps_nothing_from_recovering() {
 
 #[test]
 fn what_keeps_the_scope_from_being_proved_is_told_until_it_is() {
-    for (kind, reason) in [(FaultKind::Transient, "Transient"), (FaultKind::Unauthorised, "Unauthorised")] {
+    for (kind, reason) in [(FaultKind::Transient, "Transient"), (FaultKind::Unauthorized, "Unauthorized")] {
         let mut world = World::with(1, 1);
         world.faults.proofs = Some(kind);
         world.run(30);
@@ -212,7 +212,7 @@ fn a_refused_assignment_starts_no_cool_off_even_when_the_refusal_had_to_be_looke
 fn an_assignment_that_is_refused_for_want_of_rights_does_not_storm() {
     let mut world = World::with(30, 30);
     for _ in 0..1_000 {
-        world.tricks.push_back(Trick::Refused(FaultKind::Unauthorised));
+        world.tricks.push_back(Trick::Refused(FaultKind::Unauthorized));
     }
     world.run(600);
     let posts = world.count(flipop_core::model::moment::Moment::default(), "assign");
@@ -225,7 +225,7 @@ fn whatever_call_is_refused_for_want_of_rights_the_scope_is_proved_anew() {
     use flipop_core::addresses::pool::spec::RawPoolSpec;
     let mut world = World::with(1, 1);
     world.run(100);
-    world.tricks.push_back(Trick::Refused(FaultKind::Unauthorised));
+    world.tricks.push_back(Trick::Refused(FaultKind::Unauthorized));
     world.edit("pool", |old| *old = RawPoolSpec { desired_ips: 2, ips: old.ips.clone(), ..spec() });
     let from = world.now;
     world.run(2);

@@ -103,7 +103,7 @@ fn a_locked_address_waits_and_the_condition_says_how_to_keep_it() {
 fn a_token_without_the_scope_is_tried_once_a_minute_and_a_new_one_at_once() {
     let mut world = bought(2, |_| {});
     nearly(&mut world);
-    world.tricks.extend([Trick::Refused(FaultKind::Unauthorised); 2]);
+    world.tricks.extend([Trick::Refused(FaultKind::Unauthorized); 2]);
     let from = world.now;
     world.run(110);
     assert_eq!(world.count(from, "delete"), 2);
@@ -112,7 +112,7 @@ fn a_token_without_the_scope_is_tried_once_a_minute_and_a_new_one_at_once() {
             .status("pool")
             .conditions
             .iter()
-            .any(|told| { told.kind == "ReclaimBlocked" && told.reason == "Unauthorised" })
+            .any(|told| { told.kind == "ReclaimBlocked" && told.reason == "Unauthorized" })
     );
     world.edit("pool", |spec| spec.desired_ips = 2);
     world.run(5);
@@ -128,7 +128,7 @@ fn a_token_without_the_scope_is_tried_once_a_minute_for_all_of_its_addresses() {
     release(&mut world, FIRST + 1);
     world.run_while(5, |world| world.count(Moment::default(), "unassign") < 2);
     world.run_until(world.now.plus_millis(1_000));
-    world.tricks.extend([Trick::Refused(FaultKind::Unauthorised); 8]);
+    world.tricks.extend([Trick::Refused(FaultKind::Unauthorized); 8]);
     let from = world.now;
     world.run(110);
     assert_eq!(world.count(from, "delete"), 3, "two before it is known, and one a minute later");

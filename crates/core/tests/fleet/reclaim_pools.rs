@@ -201,7 +201,7 @@ fn a_refused_deletion_keeps_the_pool_and_says_how_to_let_it_go() {
     world.begin_deletion("pool");
     world.run_while(5, |world| world.count(Moment::default(), "unassign") == 0);
     world.run_until(world.now.plus_millis(1_000));
-    world.tricks.extend([Trick::Refused(FaultKind::Unauthorised); 3]);
+    world.tricks.extend([Trick::Refused(FaultKind::Unauthorized); 3]);
     world.run(100);
     assert!(world.pools.contains_key("pool"));
     assert!(message(&world, "ReclaimBlocked").is_some_and(|told| told.contains("reclaimPolicy")));

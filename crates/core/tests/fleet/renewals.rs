@@ -61,7 +61,7 @@ fn a_zone_that_is_found_no_more_goes_on_as_long_as_it_answers() {
     world.set_node(3, true);
     world.run(10);
     assert_eq!(at(&world, ZONE_ID).len(), 3);
-    world.dns.read_fault = Some(FaultKind::Unauthorised);
+    world.dns.read_fault = Some(FaultKind::Unauthorized);
     world.run(800);
     let error = &world.set_status("set").error;
     assert!(error.contains("spec.dnsRecordSet.zone example.com: NotFound"), "{error}");

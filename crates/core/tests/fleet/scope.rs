@@ -183,7 +183,7 @@ fn a_move_by_hand_that_was_first_looked_at_with_a_refused_token_is_put_right_as_
     world.run_until(T(1_100_010));
     assert_eq!(world.count(T(0), "list"), lists + 1, "a list shows it");
     // The token loses the scope before the second look is answered, and a move is refused.
-    world.tricks.push_back(Trick::Refused(FaultKind::Unauthorised));
+    world.tricks.push_back(Trick::Refused(FaultKind::Unauthorized));
     world.set_node(3, true);
     world.faults.blind = true;
     world.run(1_800);

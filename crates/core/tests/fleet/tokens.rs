@@ -7,7 +7,7 @@ use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::model::fault::FaultKind;
 
-const REFUSED: Trick = Trick::Refused(FaultKind::Unauthorised);
+const REFUSED: Trick = Trick::Refused(FaultKind::Unauthorized);
 
 /// A call, and a change of a pool of one address that asks for it.
 type Want = (&'static str, fn(&mut RawPoolSpec));
@@ -69,7 +69,7 @@ fn a_creation_that_was_refused_is_sent_at_once_with_another_token() {
     let from = world.now;
     world.run(20);
     assert_eq!((world.count(from, "create"), world.created), (1, 0), "not due yet");
-    assert!(world.status("pool").error.contains("Unauthorised"), "{}", world.status("pool").error);
+    assert!(world.status("pool").error.contains("Unauthorized"), "{}", world.status("pool").error);
     change_token(&mut world, PROVIDER);
     world.run(2);
     assert_eq!((world.count(from, "create"), world.created), (2, 1), "{:?}", world.calls);
@@ -82,7 +82,7 @@ fn about_to_be_refused(provider: &str) -> World {
     let mut world = World::with_set(0);
     world.edit_set("set", |spec| spec.provider = provider.into());
     world.run(5);
-    world.dns.tricks.push_back(DnsTrick::Refused(0, FaultKind::Unauthorised));
+    world.dns.tricks.push_back(DnsTrick::Refused(0, FaultKind::Unauthorized));
     world.set_node(1, true);
     world
 }
@@ -94,7 +94,7 @@ fn a_dns_write_that_was_refused_is_sent_at_once_with_another_token() {
         world.run(20);
         assert_eq!((world.dns.applies.len(), world.dns.changes), (1, 0), "{provider}: not due yet");
         let error = &world.set_status("set").error;
-        assert!(error.contains("Unauthorised"), "{provider}: {error}");
+        assert!(error.contains("Unauthorized"), "{provider}: {error}");
         change_token(&mut world, provider);
         world.run(2);
         assert_eq!((world.dns.applies.len(), world.dns.changes), (2, 1), "{provider}");
@@ -110,7 +110,7 @@ fn provider_ready(world: &World) -> Option<(String, String, String)> {
 
 #[test]
 fn a_refused_write_is_told_like_a_refused_list_until_it_succeeds_or_there_is_another_token() {
-    let told = || Some(("False".into(), "Unauthorised".into(), "Unauthorised by a trick".into()));
+    let told = || Some(("False".into(), "Unauthorized".into(), "Unauthorized by a trick".into()));
     for (proved_lately, change) in
         [(true, WANTS[0].1), (false, WANTS[0].1), (true, WANTS[1].1), (false, WANTS[1].1)]
     {
@@ -157,7 +157,7 @@ fn a_refused_write_that_nobody_needs_any_more_is_no_trouble() {
 
 #[test]
 fn another_token_hastens_nothing_that_failed_for_another_reason_or_at_another_provider() {
-    for (kind, provider) in [(FaultKind::Permanent, PROVIDER), (FaultKind::Unauthorised, CLOUDFLARE)] {
+    for (kind, provider) in [(FaultKind::Permanent, PROVIDER), (FaultKind::Unauthorized, CLOUDFLARE)] {
         let mut world = World::with(1, 1);
         world.tricks.push_back(Trick::Refused(kind));
         world.run(20);
@@ -216,7 +216,7 @@ fn a_read_with_the_former_token_says_nothing_of_the_new_one() {
     for call in ["list", "prove"] {
         for refused in [false, true] {
             let mut world = World::with(1, 1);
-            world.faults.reads = refused.then_some(FaultKind::Unauthorised);
+            world.faults.reads = refused.then_some(FaultKind::Unauthorized);
             world.faults.lists = None;
             if call == "prove" {
                 world.faults.proofs = world.faults.reads.take();
@@ -257,7 +257,7 @@ fn a_refusal_of_the_former_token_in_dns_that_comes_late_holds_nothing_up() {
 fn an_unknown_outcome_that_could_not_be_read_is_read_at_once_with_another_token() {
     let mut world = World::with(2, 1);
     world.run(65);
-    world.faults.gets = Some(FaultKind::Unauthorised);
+    world.faults.gets = Some(FaultKind::Unauthorized);
     world.tricks.push_back(Trick::Lost(true));
     world.set_node(2, true);
     world.run(10);
@@ -274,7 +274,7 @@ fn a_poll_that_the_former_token_was_refused_late_holds_nothing_up() {
     world.tricks.push_back(Trick::Slow(10));
     world.run_while(5, |world| world.calls.iter().all(|(_, call)| !call.starts_with("assign")));
     let from = world.now;
-    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.faults.reads = Some(FaultKind::Unauthorized);
     world.faults.late_polls_ms = 2_000;
     world.run_while(5, |world| world.count(from, "poll") == 0);
     // The pending poll was decided when it was sent, and is answered after the new token was proved.
@@ -306,7 +306,7 @@ fn however_many_addresses_wait_a_token_that_was_refused_is_tried_once_a_minute()
     assert!(world.assigns - first <= 10, "{:?}", world.calls);
     assert!(is_refused(&world, "pool"));
     let waiting = world.waits();
-    let why = "the provider refuses it, and FLIPOP retries once a minute: Unauthorised by a trick";
+    let why = "the provider refuses it, and FLIPOP retries once a minute: Unauthorized by a trick";
     assert!(waiting.len() == 12 && waiting.iter().all(|(_, told)| told == why), "{waiting:?}");
     world.tricks.clear();
     world.run(65);

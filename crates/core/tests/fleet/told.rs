@@ -40,7 +40,7 @@ fn ready_of_a_pool_whose_provider_was_never_read_says_why_itself() {
     let mut world = World::new();
     world.add_ip(1);
     world.set_node(1, true);
-    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.faults.reads = Some(FaultKind::Unauthorized);
     world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
     world.start();
     world.run(10);
@@ -52,7 +52,7 @@ fn ready_of_a_pool_whose_provider_was_never_read_says_why_itself() {
     world.faults.reads = None;
     world.run(70);
     assert_eq!(told(&world, "Ready").1, "Assigned");
-    world.faults.reads = Some(FaultKind::Unauthorised);
+    world.faults.reads = Some(FaultKind::Unauthorized);
     world.run(120);
     let message = format!("the provider cannot be read: {cause}");
     assert_eq!(told(&world, "Ready"), ("Unknown", "ProviderUnread", message.as_str()));

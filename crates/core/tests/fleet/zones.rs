@@ -287,7 +287,7 @@ impl Dns {
 
 /// The answer for a zone that the token cannot see.
 fn unseen(provider: &str) -> flipop_core::model::fault::Fault {
-    let kind = if provider == CLOUDFLARE { FaultKind::Unauthorised } else { FaultKind::NotFound };
+    let kind = if provider == CLOUDFLARE { FaultKind::Unauthorized } else { FaultKind::NotFound };
     fault(kind, false)
 }
 

@@ -11,7 +11,7 @@ use super::teller::Line;
 use super::{sets, summary};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_cloud::{Fault, Injection, InjectionId, Provider, Target};
-use flipop_core::addresses::pool::last_move::MOVE_ANNOTATION;
+use flipop_core::addresses::pool::manual_move::result::MOVE_ANNOTATION;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_simulation::furnish::NAMESPACE;
 use serde_json::{Value, json};

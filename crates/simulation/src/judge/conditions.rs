@@ -113,7 +113,7 @@ impl Scene<'_> {
         let says = condition(pool, "SpecValid");
         wrong.expect("SpecValid", &format!("{says:?}"), &[&format!("{spec_valid:?}")]);
         for kind in OVER {
-            let refused = self.refused && condition(pool, kind) == ("False", "Unauthorised");
+            let refused = self.refused && condition(pool, kind) == ("False", "Unauthorized");
             if pool.condition(kind).is_some_and(is_trouble) && !refused {
                 wrong.add(&format!("{kind} still stands: {:?}", condition(pool, kind)));
             }

@@ -6,6 +6,7 @@
 //! I13 no act within grace, I14 a pause holds, I15 a requested move is made once, I16 no move rests on a check
 //! without its evidence, I18 only a bought address that nobody wants is deleted, I19 ports of firewalls.
 
+pub(super) mod allowed_delay;
 pub(super) mod blindness;
 mod calm;
 mod conditions;
@@ -29,7 +30,6 @@ mod moves_tests;
 mod names;
 #[cfg(test)]
 mod names_tests;
-pub(super) mod patience;
 pub(super) mod pauses;
 #[cfg(test)]
 mod pauses_tests;

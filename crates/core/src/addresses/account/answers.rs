@@ -30,7 +30,7 @@ impl Account {
             Ok(list) if self.is_of_now(begun) => {
                 self.reads.list_done(begun);
                 self.trouble = None;
-                self.weigh(begun, list, now)
+                self.evaluate(begun, list, now)
             }
             Ok(_) | Err(CallFailure::NotSent) => {
                 self.reads.list_done(begun);
@@ -41,7 +41,7 @@ impl Account {
     }
 
     /// Believes a list, unless a missing scope may have hidden machines from it.
-    fn weigh(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
+    fn evaluate(&mut self, begun: Moment, list: ReservedIpList, now: Moment) -> Changes {
         if list.ips.values().any(|read| read.machine.is_some()) {
             self.saw_scope(begun);
             self.unproved = None;
@@ -122,7 +122,7 @@ impl Account {
             Err(CallFailure::NotSent) => self.reads.prove_now(now),
             Err(CallFailure::Fault(fault)) => {
                 self.reads.prove_failed(&fault, at);
-                if self.machine_read != MachineRead::Proved || fault.kind == FaultKind::Unauthorised {
+                if self.machine_read != MachineRead::Proved || fault.kind == FaultKind::Unauthorized {
                     self.read_failed(fault, now);
                 }
             }
@@ -151,7 +151,7 @@ impl Account {
                 } else if let Some(belief) = self.beliefs.get_mut(&ip) {
                     belief.read_failed(Pace::of(&fault), at);
                 }
-                if fault.kind == FaultKind::Unauthorised {
+                if fault.kind == FaultKind::Unauthorized {
                     self.read_failed(fault, now);
                 }
                 return changes;

@@ -427,7 +427,7 @@ mod tests {
         belief.listed(Some(&at(2)), T(50), T(50));
         belief.read_failed(Pace::by(Schedule::Fast), Context::exactly(T(50)));
         assert_eq!(belief.read_due(false), Some(T(51)));
-        belief.read_failed(Pace::by(Schedule::Unauthorised), Context::exactly(T(51)));
+        belief.read_failed(Pace::by(Schedule::Unauthorized), Context::exactly(T(51)));
         assert_eq!(belief.read_due(false), Some(T(111)));
     }
 }

@@ -301,7 +301,7 @@ impl Account {
 
     /// Whether the token works. If not, one read a minute tests it.
     pub fn is_authorised(&self) -> bool {
-        self.trouble.as_ref().is_none_or(|trouble| trouble.kind != FaultKind::Unauthorised)
+        self.trouble.as_ref().is_none_or(|trouble| trouble.kind != FaultKind::Unauthorized)
     }
 
     fn read_failed(&mut self, fault: Fault, now: Moment) {
@@ -311,7 +311,7 @@ impl Account {
 
     /// Notes a 401 or 403, after which the rights of the token have to be proved again.
     fn refused(&mut self, fault: &Fault, now: Moment) {
-        if fault.kind == FaultKind::Unauthorised && self.machine_read == MachineRead::Proved {
+        if fault.kind == FaultKind::Unauthorized && self.machine_read == MachineRead::Proved {
             self.machine_read = MachineRead::Unproved;
             self.reads.prove_at(now);
         }

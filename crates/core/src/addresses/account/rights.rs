@@ -3,7 +3,7 @@
 use super::Account;
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::epoch::Epoch;
-use crate::mechanism::gate::Gate;
+use crate::mechanism::refused_right::RefusedRight;
 use crate::model::fault::CallFailure;
 use crate::model::moment::Moment;
 
@@ -21,13 +21,13 @@ pub enum Right {
 /// The gate of each right.
 #[derive(Debug, Default)]
 pub(super) struct Rights {
-    moves: Gate,
-    creations: Gate,
-    deletions: Gate,
+    moves: RefusedRight,
+    creations: RefusedRight,
+    deletions: RefusedRight,
 }
 
 impl Rights {
-    fn gate(&self, right: Right) -> &Gate {
+    fn gate(&self, right: Right) -> &RefusedRight {
         match right {
             Right::Move => &self.moves,
             Right::Create => &self.creations,
@@ -35,7 +35,7 @@ impl Rights {
         }
     }
 
-    fn gate_mut(&mut self, right: Right) -> &mut Gate {
+    fn gate_mut(&mut self, right: Right) -> &mut RefusedRight {
         match right {
             Right::Move => &mut self.moves,
             Right::Create => &mut self.creations,
@@ -46,7 +46,7 @@ impl Rights {
 
 impl Account {
     /// The gate before requests that need this right.
-    pub fn gate(&self, right: Right) -> &Gate {
+    pub fn gate(&self, right: Right) -> &RefusedRight {
         self.rights.gate(right)
     }
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_refusal_shuts_the_gate_of_its_right_alone() {
-        let (kind, message) = (FaultKind::Unauthorised, "no".to_owned());
+        let (kind, message) = (FaultKind::Unauthorized, "no".to_owned());
         let refusal = CallFailure::Fault(Fault::new(kind, message));
         let asked = Epoch::first("p".into());
         let all = [Right::Move, Right::Create, Right::Delete];

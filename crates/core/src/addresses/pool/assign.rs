@@ -4,7 +4,7 @@
 //! account holds each started operation.
 
 use super::Pool;
-use super::candidates::{Candidate, Candidates, Free, Named, Taker};
+use super::candidates::{Candidate, Candidates, Free, Named, Receiver};
 use super::report::{Report, Wait};
 use super::world::World;
 use crate::addresses::account::Account;
@@ -83,8 +83,8 @@ impl Pool {
     pub fn forgive_token_moving(&mut self, account: &Account) {
         if account.gate(Right::Move).is_open() {
             for record in self.ips.values_mut() {
-                record.failure.take_if(|failure| failure.kind == FaultKind::Unauthorised);
-                record.error.take_if(|(kind, _)| *kind == FaultKind::Unauthorised);
+                record.failure.take_if(|failure| failure.kind == FaultKind::Unauthorized);
+                record.error.take_if(|(kind, _)| *kind == FaultKind::Unauthorized);
             }
         }
     }
@@ -263,60 +263,60 @@ impl Pool {
         let uncommon = self.uncommon(world.now);
         let (first, last) = out_of_turn(candidates, &uncommon);
         let common = candidates.queue().filter(|(_, candidate)| !uncommon.contains_key(&candidate.node.uid));
-        let takers = first.iter().copied().chain(common).chain(last.iter().copied());
-        let takers = takers.filter_map(|named| Taker::new(named, evicted));
+        let receivers = first.iter().copied().chain(common).chain(last.iter().copied());
+        let receivers = receivers.filter_map(|named| Receiver::new(named, evicted));
         let awaited = |uid: &Uid, ip: &mut Address| {
-            let taker = first.iter().find(|(_, candidate)| candidate.node.uid == *uid);
-            let taker = taker.and_then(|named| Taker::new(*named, evicted));
+            let receiver = first.iter().find(|(_, candidate)| candidate.node.uid == *uid);
+            let receiver = receiver.and_then(|named| Receiver::new(*named, evicted));
             let free = free.iter().find(|free| free.ip == *ip);
-            taker.zip(free).is_some_and(|(taker, free)| taker.suits(free))
+            receiver.zip(free).is_some_and(|(receiver, free)| receiver.suits(free))
         };
         self.roomy.retain(awaited);
         let mut waits = Vec::new();
-        // The operations of this plan. Machines that were busy before it are not among the takers.
+        // The operations of this plan. Machines that were busy before it are not among the receivers.
         let mut begun: Vec<(&MachineId, Address)> = Vec::new();
-        for taker in takers {
+        for receiver in receivers {
             if free.is_empty() {
                 break;
             }
             // Another node of the same machine may have come first.
-            if begun.iter().any(|(machine, _)| *machine == taker.machine) {
+            if begun.iter().any(|(machine, _)| *machine == receiver.machine) {
                 continue;
             }
-            let region = taker.candidate.node.region.as_deref();
-            let room = self.roomy.get(&taker.candidate.node.uid).copied();
+            let region = receiver.candidate.node.region.as_deref();
+            let room = self.roomy.get(&receiver.candidate.node.uid).copied();
             let fits = |free: &Free| {
-                taker.suits(free)
+                receiver.suits(free)
                     && match room {
                         Some(ip) => ip == free.ip,
                         None => !self.roomy.values().any(|ip| *ip == free.ip),
                     }
             };
             let Some(position) = free.iter().position(fits) else {
-                let elsewhere = !free.iter().any(|free| taker.suits(free));
+                let elsewhere = !free.iter().any(|free| receiver.suits(free));
                 if let Some(region) = region.filter(|_| elsewhere) {
-                    waits.push((Arc::clone(taker.name), Wait::OtherRegion(region.to_owned())));
+                    waits.push((Arc::clone(receiver.name), Wait::OtherRegion(region.to_owned())));
                 }
                 continue;
             };
             match self.may_assign(room.is_some(), account, world) {
                 Ok(()) => {
                     let free = free.remove(position);
-                    let (leaves, to) = taker.leaves(&free);
+                    let (leaves, to) = receiver.leaves(&free);
                     if let Some(wait) = self.waits_for_labels(leaves, to, world, out) {
-                        waits.push((Arc::clone(taker.name), Wait::InFlight(leaves)));
+                        waits.push((Arc::clone(receiver.name), Wait::InFlight(leaves)));
                         self.unlabelling.wait(wait);
                         continue;
                     }
-                    self.roomy.remove(&taker.candidate.node.uid);
-                    begun.push((taker.machine, leaves));
-                    self.start(&free, &taker, self.changed_at, account, world, out);
+                    self.roomy.remove(&receiver.candidate.node.uid);
+                    begun.push((receiver.machine, leaves));
+                    self.start(&free, &receiver, self.changed_at, account, world, out);
                 }
                 Err((wait, at)) => {
                     if let Some(at) = at {
                         out.later(at);
                     }
-                    waits.push((Arc::clone(taker.name), wait));
+                    waits.push((Arc::clone(receiver.name), wait));
                 }
             }
         }
@@ -386,25 +386,25 @@ impl Pool {
     pub(super) fn start(
         &self,
         free: &Free,
-        taker: &Taker<'_>,
+        receiver: &Receiver<'_>,
         caused: Moment,
         account: &mut Account,
         world: &World<'_>,
         out: &mut Effects<Action>,
     ) {
         self.check_start(free.ip, account, world);
-        let node = (taker.candidate.node.uid.clone(), taker.name.to_string());
-        let (ip, kind) = match taker.evict {
+        let node = (receiver.candidate.node.uid.clone(), receiver.name.to_string());
+        let (ip, kind) = match receiver.evict {
             Some(holder) => (holder, OpKind::Unassign { successor: Some(free.ip) }),
             None => (free.ip, OpKind::Assign),
         };
-        let from = if taker.evict.is_some() { Some(taker.machine.clone()) } else { free.from.clone() };
-        let mut op = Op::new(self.object.uid.clone(), kind, taker.machine.clone(), node, from, world.now);
+        let from = if receiver.evict.is_some() { Some(receiver.machine.clone()) } else { free.from.clone() };
+        let mut op = Op::new(self.object.uid.clone(), kind, receiver.machine.clone(), node, from, world.now);
         op.caused = caused;
         account.begin(ip, op, Purpose::Assign);
-        let (epoch, pool, machine) = (account.epoch().clone(), self.object.clone(), taker.machine.clone());
+        let (epoch, pool, machine) = (account.epoch().clone(), self.object.clone(), receiver.machine.clone());
         out.act(match kind {
-            OpKind::Assign => Action::Assign { epoch, pool, ip, machine, node: taker.name.to_string() },
+            OpKind::Assign => Action::Assign { epoch, pool, ip, machine, node: receiver.name.to_string() },
             OpKind::Unassign { .. } => Action::Unassign { epoch, pool, ip, machine },
         });
     }

@@ -359,7 +359,7 @@ pub(super) struct Free {
 
 /// A candidate that can take one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Taker<'a> {
+pub(super) struct Receiver<'a> {
     pub(super) name: &'a Arc<str>,
     pub(super) candidate: &'a Candidate,
     pub(super) machine: &'a MachineId,
@@ -367,16 +367,16 @@ pub(super) struct Taker<'a> {
     pub(super) evict: Option<Address>,
 }
 
-impl<'a> Taker<'a> {
-    /// The candidate as a taker, if it is on a machine. `evicted` are the addresses to take off first.
+impl<'a> Receiver<'a> {
+    /// The candidate as a receiver, if it is on a machine. `evicted` are the addresses to take off first.
     pub(super) fn new((name, candidate): Named<'a>, evicted: &BTreeMap<Uid, Address>) -> Option<Self> {
         let evict = evicted.get(&candidate.node.uid).copied();
         Some(Self { name, candidate, machine: candidate.node.machine.as_ref()?, evict })
     }
 }
 
-impl Taker<'_> {
-    /// The address that leaves its place when this taker gets `free`, and the node that it moves to, if it moves.
+impl Receiver<'_> {
+    /// The address that leaves its place when this receiver gets `free`, and the node that it moves to, if it moves.
     pub(super) fn leaves(&self, free: &Free) -> (Address, Option<&Uid>) {
         self.evict.map_or((free.ip, Some(&self.candidate.node.uid)), |holder| (holder, None))
     }

@@ -424,7 +424,7 @@ impl Pool {
 
     /// Makes a creation due at once that lacked rights, because the token changed or another creation was accepted.
     pub(super) fn forgive_token_creating(&mut self) {
-        if self.creation.failure.take_if(|(kind, _)| *kind == FaultKind::Unauthorised).is_some() {
+        if self.creation.failure.take_if(|(kind, _)| *kind == FaultKind::Unauthorized).is_some() {
             self.request_changed();
         }
     }

@@ -102,15 +102,15 @@ impl Pool {
         let used: BTreeSet<Address> = self.used().into_iter().collect();
         let mut orphaned = false;
         let mut told = Vec::new();
-        let takers = self.candidates.waits().filter(|(_, wait)| wait.takes()).take(lost.len());
-        let takers: Vec<(String, Wait)> =
-            takers.map(|(name, wait)| (name.to_string(), wait.clone())).collect();
-        let mut takers = takers.iter();
+        let receivers = self.candidates.waits().filter(|(_, wait)| wait.takes()).take(lost.len());
+        let receivers: Vec<(String, Wait)> =
+            receivers.map(|(name, wait)| (name.to_string(), wait.clone())).collect();
+        let mut receivers = receivers.iter();
         for (ip, loss) in lost {
             if !used.contains(&ip) || self.report.active.contains_key(&ip) {
                 continue;
             }
-            let (taken, next) = self.what_becomes_of(ip, &mut takers, account);
+            let (taken, next) = self.what_becomes_of(ip, &mut receivers, account);
             orphaned |= !taken;
             told.push((format!("{} {}", loss.node, loss.why), next));
             self.ips.entry(ip).or_default().left = Some(Loss { noticed: now, ..loss });
@@ -119,17 +119,17 @@ impl Pool {
         Some(self.notice(orphaned, EventReason::MatchLost, "match", message))
     }
 
-    /// Whether another node takes over the address, and the text for users. Each of the `takers` takes one.
+    /// Whether another node takes over the address, and the text for users. Each of the `receivers` takes one.
     fn what_becomes_of<'a>(
         &self,
         ip: Address,
-        takers: &mut impl Iterator<Item = &'a (String, Wait)>,
+        receivers: &mut impl Iterator<Item = &'a (String, Wait)>,
         account: &Account,
     ) -> (bool, String) {
         if let Some(op) = account.op(ip) {
             return (true, format!("{ip} moves to {}", op.node.1));
         }
-        match takers.next() {
+        match receivers.next() {
             Some((node, wait)) => (true, format!("{ip} waits for {node}: {}", self.text_of(wait))),
             None => (false, format!("{ip} stays there, because {}", self.why_no_other())),
         }

@@ -5,18 +5,16 @@
 
 pub mod assign;
 mod blocked;
-mod by_hand;
 pub mod candidates;
 pub mod change;
 mod checked;
 pub mod creation;
 mod idle;
 mod labels;
-pub mod last_move;
 mod limits;
 pub(crate) mod losses;
+pub mod manual_move;
 pub mod memory;
-mod moving;
 pub mod object;
 pub mod orphans;
 mod outcome;
@@ -134,7 +132,7 @@ pub struct Pool {
     unlabelling: labels::Unlabelling,
     /// State of the creation under way.
     creation: creation::Creation,
-    moving: moving::Moving,
+    moving: manual_move::progress::Moving,
     /// When the last assignment started that was accepted or may have been.
     last_assigned: Option<Moment>,
     /// When the candidates last changed.

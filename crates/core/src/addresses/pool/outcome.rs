@@ -25,7 +25,7 @@ fn says_something_of_the_address(kind: FaultKind) -> bool {
         FaultKind::Transient | FaultKind::Permanent | FaultKind::NotFound | FaultKind::Invalid => true,
         FaultKind::InProgress
         | FaultKind::Throttled
-        | FaultKind::Unauthorised
+        | FaultKind::Unauthorized
         | FaultKind::Quota
         | FaultKind::NodeInUse => false,
     }
@@ -143,7 +143,7 @@ impl Pool {
         let (ip_waits, node_waits, mut goes_behind) = match kind {
             FaultKind::Transient => (true, true, errored),
             FaultKind::InProgress => (true, true, false),
-            FaultKind::Throttled | FaultKind::Unauthorised | FaultKind::Quota => (true, false, false),
+            FaultKind::Throttled | FaultKind::Unauthorized | FaultKind::Quota => (true, false, false),
             FaultKind::NotFound => (gone, !gone, !gone),
             FaultKind::NodeInUse => (false, true, true),
             FaultKind::Permanent | FaultKind::Invalid => (blamed, true, true),

@@ -252,7 +252,7 @@ impl Pool {
         let moved = moved.filter_map(|(_, record)| record.failure.as_ref());
         let moved = moved.map(|failure| (failure.kind, &failure.message));
         let created = self.creation.failure.iter().map(|(kind, message)| (*kind, message));
-        let (kind, message) = moved.chain(created).find(|(kind, _)| *kind == FaultKind::Unauthorised)?;
+        let (kind, message) = moved.chain(created).find(|(kind, _)| *kind == FaultKind::Unauthorized)?;
         Some(Condition::new(ProviderReady::from(kind), message.clone()))
     }
 

@@ -1,6 +1,6 @@
 //! The status of a pool as data, and when it is written.
 
-use super::last_move::LastMove;
+use super::manual_move::result::LastMove;
 use super::memory::Memory;
 use crate::firewalls::status::Entry;
 use crate::model::catalog::records::UnderWay;

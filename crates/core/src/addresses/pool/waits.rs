@@ -3,7 +3,7 @@
 //! Decides which candidates a plan looks at. Does not decide which node gets an address.
 
 use super::Pool;
-use super::candidates::{Candidate, Candidates, Named, Taker};
+use super::candidates::{Candidate, Candidates, Named, Receiver};
 use super::report::Wait;
 use super::world::World;
 use crate::addresses::account::Account;
@@ -115,17 +115,17 @@ impl Pool {
         candidate.holds().is_none() && self.suspects.of(name).is_none()
     }
 
-    pub(super) fn taker<'a>(
+    pub(super) fn receiver<'a>(
         &self,
         name: &'a Arc<str>,
         candidate: &'a Candidate,
         busy: &Busy<'_>,
         account: &Account,
         world: &World<'_>,
-    ) -> Result<Taker<'a>, Wait> {
+    ) -> Result<Receiver<'a>, Wait> {
         gives_way(&self.candidates, name, world).map_or(Ok(()), Err)?;
         let (machine, evict) = self.can_take(candidate, busy, account, world)?;
-        Ok(Taker { name, candidate, machine, evict })
+        Ok(Receiver { name, candidate, machine, evict })
     }
 
     /// Whether the candidate can take an address now. Returns its machine, and the address that has to be taken off it

@@ -128,7 +128,7 @@ fn changed(fqdn: &str, site: &Site) -> (bool, EventReason, String) {
 fn learn(account: &mut DnsAccount, zone: &str, failure: Option<&CallFailure>, now: Moment) {
     match failure {
         None => account.accepted(now),
-        Some(CallFailure::Fault(fault)) if fault.kind == FaultKind::Unauthorised => account.doubt(zone),
+        Some(CallFailure::Fault(fault)) if fault.kind == FaultKind::Unauthorized => account.doubt(zone),
         Some(CallFailure::Fault(fault)) if fault.kind == FaultKind::Invalid => {
             account.name_may_show(zone, now);
         }

@@ -5,7 +5,7 @@ use crate::mechanism::effects::{Effects, Notice};
 use crate::model::catalog::events::EventReason;
 use crate::model::ids::Owner;
 use crate::records::action::Action;
-use crate::records::home::Home;
+use crate::records::former_name::Home;
 use crate::records::site::SiteKey;
 use crate::records::status::Told;
 use std::collections::BTreeMap;

@@ -164,7 +164,7 @@ events! {
         "An edit of the spec names another `recordName`, `zone` or `provider`, or removes `dnsRecordSet`. The records \
          that the message names stay at the former place. Delete them unless somebody uses them. If the edit was made \
          while FLIPOP was not running, the message lacks the zone, and an edit of the provider alone is not noticed.";
-    NameClaimed | ZoneNotAllowed | CNAME | NotFound | Unauthorised | Transient | NodeInUse | Invalid | Quota | Permanent =>
+    NameClaimed | ZoneNotAllowed | CNAME | NotFound | Unauthorized | Transient | NodeInUse | Invalid | Quota | Permanent =>
         Warning on BOTH,
         "The records cannot be written: [`Ready` or `RecordSetReady`](conditions.md#ready-and-recordsetready) has this \
          reason.";
@@ -178,7 +178,7 @@ impl From<Obstacle> for EventReason {
             Obstacle::ZoneNotAllowed => Self::ZoneNotAllowed,
             Obstacle::CNAME => Self::CNAME,
             Obstacle::NotFound => Self::NotFound,
-            Obstacle::Unauthorised => Self::Unauthorised,
+            Obstacle::Unauthorized => Self::Unauthorized,
             Obstacle::Transient => Self::Transient,
             Obstacle::NodeInUse => Self::NodeInUse,
             Obstacle::Invalid => Self::Invalid,

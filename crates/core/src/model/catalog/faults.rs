@@ -21,7 +21,7 @@ macro_rules! faults {
 }
 
 faults! {
-    Unauthorised =>
+    Unauthorized =>
         "401 or 403. At Cloudflare also 400, if it is about the token.",
         "401: the token is not valid; set another one. 403: the token lacks scopes. See \
          [Tokens and scopes](../operations/tokens.md). FLIPOP retries once a minute.";

@@ -34,10 +34,10 @@ sections! {
                  pool may use. A denial in one firewall of a droplet outweighs the permissions in all others. FLIPOP \
                  keeps the pool's own firewalls as wanted all the same, and may still be opening ports.",
                 "Remove that rule from the firewall that the message names, or the port from `spec.firewall`.";
-            InProgress | Transient | Throttled | NotFound | NodeInUse | Invalid | Quota | Unauthorised | Permanent =>
+            InProgress | Transient | Throttled | NotFound | NodeInUse | Invalid | Quota | Unauthorized | Permanent =>
                 False,
                 "The firewalls cannot be read or changed.",
-                "See [Kinds of failure](#kinds-of-failure). For `Unauthorised` see \
+                "See [Kinds of failure](#kinds-of-failure). For `Unauthorized` see \
                  [Tokens and scopes](../operations/tokens.md).";
         }
     }
@@ -66,7 +66,7 @@ impl From<FaultKind> for FirewallReady {
             FaultKind::NodeInUse => Self::NodeInUse,
             FaultKind::Invalid => Self::Invalid,
             FaultKind::Quota => Self::Quota,
-            FaultKind::Unauthorised => Self::Unauthorised,
+            FaultKind::Unauthorized => Self::Unauthorized,
             FaultKind::Permanent => Self::Permanent,
         }
     }

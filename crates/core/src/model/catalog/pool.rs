@@ -117,7 +117,7 @@ sections! {
                 "The token lacks the scope `droplet:read`. Without it every address looks unassigned, so FLIPOP assigns \
                  nothing.",
                 "Add the scope: see [Tokens and scopes](../operations/tokens.md). FLIPOP retries once a minute.";
-            Unauthorised => False,
+            Unauthorized => False,
                 "The provider refuses the token, or the token may not read or change addresses. The message names the \
                  environment variable or the scopes.",
                 "Set a valid token, or add the scopes: see [Tokens and scopes](../operations/tokens.md). FLIPOP retries \
@@ -214,7 +214,7 @@ sections! {
             Quota => True,
                 "The account has reached its limit of reserved IPs.",
                 "Ask DigitalOcean for more, or lower `desiredIPs`.";
-            InProgress | Transient | Throttled | NotFound | NodeInUse | Invalid | Unauthorised | Permanent => True,
+            InProgress | Transient | Throttled | NotFound | NodeInUse | Invalid | Unauthorized | Permanent => True,
                 "The provider refused the creation, or its answer was lost.",
                 "See [Kinds of failure](#kinds-of-failure).";
         }
@@ -286,7 +286,7 @@ macro_rules! from_fault {
                     FaultKind::NodeInUse => Self::NodeInUse,
                     FaultKind::Invalid => Self::Invalid,
                     FaultKind::Quota => Self::Quota,
-                    FaultKind::Unauthorised => Self::Unauthorised,
+                    FaultKind::Unauthorized => Self::Unauthorized,
                     FaultKind::Permanent => Self::Permanent,
                 }
             }

@@ -34,14 +34,14 @@ sections! {
             ObjectsUnread => True,
                 "FLIPOP cannot list the objects of both kinds, or cannot read one that may name the address.",
                 "Correct the object that the message names, or grant what it asks for.";
-            NotGuarded => True,
+            FinalizerDenied => True,
                 "FLIPOP may not write the finalizer of the pool. It creates nothing for the pool, and the addresses that \
                  it created stay if you delete the pool.",
                 "Grant the verb that the message names, or change the admission policy that it quotes.";
-            NotMarked => True,
+            StatusNotWritten => True,
                 "The status cannot be written. FLIPOP deletes nothing that the status does not mark.",
                 "See the log, and correct what keeps the status from being written.";
-            Unauthorised => True,
+            Unauthorized => True,
                 "The token may not delete or unassign addresses.",
                 "Give it the scope `reserved_ip:delete`: see [Tokens and scopes](../operations/tokens.md). FLIPOP tries \
                  again once a minute.";

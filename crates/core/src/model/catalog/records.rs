@@ -52,7 +52,7 @@ sections! {
             NotFound => False,
                 "The account does not have the zone, or the token cannot see it.",
                 "Create the zone, correct `zone`, or let the token read the zone.";
-            Unauthorised => False,
+            Unauthorized => False,
                 "The token may not read or change the records.",
                 "See [Tokens and scopes](../operations/tokens.md). FLIPOP retries once a minute, rotating through the \
                  zones that refuse the token.";
@@ -112,7 +112,7 @@ impl Obstacle {
             FaultKind::NodeInUse => Self::NodeInUse,
             FaultKind::Invalid => Self::Invalid,
             FaultKind::Quota => Self::Quota,
-            FaultKind::Unauthorised => Self::Unauthorised,
+            FaultKind::Unauthorized => Self::Unauthorized,
             FaultKind::Permanent => Self::Permanent,
         })
     }

@@ -36,7 +36,7 @@ sections! {
                     counts the nodes." {
         /// Reasons of `ChecksDoubted`.
         enum ChecksDoubted {
-            LeasesGoOn => True,
+            LeasesRenewed => True,
                 "Checks have failed for 30 s, and the Leases of their nodes are renewed: a firewall or FLIPOP's own network \
                  drops the packets. It is over when 10 checks in a row have passed.",
                 "Allow the pods of FLIPOP to reach the nodes on the port that the message names: see [Node \

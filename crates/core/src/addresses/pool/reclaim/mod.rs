@@ -9,8 +9,8 @@
 //! effect: one that gets a 404, and one that still shows the address long enough afterwards.
 
 mod guard;
+mod reported;
 mod steps;
-mod told;
 
 use super::Pool;
 use super::memory::Purchased;

@@ -295,7 +295,7 @@ impl Pool {
         let gate = account.gate(Right::Move);
         if let Some(at) = gate.waits(around.now) {
             out.later(at);
-            return Next::Blocked(ReclaimBlocked::Unauthorised, gate.message().to_owned());
+            return Next::Blocked(ReclaimBlocked::Unauthorized, gate.message().to_owned());
         }
         let busy = account.ops().count() >= MAX_OPS || account.ops().any(|(_, op)| op.machine == machine);
         if busy || !around.permit {
@@ -331,7 +331,7 @@ impl Pool {
         if let Some(at) = gate.waits(now) {
             giving.fresh = None;
             out.later(at);
-            return Next::Blocked(ReclaimBlocked::Unauthorised, gate.message().to_owned());
+            return Next::Blocked(ReclaimBlocked::Unauthorized, gate.message().to_owned());
         }
         if let Some((kind, message)) = giving.failure.clone().filter(|_| giving.retry.due() > now) {
             giving.fresh = None;
@@ -348,7 +348,7 @@ impl Pool {
         }
         if !self.is_marked(ip) {
             return if self.writes.is_status_failing() {
-                Next::Blocked(ReclaimBlocked::NotMarked, "the status cannot be written".to_owned())
+                Next::Blocked(ReclaimBlocked::StatusNotWritten, "the status cannot be written".to_owned())
             } else {
                 Wait(Step::Mark)
             };
@@ -473,7 +473,7 @@ fn publishes(
 /// The reason to report when a call fails with this kind of fault.
 fn reason_of(kind: FaultKind) -> ReclaimBlocked {
     match kind {
-        FaultKind::Unauthorised => ReclaimBlocked::Unauthorised,
+        FaultKind::Unauthorized => ReclaimBlocked::Unauthorized,
         FaultKind::Throttled => ReclaimBlocked::Throttled,
         FaultKind::InProgress => ReclaimBlocked::Locked,
         FaultKind::Transient

@@ -5,7 +5,7 @@
 //! answers reads and fails every write would seem to come back again and again, and the watches would flood it.
 
 use crate::kube::trouble::{Trouble, TroubleKind};
-use crate::signal;
+use crate::latest;
 
 /// A sort of call. One sort can fail alone: writes fail if the store loses its quorum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum Sort {
 
 /// Counts the returns and tracks which sort of call fails.
 pub(super) struct Returns {
-    count: signal::Sender<u64>,
+    count: latest::Sender<u64>,
     reads_fail: bool,
     writes_fail: bool,
 }
@@ -24,10 +24,10 @@ pub(super) struct Returns {
 impl Returns {
     /// Nothing was asked yet, so the first answered read counts as a return.
     pub(super) fn new() -> Self {
-        Self { count: signal::Sender::new(0), reads_fail: true, writes_fail: false }
+        Self { count: latest::Sender::new(0), reads_fail: true, writes_fail: false }
     }
 
-    pub(super) fn subscribe(&self) -> signal::Receiver<u64> {
+    pub(super) fn subscribe(&self) -> latest::Receiver<u64> {
         self.count.subscribe()
     }
 
@@ -66,7 +66,7 @@ impl Failing {
     pub(super) fn failed(&mut self, trouble: &Trouble) -> bool {
         self.tries = self.tries.saturating_add(1);
         // These last until someone fixes them.
-        let lasts = matches!(trouble.kind, TroubleKind::Forbidden | TroubleKind::Unauthorised);
+        let lasts = matches!(trouble.kind, TroubleKind::Forbidden | TroubleKind::Unauthorized);
         let warns = (lasts || self.tries >= TRIES_TO_WARN) && self.warned.is_none();
         if warns {
             self.warned(trouble);

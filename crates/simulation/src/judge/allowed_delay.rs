@@ -75,7 +75,7 @@ pub(crate) struct Patience {
     /// Retries.
     fast: (u64, usize),
     slow: (u64, usize),
-    unauthorised_ms: u64,
+    unauthorized_ms: u64,
     /// Waits that a server asked for, locks, and slow actions.
     told_ms: u64,
     takeover_ms: u64,
@@ -133,12 +133,12 @@ impl Patience {
 
     /// From the end of the plan to the time by which everything must be right.
     pub(crate) fn right_ms(&self) -> u64 {
-        let Self { blind_ms, account_ms, fast, slow, unauthorised_ms, told_ms, .. } = *self;
+        let Self { blind_ms, account_ms, fast, slow, unauthorized_ms, told_ms, .. } = *self;
         let Self { takeover_ms, purchase_ms, cool_off_ms, grace_ms, forget_ms, .. } = *self;
         let Self { firewalls_ms, checks_ms, .. } = *self;
         let fast_ms = if fast.1 > 0 { wait_ms(&FAST_S, fast.0, fast.1) } else { 0 };
         let slow_ms = if slow.1 > 0 { wait_ms(&SLOW_S, slow.0, slow.1) } else { 0 };
-        let waits = [fast_ms, slow_ms, unauthorised_ms, told_ms].into_iter().max().unwrap_or_default();
+        let waits = [fast_ms, slow_ms, unauthorized_ms, told_ms].into_iter().max().unwrap_or_default();
         let rest_ms =
             takeover_ms + purchase_ms + cool_off_ms + grace_ms + forget_ms + firewalls_ms + checks_ms;
         PLAIN_MS + blind_ms + account_ms + waits + rest_ms
@@ -147,7 +147,7 @@ impl Patience {
     /// From the end of the plan to the time after which no outdated state can matter.
     pub(crate) fn seen_ms(&self) -> u64 {
         // A token that regains a scope reveals what was hidden.
-        LATE_CALL_MS + self.blind_ms + self.account_ms + self.unauthorised_ms
+        LATE_CALL_MS + self.blind_ms + self.account_ms + self.unauthorized_ms
     }
 
     fn left(until_ms: u64, end_ms: u64) -> u64 {
@@ -187,7 +187,7 @@ impl Patience {
             Act::EditRecord { .. } => self.told_ms = self.told_ms.max(left(EDITED_MS)),
             Act::PlaceRecord { for_ms, .. } => self.told_ms = self.told_ms.max(left(for_ms + EDITED_MS)),
             Act::RevokeToken { for_ms, .. } | Act::NarrowToken { for_ms, .. } => {
-                self.unauthorised_ms = self.unauthorised_ms.max(left(for_ms + UNAUTHORISED_MS));
+                self.unauthorized_ms = self.unauthorized_ms.max(left(for_ms + UNAUTHORISED_MS));
             }
             // Work of an earlier leader is checked against a list that is half a minute newer.
             Act::Ask { .. } => self.account_ms = self.account_ms.max(BY_HAND_MS),
@@ -283,7 +283,7 @@ impl Patience {
     fn fault(&mut self, fault: &Fault, lasted_ms: u64) {
         match fault {
             Fault::Refuse { status: 401 | 403, .. } | Fault::RefuseAfter { status: 401 | 403 } => {
-                self.unauthorised_ms = UNAUTHORISED_MS;
+                self.unauthorized_ms = UNAUTHORISED_MS;
             }
             Fault::ActionTakes { ms } => {
                 self.told_ms = self.told_ms.max(*ms);

@@ -11,7 +11,7 @@ use crate::model::moment::Moment;
 
 /// The gate of one right. It is open until a request that needs the right is refused.
 #[derive(Debug, Default)]
-pub struct Gate(Option<Refusal>);
+pub struct RefusedRight(Option<Refusal>);
 
 /// A refusal of the token that no accepted request has disproved yet.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ struct Refusal {
     message: String,
 }
 
-impl Gate {
+impl RefusedRight {
     /// Whether the token was refused nothing, or a request was accepted since.
     pub const fn is_open(&self) -> bool {
         self.0.is_none()
@@ -54,7 +54,7 @@ impl Gate {
                 // A request of an earlier epoch may have had the former token.
                 self.0.take_if(|refusal| !asked.precedes(&refusal.asked));
             }
-            Some(CallFailure::Fault(fault)) if fault.kind == FaultKind::Unauthorised => {
+            Some(CallFailure::Fault(fault)) if fault.kind == FaultKind::Unauthorized => {
                 let (due, message) = (next_try(now), fault.message.clone());
                 self.0 = Some(Refusal { asked: asked.clone(), due, message });
             }
@@ -82,11 +82,11 @@ mod tests {
 
     #[test]
     fn what_was_refused_is_tried_once_a_minute_until_it_is_accepted() {
-        let (mut gate, asked) = (Gate::default(), Epoch::first("p".into()));
+        let (mut gate, asked) = (RefusedRight::default(), Epoch::first("p".into()));
         assert_eq!((gate.is_open(), gate.waits(T(0)), gate.message()), (true, None, ""));
         gate.sent(T(0));
         assert!(gate.is_open(), "nothing was refused");
-        gate.answered(&asked, Some(&failed(FaultKind::Unauthorised)), T(1));
+        gate.answered(&asked, Some(&failed(FaultKind::Unauthorized)), T(1));
         assert_eq!((gate.is_open(), gate.message()), (false, "no"));
         assert_eq!((gate.waits(T(60)), gate.waits(T(61))), (Some(T(61)), None));
         gate.sent(T(70));
@@ -109,8 +109,8 @@ mod tests {
         .take(3)
         .collect();
         for (accepted, opens) in epochs.iter().zip([false, true, true]) {
-            let mut gate = Gate::default();
-            gate.answered(&epochs[1], Some(&failed(FaultKind::Unauthorised)), T(1));
+            let mut gate = RefusedRight::default();
+            gate.answered(&epochs[1], Some(&failed(FaultKind::Unauthorized)), T(1));
             gate.answered(accepted, None, T(2));
             assert_eq!(gate.is_open(), opens, "{accepted:?}");
         }

@@ -80,5 +80,5 @@ fn joined(base64: &mut Option<String>) {
 }
 
 #[cfg(test)]
-#[path = "blanks_tests.rs"]
+#[path = "empty_fields_tests.rs"]
 mod tests;

@@ -3,7 +3,7 @@
 use super::CommandError;
 use crate::clock::Clock;
 use crate::config::Order;
-use crate::config::words::Common;
+use crate::config::cli_args::Common;
 use crate::kube::client::{self, ServerTime};
 use crate::kube::kubeconfig;
 use crate::kube::trouble::{Trouble, TroubleKind};
@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 
 /// The cluster that a command talks to.
-pub(super) struct Reach {
+pub(super) struct Session {
     /// The client for reads, and for annotations.
     pub(super) client: Client,
     /// The client for connections that stay open.
@@ -32,7 +32,7 @@ pub(super) struct Reach {
     pub(super) operator: String,
 }
 
-impl Reach {
+impl Session {
     /// Finds the cluster as the operator does. Sends no request yet.
     pub(super) fn new(order: &Order) -> Result<Self, CommandError> {
         install_tls();
@@ -58,7 +58,7 @@ impl Reach {
     }
 }
 
-impl Reach {
+impl Session {
     /// The error about an object that does not exist.
     pub(super) fn lacks(&self, name: &str) -> CommandError {
         let place = self.namespace.as_deref();

@@ -4,14 +4,14 @@
 //! begins, so no process repeats a move that another one began. This module does not decide whether a request can be
 //! met.
 
-use super::last_move::{LastMove, MoveOutcome, Request, request_of};
+use super::result::{LastMove, MoveOutcome, Request, request_of};
 use crate::mechanism::retry::Retry;
 use crate::model::ids::Address;
 use crate::model::moment::Moment;
 
 /// How this process first saw the text of the annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Sight {
+pub(crate) enum Sight {
     /// The object could not be read yet.
     #[default]
     None,
@@ -26,7 +26,7 @@ pub(super) enum Sight {
 
 /// The stage of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// No request, or the request is answered.
     #[default]
     Idle,
@@ -43,7 +43,7 @@ pub(super) enum Stage {
 
 /// Why the status on the server does not show the outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unkept {
+pub(crate) enum Unkept {
     /// The installed CRDs drop it.
     Pruned,
     /// The status cannot be written.
@@ -52,21 +52,21 @@ pub(super) enum Unkept {
 
 /// Moves by hand of one pool.
 #[derive(Debug, Default)]
-pub(super) struct Moving {
+pub(crate) struct Moving {
     /// The request in the annotation.
-    pub(super) request: Option<String>,
-    pub(super) sight: Sight,
-    pub(super) stage: Stage,
+    pub(crate) request: Option<String>,
+    pub(crate) sight: Sight,
+    pub(crate) stage: Stage,
     /// The last request that was answered or is pending.
-    pub(super) last: Option<LastMove>,
-    pub(super) unkept: Option<Unkept>,
-    pub(super) retry: Retry,
-    pub(super) epoch_ms: u64,
+    pub(crate) last: Option<LastMove>,
+    pub(crate) unkept: Option<Unkept>,
+    pub(crate) retry: Retry,
+    pub(crate) epoch_ms: u64,
 }
 
 impl Moving {
     /// Takes in the annotation as the watch shows it.
-    pub(super) fn observed(&mut self, annotation: Option<&str>) {
+    pub(crate) fn observed(&mut self, annotation: Option<&str>) {
         let request = request_of(annotation);
         let first = self.sight == Sight::None;
         if !first && request == self.request {
@@ -83,13 +83,13 @@ impl Moving {
     }
 
     /// Whether the last move answers this request.
-    pub(super) fn asks_again(&self, request: Option<&str>) -> bool {
+    pub(crate) fn asks_again(&self, request: Option<&str>) -> bool {
         request.is_some() && self.last.as_ref().map(|last| last.request.as_str()) == request
     }
 
     /// Takes the last move from the status when leadership begins, or continues after a gap. If this process has newer
     /// knowledge about the present request, that counts instead.
-    pub(super) fn recall(&mut self, told: Option<&LastMove>) {
+    pub(crate) fn recall(&mut self, told: Option<&LastMove>) {
         let request_of = |last: &Option<LastMove>| last.as_ref().map(|last| last.request.clone());
         let told = told.cloned();
         let same = request_of(&told) == request_of(&self.last);
@@ -108,12 +108,12 @@ impl Moving {
     }
 
     /// The value for the status.
-    pub(super) fn told(&self) -> Option<LastMove> {
+    pub(crate) fn told(&self) -> Option<LastMove> {
         self.last.clone().filter(|_| self.unkept != Some(Unkept::Pruned))
     }
 
     /// Takes in the status that the server stored after a write.
-    pub(super) fn written(&mut self, sent: Option<&LastMove>, kept: Option<&LastMove>) {
+    pub(crate) fn written(&mut self, sent: Option<&LastMove>, kept: Option<&LastMove>) {
         if sent.is_some() && sent != kept {
             self.unkept = Some(Unkept::Pruned);
         } else if self.stage == Stage::Announcing && sent == self.last.as_ref() {
@@ -122,35 +122,35 @@ impl Moving {
     }
 
     /// Notes that the server refuses the status write.
-    pub(super) fn not_written(&mut self) {
+    pub(crate) fn not_written(&mut self) {
         if self.stage == Stage::Announcing {
             self.unkept = Some(Unkept::Denied);
         }
     }
 
     /// Whether the move of this address is under way.
-    pub(super) fn is_sent(&self, ip: Address) -> bool {
+    pub(crate) fn is_sent(&self, ip: Address) -> bool {
         self.stage == Stage::Sent(ip)
     }
 
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self.stage, Stage::Announcing | Stage::Announced)
     }
 
     /// The request, while it is neither answered nor begun.
-    pub(super) fn wanted(&self) -> Option<&String> {
+    pub(crate) fn wanted(&self) -> Option<&String> {
         let request = self.request.as_ref()?;
         let new = self.sight == Sight::New;
         (self.is_open() || (self.stage == Stage::Idle && new)).then_some(request)
     }
 
     /// Whether there is no request, and none under way.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.request.is_none() && self.stage == Stage::Idle
     }
 
     /// Notes the outcome of a request, or that it is pending.
-    pub(super) fn note(&mut self, outcome: MoveOutcome, message: &str, now: Moment) {
+    pub(crate) fn note(&mut self, outcome: MoveOutcome, message: &str, now: Moment) {
         let time_s = now.plus_millis(self.epoch_ms).as_millis() / 1_000;
         if let Some(last) = &mut self.last {
             last.outcome = outcome;
@@ -160,14 +160,14 @@ impl Moving {
     }
 
     /// Notes why the pending request waits, for users. Its time stays that of the outcome.
-    pub(super) fn waits_for(&mut self, why: String) {
+    pub(crate) fn waits_for(&mut self, why: String) {
         if let Some(last) = self.last.as_mut().filter(|last| last.is_pending()) {
             last.message = why;
         }
     }
 
     /// Makes this request the last move.
-    pub(super) fn begin(&mut self, request: &str, from: String) {
+    pub(crate) fn begin(&mut self, request: &str, from: String) {
         let (ip, to) = match Request::parse(request) {
             Ok(Request { ip, node }) => (Some(ip), node),
             Err(_) => (None, String::new()),

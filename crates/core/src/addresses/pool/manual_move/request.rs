@@ -4,12 +4,12 @@
 //! sent. Invariants: a request is carried out at most once. An answer is final. The planner decides first. A moved
 //! address then stays in its place like any other.
 
-use super::Pool;
-use super::candidates::{Free, Taker};
-use super::last_move::{LastMove, MoveOutcome, Request};
-use super::moving::{Sight, Stage, Unkept};
-use super::report::Wait;
-use super::world::World;
+use super::super::Pool;
+use super::super::candidates::{Free, Receiver};
+use super::super::report::Wait;
+use super::super::world::World;
+use super::progress::{Sight, Stage, Unkept};
+use super::result::{LastMove, MoveOutcome, Request};
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{End, Op, OpKind};
@@ -116,13 +116,13 @@ impl Pool {
             out.tell([self.close_move(MoveOutcome::Ignored, &why, now)]);
         }
         let wanted = self.moving.wanted().is_some();
-        if wanted && let Err(why) = self.weigh(&request) {
+        if wanted && let Err(why) = self.evaluate(&request) {
             out.tell([self.refuse_move(&request, &why, now)]);
         }
     }
 
     /// Whether a request can be met, judged by the pool alone.
-    fn weigh(&self, request: &str) -> Result<(), String> {
+    fn evaluate(&self, request: &str) -> Result<(), String> {
         Request::parse(request)?;
         self.may_move_by_hand()?;
         let pruned = self.creation.crds_outdated.then_some(Unkept::Pruned);
@@ -169,7 +169,7 @@ impl Pool {
                 return;
             }
             Err(Unfit::Waits(why, at)) => (why, at),
-            Ok((free, taker)) if self.moving.stage == Stage::Announced => {
+            Ok((free, receiver)) if self.moving.stage == Stage::Announced => {
                 let due = Some(self.moving.retry.due()).filter(|due| *due > world.now);
                 let may = match due {
                     Some(due) => Err((REFUSED.to_owned(), Some(due))),
@@ -178,11 +178,11 @@ impl Pool {
                     }
                 };
                 if may.is_ok() {
-                    let (leaves, to) = taker.leaves(&free);
+                    let (leaves, to) = receiver.leaves(&free);
                     unlabelling = self.waits_for_labels(leaves, to, world, out);
                 }
                 if may.is_ok() && unlabelling.is_none() {
-                    self.start(&free, &taker, world.now, account, world, out);
+                    self.start(&free, &receiver, world.now, account, world, out);
                     let from = self.stands_on(free.from.as_ref());
                     let name = self.candidates.named(&request.node).map(|(name, _)| Arc::clone(name));
                     if let Some(name) = name {
@@ -227,7 +227,7 @@ impl Pool {
         account: &Account,
         world: &World<'_>,
         why_not: Option<&Mismatch>,
-    ) -> Result<(Free, Taker<'a>), Unfit> {
+    ) -> Result<(Free, Receiver<'a>), Unfit> {
         let refused = |why: String| Err(Unfit::Refused(why));
         if let Some(owner) = world.owners.get(ip).filter(|owner| owner.uid != self.object.uid) {
             return refused(format!("{ip} belongs to the pool {}", owner.name));
@@ -268,8 +268,8 @@ impl Pool {
         if let Some((other, _)) = there.and_then(|on| busy.machines.get(on)) {
             return Err(Unfit::waits(self.text_of(&Wait::InFlight(*other))));
         }
-        let taker = match self.taker(name, candidate, &busy, account, world) {
-            Ok(taker) => taker,
+        let receiver = match self.receiver(name, candidate, &busy, account, world) {
+            Ok(receiver) => receiver,
             Err(wait) => {
                 if let Wait::RetryAt(at, _) | Wait::Pending(at, _) | Wait::Firewall(at) = &wait {
                     let (why, at) = self.reason(&wait, Some(*at));
@@ -278,8 +278,8 @@ impl Pool {
                 return refused(format!("{node}: {}", self.text_of(&wait)));
             }
         };
-        if taker.suits(&free) {
-            Ok((free, taker))
+        if receiver.suits(&free) {
+            Ok((free, receiver))
         } else {
             refused(format!("{node} and {ip} are in different regions"))
         }
@@ -355,7 +355,7 @@ impl Pool {
     }
 
     /// Takes in the end of the operation on an address.
-    pub(super) fn move_ended(
+    pub(crate) fn move_ended(
         &mut self,
         ip: Address,
         op: &Op,
@@ -439,6 +439,6 @@ fn passes(kind: FaultKind) -> bool {
         | FaultKind::Invalid
         | FaultKind::Quota
         | FaultKind::Permanent
-        | FaultKind::Unauthorised => false,
+        | FaultKind::Unauthorized => false,
     }
 }

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 flipop_core::described! {
     /// Why the agent is not able to do its work.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum NotAble {
+    pub enum NotReady {
         /// The agent has not looked at the kernel yet.
         Starting = "Starting",
         /// The kernel refuses a request of the agent. The agent needs the capability `NET_ADMIN`, and a kernel with
@@ -24,7 +24,7 @@ flipop_core::described! {
         /// Neither `--pod-cidr` nor `spec.podCIDRs` of the node names the networks of its pods.
         PodsUnknown = "PodsUnknown",
         /// Pods of the node have addresses outside of `spec.podCIDRs`, as with Calico, and with Cilium in its mode
-        /// `cluster-pool`. Name their networks with `--pod-cidr`. An agent that was able before stays ready, and says so
+        /// `cluster-pool`. Name their networks with `--pod-cidr`. An agent that was ready before stays ready, and says so
         /// with the metric `flipop_agent_pods_outside`.
         PodsOutside = "PodsOutside",
         /// There is a device of a datapath that may bypass netfilter: `cilium_host`, or `bpfin.cali` of Calico. See
@@ -75,21 +75,21 @@ impl Known {
         address: Option<Ipv4Addr>,
         found: &Found,
         config: &AgentConfig,
-    ) -> Result<Layout, NotAble> {
+    ) -> Result<Layout, NotReady> {
         let block = config.when_absent == WhenAbsent::Block;
         if found.bypass.is_some() && !config.cni_uses_netfilter {
-            return Err(NotAble::Datapath);
+            return Err(NotReady::Datapath);
         }
         if found.nat == Nat::Foreign || found.foreign_routes > 0 || block && found.foreign_routes6 > 0 {
-            return Err(NotAble::Foreign);
+            return Err(NotReady::Foreign);
         }
         let exit = address.map(|address| self.exit(address, found)).transpose()?;
         if self.pods.is_empty() {
-            return Err(NotAble::PodsUnknown);
+            return Err(NotReady::PodsUnknown);
         }
         let begins = exit.is_some() && found.intact().is_none();
         if begins && found.outside.is_some() && config.pods.is_empty() {
-            return Err(NotAble::PodsOutside);
+            return Err(NotReady::PodsOutside);
         }
         let pods6 = self.pods6.iter().flatten();
         let (subnets, others) = found.subnets(&self.pods);
@@ -104,9 +104,9 @@ impl Known {
         })
     }
 
-    fn exit(&self, address: Ipv4Addr, found: &Found) -> Result<Exit, NotAble> {
-        let anchor = self.anchor.ok_or(NotAble::AnchorUnknown)?;
-        let interface = found.interface_of(anchor.address).ok_or(NotAble::NoAnchor)?;
+    fn exit(&self, address: Ipv4Addr, found: &Found) -> Result<Exit, NotReady> {
+        let anchor = self.anchor.ok_or(NotReady::AnchorUnknown)?;
+        let interface = found.interface_of(anchor.address).ok_or(NotReady::NoAnchor)?;
         Ok(Exit { address, anchor: anchor.address, gateway: anchor.gateway, interface })
     }
 }
@@ -135,11 +135,11 @@ mod tests {
         let layout = known.layout(address, &found, &plain).unwrap();
         assert_eq!((layout.exit.unwrap().interface, layout.mark), (2, plain.mark));
         let why = |known: &Known, found: &Found| known.layout(address, found, &plain).err();
-        assert_eq!(why(&Known { anchor: None, ..known.clone() }, &found), Some(NotAble::AnchorUnknown));
-        assert_eq!(why(&known, &Found::default()), Some(NotAble::NoAnchor));
-        assert_eq!(why(&Known { pods: Vec::new(), ..known.clone() }, &found), Some(NotAble::PodsUnknown));
+        assert_eq!(why(&Known { anchor: None, ..known.clone() }, &found), Some(NotReady::AnchorUnknown));
+        assert_eq!(why(&known, &Found::default()), Some(NotReady::NoAnchor));
+        assert_eq!(why(&Known { pods: Vec::new(), ..known.clone() }, &found), Some(NotReady::PodsUnknown));
         let outside = Found { outside: Network::parse("10.0.1.5/32"), ..found.clone() };
-        assert_eq!(why(&known, &outside), Some(NotAble::PodsOutside));
+        assert_eq!(why(&known, &outside), Some(NotReady::PodsOutside));
         let layout = known.layout(address, &found, &plain).unwrap();
         let nat = Nat::Ours { signature: Some(layout.signature()), whole: true };
         let standing = Found { nat, routes: layout.routes(), rules: layout.rules(), ..outside.clone() };
@@ -150,14 +150,14 @@ mod tests {
             known.layout(None, &outside, &config(&["--when-absent=Block"])).is_ok(),
             "it blocks what it knows"
         );
-        assert_eq!(why(&known, &Found { nat: Nat::Foreign, ..found.clone() }), Some(NotAble::Foreign));
-        assert_eq!(why(&known, &Found { foreign_routes: 1, ..found.clone() }), Some(NotAble::Foreign));
+        assert_eq!(why(&known, &Found { nat: Nat::Foreign, ..found.clone() }), Some(NotReady::Foreign));
+        assert_eq!(why(&known, &Found { foreign_routes: 1, ..found.clone() }), Some(NotReady::Foreign));
         let foreign6 = Found { foreign_routes6: 1, ..found.clone() };
         assert_eq!(why(&known, &foreign6), None, "the agent uses that table only where it blocks");
         let blocks = config(&["--when-absent=Block"]);
-        assert_eq!(known.layout(None, &foreign6, &blocks), Err(NotAble::Foreign));
+        assert_eq!(known.layout(None, &foreign6, &blocks), Err(NotReady::Foreign));
         let bypassed = Found { bypass: Some("bpfin.cali"), ..found.clone() };
-        assert_eq!(why(&known, &bypassed), Some(NotAble::Datapath));
+        assert_eq!(why(&known, &bypassed), Some(NotReady::Datapath));
         assert!(known.layout(address, &bypassed, &config(&["--cni-uses-netfilter"])).is_ok());
     }
 

@@ -66,7 +66,7 @@ impl Pool {
             let name = crate::addresses::pool::object::FINALIZER;
             let message = format!("the finalizer {name} cannot be written: {message}");
             conditions.retain(|told| !told.is(ConditionType::ReclaimBlocked));
-            conditions.push(Condition::new(ReclaimBlocked::NotGuarded, message));
+            conditions.push(Condition::new(ReclaimBlocked::FinalizerDenied, message));
         }
         conditions
     }
