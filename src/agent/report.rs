@@ -12,7 +12,7 @@ pub struct Report {
     /// Name of the node.
     node: String,
     registry: Registry,
-    ready: IntGaugeVec,
+    readiness: IntGaugeVec,
     active: IntGaugeVec,
     writes: IntCounterVec,
     reads: IntCounterVec,
@@ -37,7 +37,7 @@ impl Report {
             }
             Ok::<_, prometheus::Error>(counter)
         };
-        let ready = gauge(
+        let readiness = gauge(
             "flipop_agent_ready",
             "1 while the agent is able to do its work, 0 while it is not, with the reason why not.",
             &["node", "reason"],
@@ -71,7 +71,7 @@ impl Report {
         info.with_label_values(&[version::VERSION, version::COMMIT]).set(1);
         registry.register(Box::new(ProcessMetrics::new()?))?;
         let (node, trouble) = (node.to_owned(), Mutex::new(None));
-        let report = Self { node, registry, ready, active, writes, reads, foreign, outside, trouble };
+        let report = Self { node, registry, readiness, active, writes, reads, foreign, outside, trouble };
         report.outside(false);
         report.mark_not_ready(NotReady::Starting, "the agent has not looked at the kernel yet");
         Ok(report)
@@ -98,8 +98,8 @@ impl Report {
     }
 
     pub(super) fn mark_ready(&self, active: Option<Ipv4Addr>) {
-        self.ready.reset();
-        self.ready.with_label_values(&[self.node.as_str(), ""]).set(1);
+        self.readiness.reset();
+        self.readiness.with_label_values(&[self.node.as_str(), ""]).set(1);
         self.active.reset();
         if let Some(active) = active {
             self.active.with_label_values(&[self.node.as_str(), &active.to_string()]).set(1);
@@ -108,8 +108,8 @@ impl Report {
     }
 
     pub(super) fn mark_not_ready(&self, why: NotReady, detail: &str) {
-        self.ready.reset();
-        self.ready.with_label_values(&[self.node.as_str(), why.as_str()]).set(0);
+        self.readiness.reset();
+        self.readiness.with_label_values(&[self.node.as_str(), why.as_str()]).set(0);
         let text = format!("not ready ({}): {detail}", why.as_str());
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }

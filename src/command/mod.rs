@@ -6,7 +6,6 @@
 //! Invariants: only `move`, `pause` and `resume` write, and they write only annotations of our own objects. No
 //! command reads a Secret. No control character from the cluster reaches a terminal.
 
-mod accounts;
 mod check;
 mod copy;
 mod dashboard;

@@ -1,16 +1,20 @@
-//! The cluster that a command talks to: its clients, and the namespaces of objects and operator.
+//! The cluster and the providers that a command talks to: their clients, and the namespaces of objects and operator.
+//! Clients of providers get no permit, so they only read.
 
 use super::CommandError;
 use crate::clock::Clock;
-use crate::config::Order;
 use crate::config::cli_args::Common;
+use crate::config::{Order, ProviderVariables};
 use crate::kube::client::{self, ServerTime};
 use crate::kube::kubeconfig;
 use crate::kube::trouble::{Trouble, TroubleKind};
-use crate::provider::install_tls;
+use crate::provider::observe::{CallObserver, NoObserver};
+use crate::provider::{self, Providers, install_tls};
 use crate::proxy::ProxySettings;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
+use std::path::Path;
+use std::sync::Arc;
 
 /// The cluster that a command talks to.
 pub(super) struct Session {
@@ -86,4 +90,25 @@ fn wanted(common: &Common, of_context: &str) -> Option<String> {
         return None;
     }
     Some(common.namespace.clone().unwrap_or_else(|| of_context.to_owned()))
+}
+
+/// The variables of the file, or of the environment if there is none.
+pub(super) fn variables(order: &Order, env_file: Option<&Path>) -> Result<ProviderVariables, CommandError> {
+    let Some(path) = env_file else { return Ok(order.providers.clone()) };
+    let text = std::fs::read_to_string(path);
+    let text =
+        text.map_err(|error| CommandError::Usage(format!("failed to read {}: {error}", path.display())))?;
+    Ok(ProviderVariables::from_lines(&text))
+}
+
+/// The clients of the providers that have a token in these variables. They get no permit, so they cannot write.
+pub(super) fn clients(
+    variables: &ProviderVariables,
+    proxies: &ProxySettings,
+    clock: &Clock,
+) -> Result<Providers, CommandError> {
+    let configs = variables.read().map_err(|error| CommandError::Usage(error.to_string()))?;
+    let observer: Arc<dyn CallObserver> = Arc::new(NoObserver);
+    let clients = provider::connect(&configs, proxies, clock, &observer, None);
+    clients.map_err(|error| CommandError::Usage(error.to_string()))
 }

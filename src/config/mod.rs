@@ -6,14 +6,12 @@
 
 mod agent;
 pub mod cli_args;
-mod decisions;
 mod flags;
 mod provider;
-mod proxies;
 mod variables;
 
 pub use agent::{AgentConfig, Egress, WhenAbsent};
-pub use decisions::DecisionFlags;
+pub use flags::DecisionFlags;
 pub(crate) use flags::PLUGIN;
 pub use flags::{command_line, plugin_command_line};
 pub use provider::ProviderVariables;
@@ -175,7 +173,7 @@ impl Invocation {
     ) -> Result<Self, ConfigError> {
         let no_color = Variable::NoColor.read(env).is_some();
         let providers = ProviderVariables::of(env);
-        let proxies = proxies::read(env);
+        let proxies = variables::proxies(env);
         let env = |variable: Variable| variable.read(env);
         let mut cluster = cluster(&env, service_account);
         let (flags, ignored_arguments) = match flags::parse(arguments, cluster.has_service_account())

@@ -3,8 +3,7 @@
 //! Owns the only list of providers. Its order is that of documents, logs and errors.
 
 use crate::clock::Clock;
-use crate::provider::clients::Providers;
-use crate::provider::entry::{Provider, ProviderConfig, ProviderConfigs};
+use crate::provider::entry::{Provider, ProviderConfig, ProviderConfigs, Providers};
 use crate::provider::http::{ApiConfig, BuildError, Transport};
 use crate::provider::observe::CallObserver;
 use crate::provider::{cloudflare, digitalocean};

@@ -17,7 +17,6 @@
 
 mod addresses;
 mod call;
-mod clients;
 pub mod cloudflare;
 pub mod digitalocean;
 pub mod dns;
@@ -32,8 +31,7 @@ mod tls;
 
 pub use addresses::IpProvider;
 pub use call::{Account, Action, CallContext, CallError};
-pub use clients::{Providers, Services};
-pub use entry::{Provider, ProviderConfig, ProviderConfigs, Variables, WriteScopes};
+pub use entry::{Provider, ProviderConfig, ProviderConfigs, Providers, Services, Variables, WriteScopes};
 pub use flipop_core::model::facts::ActionStatus;
 pub use known::{PROVIDERS, connect, descriptors, machine};
 pub use tls::install_tls;

@@ -7,7 +7,7 @@
 //! only once it has reached the newest version that was passed on for that key, so no key ever goes back in time. It
 //! begins with its own list, so nothing of the former watch remains.
 
-use crate::kube::watch::teller::{News, Told};
+use crate::kube::watch::messages::{News, Told};
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::model::matching::WatchKey;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::kube::objects::labelled::Labels;
-use crate::kube::watch::dedupe::Print;
+use crate::kube::watch::messages::Print;
+use crate::kube::watch::messages::Teller;
 use crate::kube::watch::sorted::{Selection, Sorter};
-use crate::kube::watch::teller::Teller;
 use flipop_core::model::selector::Selector;
 use proptest::prelude::*;
 

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::command::copy::{self, Objects};
 use crate::command::session::Session;
-use crate::command::{CommandError, accounts};
+use crate::command::{CommandError, session};
 use crate::config::ProviderVariables;
 use crate::provider::dns::DnsProvider;
 use crate::provider::{CallContext, PROVIDERS, Provider, Providers, WriteScopes};
@@ -98,7 +98,7 @@ pub(super) async fn check(
     variables: &ProviderVariables,
     objects: &Objects,
 ) -> Result<Vec<Finding>, CommandError> {
-    let providers = accounts::clients(variables, &session.proxies, &session.clock)?;
+    let providers = session::clients(variables, &session.proxies, &session.clock)?;
     let demands = Demands::of(objects);
     let mut findings = Vec::new();
     for provider in &PROVIDERS {

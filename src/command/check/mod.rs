@@ -4,7 +4,6 @@
 
 mod account;
 mod agents;
-mod checks;
 mod cluster;
 mod installation;
 mod nodes;
@@ -16,7 +15,7 @@ use super::CommandError;
 use super::copy::Objects;
 use super::output::{Output, Tone, shown};
 use super::session::Session;
-use super::{accounts, leader};
+use super::{leader, session};
 use crate::config::Order;
 use crate::config::cli_args::CheckArgs;
 use crate::exit::Exit;
@@ -62,11 +61,11 @@ pub(super) async fn run(
         output.show(&left, || uninstall::text(&left, output))?;
         return Ok(Exit::Success);
     }
-    let variables = accounts::variables(order, arguments.env_file.as_deref())?;
+    let variables = session::variables(order, arguments.env_file.as_deref())?;
     let account = rights::account(session).await;
     let mut findings = vec![Finding::good(format!("the API server {} answers", session.server))];
     findings.extend(cluster::crds(session).await);
-    let checks = checks::of(&objects);
+    let checks = nodes::checks_of(&objects);
     findings.extend(rights::check(session, &account, !checks.is_empty()).await);
     findings.extend(cluster::policies(session, &account).await);
     let told = leader::ask(session).await.debug;
@@ -75,7 +74,7 @@ pub(super) async fn run(
     findings.extend(objects::check(&objects));
     findings.extend(nodes::check(session, &objects).await);
     findings.extend(agents::check(session, &variables).await);
-    findings.extend(checks::check(&account, &checks, told.as_ref()));
+    findings.extend(nodes::checked(&account, &checks, told.as_ref()));
     findings.extend(account::check(session, &variables, &objects).await?);
     output.show(&findings, || text(&findings, output))?;
     let worst = findings.iter().map(|finding| finding.tone).max();

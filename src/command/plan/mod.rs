@@ -15,7 +15,7 @@ use super::copy::{self, Lists, Objects};
 use super::deployment::Installed;
 use super::output::{self, Output};
 use super::session::Session;
-use super::{CommandError, accounts};
+use super::{CommandError, session};
 use crate::config::cli_args::PlanArgs;
 use crate::config::{DecisionFlags, Order};
 use crate::exit::Exit;
@@ -80,8 +80,8 @@ async fn plan(
     keys.insert(WatchKey::Nodes { selector: String::new() });
     let lists = Lists::read(session, keys).await?;
     let (account, walls) = if arguments.with_provider {
-        let variables = accounts::variables(order, arguments.env_file.as_deref())?;
-        let clients = accounts::clients(&variables, &order.cluster.proxy, &session.clock)?;
+        let variables = session::variables(order, arguments.env_file.as_deref())?;
+        let clients = session::clients(&variables, &order.cluster.proxy, &session.clock)?;
         if clients.accounts().next().is_none() {
             let variables: Vec<&str> = descriptors().map(|of| of.token_variable).collect();
             let variables = variables.join(" or ");

@@ -6,7 +6,7 @@ use super::rehearsal;
 use super::report::{self, Report};
 use super::walls::Walls;
 use super::world::World;
-use super::{accounts, copy, files};
+use super::{copy, files};
 use crate::api::{FloatingIPPool, NodeDNSRecordSet};
 use crate::clock::Clock;
 use crate::command::copy::{Lists, Objects};
@@ -393,7 +393,8 @@ async fn a_firewall_that_stands_gets_the_members_and_ports_that_it_lacks() {
     let url = server.digitalocean_url();
     let variables =
         ProviderVariables::from_lines(&format!("DIGITALOCEAN_ACCESS_TOKEN=t\nDIGITALOCEAN_API_URL={url}\n"));
-    let clients = accounts::clients(&variables, &ProxySettings::default(), &Clock::system()).unwrap();
+    let clients =
+        crate::command::session::clients(&variables, &ProxySettings::default(), &Clock::system()).unwrap();
     let lists = Lists {
         nodes: [(WatchKey::Nodes { selector: String::new() }, nodes.clone())].into(),
         ..Lists::default()

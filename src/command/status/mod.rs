@@ -4,8 +4,7 @@
 
 mod leading;
 mod model;
-mod pools;
-mod record_sets;
+mod objects;
 mod table;
 
 use super::CommandError;
@@ -167,7 +166,7 @@ fn paused_since<K: Conditioned>(
 /// The report on the objects with these names, or on all.
 fn make(facts: &Facts, names: &[Named]) -> Report {
     let asked = |kind, name: &str| names.is_empty() || names.iter().any(|named| named.is(kind, name));
-    let published = pools::published(facts);
+    let published = objects::published(facts);
     let pools = facts.pools.iter().filter(|(pool, _)| asked(ObjectKind::Pool, &pool.object.name.name));
     let record_sets =
         facts.record_sets.iter().filter(|(set, _)| asked(ObjectKind::RecordSet, &set.object.name.name));
@@ -177,8 +176,8 @@ fn make(facts: &Facts, names: &[Named]) -> Report {
         stale: facts.leading.is_stale(),
         notes: facts.leading.notes.clone(),
         failing_checks: facts.leading.failing_checks(),
-        pools: pools.map(|(pool, spec)| pools::report(facts, &published, pool, spec.as_ref())).collect(),
-        record_sets: record_sets.map(|(set, spec)| record_sets::report(facts, set, spec.as_ref())).collect(),
+        pools: pools.map(|(pool, spec)| objects::pool(facts, &published, pool, spec.as_ref())).collect(),
+        record_sets: record_sets.map(|(set, spec)| objects::record_set(facts, set, spec.as_ref())).collect(),
     }
 }
 

@@ -6,8 +6,8 @@
 
 use super::events::{self, Event};
 use super::health::Registration;
+use super::messages::Teller;
 use super::page::{self, Form, MAX_PAGES, PAGE_SIZE, Page};
-use super::teller::Teller;
 use super::{Sink, Target, WatchContext, WatchHealth, WatchName};
 use crate::kube::objects::protobuf::Wire;
 use crate::kube::trouble::{Trouble, TroubleKind};

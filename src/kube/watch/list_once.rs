@@ -1,9 +1,9 @@
 //! Reads complete lists once.
 
 use super::in_namespace;
+use super::messages::Keys;
 use super::page::{self, Form, MAX_PAGES, PAGE_SIZE};
 use super::sorted::Selection;
-use super::teller::Keys;
 use crate::api::seen::{Guarded, Seen, seen};
 use crate::api::{FloatingIPPool, bounded};
 use crate::kube::client::CALL_TIMEOUT_MS;

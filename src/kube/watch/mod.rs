@@ -6,14 +6,13 @@
 //! Invariants: an [`Observed::Reset`] is always a complete, consistent list. Objects are reduced to their facts before
 //! they are kept. An undecodable object never ends a watch. A silent watch is noticed within 65 s.
 
-pub(crate) mod dedupe;
 mod events;
 mod follow;
 mod health;
 pub mod list_once;
+pub mod messages;
 pub mod page;
 pub mod sorted;
-pub mod teller;
 #[cfg(test)]
 mod tests;
 
@@ -27,18 +26,17 @@ use crate::kube::objects::own_node::{OwnNode, OwnNodeFacts};
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::latest;
 use crate::random::Random;
-use dedupe::Print;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::model::node_check::LeaseFacts;
 use follow::{Absent, Follow, Source};
 use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client};
+use messages::{News, Print, Steps, Versioned};
 use serde::de::DeserializeOwned;
 use sorted::{Selection, Sorter};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
-use teller::{News, Steps, Versioned};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 

@@ -6,8 +6,8 @@
 //! Invariant: a key is told exactly what a watch of its own would tell. An object that leaves the selector of a key is
 //! gone for that key, and one that enters is new, whatever happened to the object itself.
 
-use super::dedupe::Print;
-use super::teller::{Keys, News, Teller, Told};
+use super::messages::Print;
+use super::messages::{Keys, News, Teller, Told};
 use crate::kube::objects::labelled::Labels;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::matching::WatchKey;
