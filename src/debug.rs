@@ -220,7 +220,7 @@ fn check(node: &CheckedNode) -> CheckView {
         last_passed_ms: node.last_pass_ms,
         failures: node.failures.into(),
         lease_age_ms: node.lease_ms,
-        doubted: node.disbelieved,
+        doubted: node.doubted,
     }
 }
 

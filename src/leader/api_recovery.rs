@@ -1,4 +1,4 @@
-//! Detects that the API server came back, which ends the backoff of every watch, and logs failing tries: one warning
+//! Detects that the API server came back, which ends the backoff of every watch, and logs failure_log tries: one warning
 //! when they persist, one message when they are over.
 //!
 //! Invariant: an answer counts only if the latest call of the same sort went unanswered. Otherwise a server that
@@ -56,12 +56,12 @@ const TRIES_TO_WARN: u32 = 3;
 
 /// Failed tries in a row. A try that reads the lease but cannot write it has failed.
 #[derive(Debug, Default)]
-pub(super) struct Failing {
+pub(super) struct FailureLog {
     tries: u32,
     warned: Option<TroubleKind>,
 }
 
-impl Failing {
+impl FailureLog {
     /// Counts one more failed try. Returns whether to warn, at most once per series.
     pub(super) fn failed(&mut self, trouble: &Trouble) -> bool {
         self.tries = self.tries.saturating_add(1);
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn what_goes_on_is_warned_of_once_and_what_lasts_at_once() {
         let (server, role) = (TroubleKind::ServerError, TroubleKind::Forbidden);
-        let mut failing = Failing::default();
+        let mut failure_log = FailureLog::default();
         let mut told = |kinds: &[TroubleKind]| -> Vec<bool> {
-            let told = kinds.iter().map(|kind| failing.failed(&Trouble::new(*kind, "no"))).collect();
-            failing.ended();
+            let told = kinds.iter().map(|kind| failure_log.failed(&Trouble::new(*kind, "no"))).collect();
+            failure_log.ended();
             told
         };
         assert_eq!(told(&[server; 5]), [false, false, true, false, false]);

@@ -8,7 +8,7 @@
 //!   treats the deletion as one more change of the record and waits for a full lease duration: a holder's permit
 //!   outlives the lease, and the last record seen, even a released one, may not be the latest.
 
-use super::api_recovery::{Failing, Returns, Sort};
+use super::api_recovery::{FailureLog, Returns, Sort};
 use super::lease_watch::{Sight, sights};
 use super::record::{self, LEASE_DURATION_MS};
 use super::{LEASE_NAME, LeaderHandle, LeaderOutcome, LeaderState, Order};
@@ -112,7 +112,7 @@ pub struct Elector {
     observed: Option<Observed>,
     missing: Option<Missing>,
     hold: Option<Hold>,
-    failing: Failing,
+    failure_log: FailureLog,
 }
 
 impl Elector {
@@ -132,7 +132,7 @@ impl Elector {
             observed: None,
             missing: None,
             hold: None,
-            failing: Failing::default(),
+            failure_log: FailureLog::default(),
         };
         (elector, handle)
     }
@@ -358,7 +358,7 @@ impl Elector {
     }
 
     fn held(&mut self, sent_at: Moment) {
-        self.failing.ended();
+        self.failure_log.ended();
         let term = self.observed.as_ref().map_or(0, |observed| record::transitions(&observed.lease));
         let lapsed = self.settings.permits.extend(sent_at);
         let new = self.hold.is_none();
@@ -373,7 +373,7 @@ impl Elector {
     }
 
     fn stands_by(&mut self, holder: String) {
-        self.failing.ended();
+        self.failure_log.ended();
         let known = match &*self.state.borrow() {
             LeaderState::Standby { holder: known } => *known == holder,
             LeaderState::Starting
@@ -392,9 +392,9 @@ impl Elector {
         let over = self.settings.permits.ends_at().is_none();
         if matches!(*self.state.borrow(), LeaderState::Leading { .. }) && over {
             tracing::warn!("could not renew the lease, so nothing is written until it is renewed: {trouble}");
-            self.failing.warned(trouble);
+            self.failure_log.warned(trouble);
             self.state.send_replace(LeaderState::Lapsed { since: self.now() });
-        } else if self.failing.failed(trouble) {
+        } else if self.failure_log.failed(trouble) {
             tracing::warn!("failed to use the lease {LEASE_NAME}: {trouble}");
         } else {
             tracing::debug!("failed to use the lease: {trouble}");

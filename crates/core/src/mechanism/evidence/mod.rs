@@ -61,7 +61,7 @@ pub struct CheckedNode {
     /// The time since its Lease was last seen to change.
     pub lease_ms: Option<u64>,
     /// Its failures are not believed, since its Lease was renewed.
-    pub disbelieved: bool,
+    pub doubted: bool,
 }
 
 /// A verdict that a node is dead.
@@ -303,7 +303,7 @@ impl Evidence {
 
     /// Whether the node's checks have failed for long while its Lease was renewed.
     pub fn is_doubted(&self, key: &CheckKey) -> bool {
-        self.records.get(key).is_some_and(|record| record.doubted)
+        self.records.get(key).is_some_and(|record| record.doubt_reported)
     }
 
     /// Whether the node is not judged only because too few of the other Leases go on.
@@ -359,7 +359,7 @@ impl Evidence {
             last_pass_ms: record.last_pass.map(|at| now.millis_since(at)),
             failures: record.failures,
             lease_ms: self.leases.age_ms(&record.name, now),
-            disbelieved: record.is_disbelieved(key.check),
+            doubted: record.is_doubted(key.check),
         })
     }
 }

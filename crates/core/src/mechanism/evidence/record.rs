@@ -61,7 +61,7 @@ pub(super) struct Record {
     /// The Lease was renewed, or a check passed, since the checks began.
     pub(super) seen_alive: bool,
     /// The condition reports these failures.
-    pub(super) doubted: bool,
+    pub(super) doubt_reported: bool,
     pub(super) dead: Option<Dead>,
 }
 
@@ -80,7 +80,7 @@ impl Record {
             history: 0,
             reported_after: 0,
             seen_alive: false,
-            doubted: false,
+            doubt_reported: false,
             dead: None,
         }
     }
@@ -103,8 +103,8 @@ impl Record {
             // Failures of a dead machine say nothing about packet loss.
             self.history = 0;
         }
-        let cleared = self.doubted && self.passes >= RECOVERED;
-        self.doubted &= !cleared;
+        let cleared = self.doubt_reported && self.passes >= RECOVERED;
+        self.doubt_reported &= !cleared;
         first || ended || cleared || failed > 0
     }
 
@@ -126,20 +126,20 @@ impl Record {
             dead.renewed = true;
             return first;
         }
-        let before = self.is_disbelieved(check);
+        let before = self.is_doubted(check);
         self.reported_after = self.failures;
         if self.failures < check.threshold {
             return first;
         }
         let silent_ms = now.millis_since(self.silent_since());
-        let told = !self.doubted && silent_ms >= DOUBTED_MS;
-        self.doubted |= told;
+        let told = !self.doubt_reported && silent_ms >= DOUBTED_MS;
+        self.doubt_reported |= told;
         first || told || !before
     }
 
     /// Whether the kubelet reported while a full threshold of checks failed. So the checks do not reach a machine that
     /// lives.
-    pub(super) const fn is_disbelieved(&self, check: NodeCheck) -> bool {
+    pub(super) const fn is_doubted(&self, check: NodeCheck) -> bool {
         self.reported_after >= check.threshold
     }
 
@@ -164,7 +164,7 @@ impl Record {
 
     /// Whether its failures prove more than packet loss, and can be believed.
     fn convinces(&self, check: NodeCheck) -> bool {
-        self.failures >= self.enough(check) && !self.is_disbelieved(check)
+        self.failures >= self.enough(check) && !self.is_doubted(check)
     }
 
     /// Whether its failures are enough for a verdict that is still to come.
