@@ -2,7 +2,7 @@
 
 use super::ConfigError;
 use super::flags::{self, Asked, Flags};
-use flipop_core::records::zones::Zones;
+use flipop_core::records::name::Zones;
 use std::ffi::OsString;
 use std::iter::once;
 
