@@ -6,7 +6,7 @@ use super::cli_args::{Plugin, Word, go_bool, path};
 use crate::version::VERSION;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser};
-use flipop_core::records::zones::Zones;
+use flipop_core::records::name::Zones;
 use std::ffi::OsString;
 use std::iter::once;
 use std::path::{Path, PathBuf};

@@ -27,7 +27,7 @@ const LAYERS: [&str; 6] = ["model", "mechanism", "records", "firewalls", "addres
 const RECORDS_OF_A_POOL: [&str; 2] = ["records::spec", "records::status"];
 
 /// The modules of firewalls that addresses may import: the parts of a pool's spec and status about firewalls.
-const FIREWALLS_OF_A_POOL: [&str; 2] = ["firewalls::spec", "firewalls::status"];
+const FIREWALLS_OF_A_POOL: [&str; 1] = ["firewalls::spec"];
 
 /// The folders of the shell whose own file only passes on what their modules hold. A module that imports from that file
 /// imports all its neighbours.

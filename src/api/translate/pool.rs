@@ -16,8 +16,7 @@ use flipop_core::addresses::pool::memory::{Created, Intent, Memory, Name, Purcha
 use flipop_core::addresses::pool::object::{FINALIZER, PoolObject};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::{IpEntry, IpState, PoolStatus};
-use flipop_core::firewalls::spec::{RawFirewall, RawPort};
-use flipop_core::firewalls::status::Entry;
+use flipop_core::firewalls::spec::{Entry, RawFirewall, RawPort};
 use flipop_core::model::facts::region_slug;
 use flipop_core::model::ids::{AccountId, Address, Uid};
 use flipop_core::model::label_mode::RawNodeLabels;

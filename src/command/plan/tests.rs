@@ -19,7 +19,7 @@ use crate::proxy::ProxySettings;
 use flipop_cloud::{CloudServer, Options, Provider};
 use flipop_core::model::facts::NodeFacts;
 use flipop_core::model::matching::WatchKey;
-use flipop_core::records::zones::Zones;
+use flipop_core::records::name::Zones;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -8,7 +8,7 @@ use super::cover::Covers;
 use super::read_trust::Looks;
 use super::report;
 use super::set::{Existence, Set};
-use super::status::Entry;
+use super::spec::Entry;
 use super::steps::{Leave, Scene, Step, Steps, Wish};
 use crate::mechanism::budget::{Budget, Purpose};
 use crate::mechanism::effects::{Effects, Notice};

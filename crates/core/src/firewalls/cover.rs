@@ -4,7 +4,7 @@
 //! firewalls govern is reachable only on the ports of pools.
 
 use super::facts::{Firewall, Rule};
-use super::status::number_of;
+use super::spec::number_of;
 use crate::model::machine::MachineId;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -15,5 +15,4 @@ pub mod read_trust;
 pub mod report;
 pub mod set;
 pub mod spec;
-pub mod status;
 pub mod steps;

@@ -9,16 +9,14 @@ use super::action::Change;
 use super::cover::{Cover, Covers};
 use super::facts::Firewall;
 use super::read_trust::Trouble;
-use super::status::{Entry, number_of};
+use super::spec::{Entry, number_of};
+use crate::mechanism::epoch::{LAG_MS, counts, two_looks};
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::fault::{CallFailure, Fault, FaultKind};
 use crate::model::ids::AccountId;
 use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Lists may lag behind a creation or a change of ours for this long.
-const LAG_MS: u64 = 30_000;
 
 /// The least time until a second look may confirm that a machine has lost its last other firewall, or that all members
 /// of one of ours have left.
@@ -138,7 +136,7 @@ impl Ours {
             let Some(found) = found.filter(|_| !self.ambiguous) else {
                 if let Existence::Possible(first) = &mut self.existence
                     && !self.ambiguous
-                    && begun >= first.get_or_insert(begun).plus_millis(LAG_MS)
+                    && two_looks(first, begun, LAG_MS)
                 {
                     self.existence = Existence::Unsent;
                 }
@@ -146,7 +144,7 @@ impl Ours {
             };
             self.entry.id.clone_from(&found.id);
         }
-        let lags = self.settled.is_some_and(|at| begun < at.plus_millis(LAG_MS));
+        let lags = !counts(begun, self.settled);
         let Some(found) = firewalls.iter().find(|found| found.id == self.entry.id) else {
             if !lags && self.existence == Existence::Certain {
                 self.existence = Existence::Lost(false);
@@ -166,11 +164,9 @@ impl Ours {
         let exists = |machine: &MachineId| machines.is_none_or(|all| all.machines.contains_key(machine));
         let had = self.machines().filter(|machine| exists(machine) && !removed.contains(*machine));
         let had: Vec<&MachineId> = had.collect();
-        if !had.is_empty() && had.iter().all(|machine| !found.machines.contains(*machine)) {
-            let first = *self.emptied.get_or_insert(begun);
-            if begun < first.plus_millis(AGREE_MS) {
-                return;
-            }
+        let emptied = !had.is_empty() && had.iter().all(|machine| !found.machines.contains(*machine));
+        if emptied && !two_looks(&mut self.emptied, begun, AGREE_MS) {
+            return;
         }
         self.emptied = None;
         self.adding = None;
@@ -245,8 +241,7 @@ impl Set {
         for (machine, member) in &mut self.members {
             match covers.of(machine) {
                 Cover::OnlyOurs => {
-                    let first = *member.uncovered.get_or_insert(begun);
-                    member.isolated |= begun >= first.plus_millis(AGREE_MS);
+                    member.isolated |= two_looks(&mut member.uncovered, begun, AGREE_MS);
                 }
                 Cover::Foreign | Cover::Open => {
                     *member = Member { unwanted: member.unwanted, ..Member::default() };

@@ -9,7 +9,7 @@ use super::cover::{Cover, Covers};
 use super::facts::{Firewall, Rule, denials, foreign, lacking};
 use super::read_trust::{FRESH_MS, Looks};
 use super::set::{Existence, Ours, Set, Unopened};
-use super::status::{Entry, name_of, number_of};
+use super::spec::{Entry, name_of, number_of};
 use crate::model::ids::{AccountId, ObjectRef};
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;

@@ -19,17 +19,11 @@ use crate::records::node_set::NodeSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The pools and record sets that use a watch.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Users {
-    pub(super) pools: Vec<Uid>,
-    pub(super) record_sets: Vec<Uid>,
-}
-
 /// The watches and checks that the specs of all objects ask for.
 #[derive(Debug, Default)]
 struct Asked {
-    users: BTreeMap<WatchKey, Users>,
+    /// The objects that use each watch.
+    users: BTreeMap<WatchKey, Vec<Uid>>,
     /// Some object asks for checks of nodes.
     checks: bool,
 }
@@ -244,7 +238,7 @@ impl Fleet {
     }
 
     /// The objects that use a watch.
-    pub(super) fn users_of(&mut self, key: &WatchKey) -> Users {
+    pub(super) fn users_of(&mut self, key: &WatchKey) -> Vec<Uid> {
         let asked = match self.attention.asked.take() {
             Some(asked) => asked,
             None => self.asked(),
@@ -257,16 +251,12 @@ impl Fleet {
     }
 
     fn asked(&self) -> Asked {
-        let mut users: BTreeMap<WatchKey, Users> = BTreeMap::new();
-        let keys = |criteria: &Criteria| criteria.pod_watch().into_iter().chain([criteria.node_watch()]);
-        for (uid, pool) in &self.pools {
-            for key in pool.spec.criteria.iter().flat_map(keys) {
-                users.entry(key).or_default().pools.push(uid.clone());
-            }
-        }
-        for (uid, set) in &self.record_sets {
-            for key in set.spec.criteria.iter().flat_map(keys) {
-                users.entry(key).or_default().record_sets.push(uid.clone());
+        let mut users: BTreeMap<WatchKey, Vec<Uid>> = BTreeMap::new();
+        let pools = self.pools.iter().map(|(uid, pool)| (uid, &pool.spec.criteria));
+        let sets = self.record_sets.iter().map(|(uid, set)| (uid, &set.spec.criteria));
+        for (uid, criteria) in pools.chain(sets) {
+            for key in criteria.iter().flat_map(Criteria::watches) {
+                users.entry(key).or_default().push(uid.clone());
             }
         }
         Asked { users, checks: self.any_asks_for_checks() }

@@ -4,6 +4,7 @@
 use super::Fleet;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::change::Change;
+use crate::mechanism::follower::Follower;
 use crate::model::catalog::events::EventReason;
 use crate::model::ids::{AccountId, Address};
 use crate::model::machine::MachineId;

@@ -4,15 +4,15 @@
 //! Invariants: the objects alone determine the checks. FLIPOP does not check its own node. Without the right to
 //! read Leases, or without the name of its own node, it checks nothing and no verdict holds.
 
-use super::{Fleet, watched_nodes};
-use crate::mechanism::checked::CheckedNodes;
+use super::{Fleet, followers};
 use crate::mechanism::effects::Notice;
-use crate::mechanism::evidence::{CheckedNode, Evidence, Standing, Verdict, Witness};
+use crate::mechanism::evidence::{CheckedNode, Evidence, Standing, Witness};
+use crate::mechanism::follower::{CheckedNodes, Follower};
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::shared::{ChecksDoubted, ChecksUnavailable};
 use crate::model::condition::Condition;
 use crate::model::facts::{NodeFacts, Observed};
-use crate::model::ids::{AccountId, ObjectKind, Owner, Uid};
+use crate::model::ids::AccountId;
 use crate::model::matching::{NodeStore, WatchKey};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
@@ -138,49 +138,35 @@ impl Fleet {
         if !self.checks.evidence.take_touched() && !self.dirty {
             return;
         }
-        let due = self.concerned(now);
         let own = self.settings.own_node.as_deref();
         let evidence = &self.checks.evidence;
         let mut told = Vec::new();
-        for uid in &due {
-            let Some(pool) = self.pools.get_mut(uid).filter(|pool| pool.is_live() && pool.matched) else {
+        for uid in self.in_order(&self.concerned(now)) {
+            let watched = (&self.nodes, &self.pods);
+            let Some((follower, stores)) =
+                followers::following(&mut self.pools, &mut self.record_sets, watched, &uid)
+            else {
                 continue;
             };
-            let Some(criteria) = pool.spec.criteria.clone() else { continue };
-            let stores = watched_nodes::of(&self.nodes, &self.pods, &criteria);
-            let check = pool.spec.check.filter(|_| available);
-            let found = check.map(|check| thought_of((evidence, own), check, (pool.checks(), stores.0), now));
+            let check = follower.node_check().filter(|_| available);
+            let found = check.map(|check| thought_of((evidence, own), check, (follower, stores.0), now));
             let found = found.unwrap_or_default();
-            let owner = pool.owner();
-            told.extend(notices(&verdicts, check, &owner, |name| pool.candidates.contains(name)));
-            let mut again = pool.checked.differ(&found);
-            self.dirty |= !again.is_empty() || pool.checked.doubted != found.doubted;
-            pool.checked = found;
+            let owner = follower.owner();
+            let concerned = verdicts.iter().filter(|verdict| {
+                Some(verdict.key.check) == check && follower.member(&verdict.name).is_some()
+            });
+            told.extend(concerned.map(|verdict| {
+                Notice::on(&owner, true, EventReason::NodeUnreachable, &verdict.name, verdict.text.clone())
+            }));
+            let checked = &mut follower.nodes_mut().checked;
+            let mut again = checked.differ(&found);
+            self.dirty |=
+                !again.is_empty() || checked.unproven != found.unproven || checked.doubted != found.doubted;
             // Whether a dead node counts as dead also depends on whether another node lives, which may have changed.
-            again.extend(pool.checked.dead.keys().cloned());
+            again.extend(found.dead.keys().cloned());
+            *checked = found;
             if !again.is_empty() {
-                self.dirty |= pool.rematch(Some(&again), stores, clocks);
-            }
-        }
-        for uid in &due {
-            let Some(set) = self.record_sets.get_mut(uid).filter(|set| !set.deleting && set.matched) else {
-                continue;
-            };
-            let Some(criteria) = set.spec.criteria.clone() else { continue };
-            let stores = watched_nodes::of(&self.nodes, &self.pods, &criteria);
-            let check = set.spec.check.filter(|_| available);
-            let found = check.map(|check| thought_of((evidence, own), check, (set.checks(), stores.0), now));
-            let found = found.unwrap_or_default();
-            let owner = Owner { kind: ObjectKind::RecordSet, object: set.object.clone() };
-            told.extend(notices(&verdicts, check, &owner, |name| set.has_node(name)));
-            let mut again = set.checked.differ(&found);
-            self.dirty |= !again.is_empty()
-                || set.checked.unproven != found.unproven
-                || set.checked.doubted != found.doubted;
-            set.checked = found;
-            again.extend(set.checked.dead.keys().cloned());
-            if !again.is_empty() {
-                self.dirty |= set.rematch(Some(&again), stores, clocks);
+                self.dirty |= follower.rematch(Some(&again), stores, clocks);
             }
         }
         self.outbox.extend(told.into_iter().filter(|_| self.permit));
@@ -188,36 +174,24 @@ impl Fleet {
 
     /// Decides which nodes are checked from now on. Returns when to judge them again.
     pub(super) fn plan_checks(&mut self, now: Moment) -> Option<Moment> {
-        let (mut wanted, mut idle) = (BTreeMap::new(), BTreeMap::<&str, usize>::new());
+        let (mut wanted, mut idle) = (BTreeMap::new(), BTreeMap::new());
         if self.checks_unavailable().is_none() {
-            for pool in self.due_pools().filter(|pool| pool.is_live() && pool.matched) {
-                let Some((check, criteria)) = pool.spec.check.zip(pool.spec.criteria.as_ref()) else {
-                    continue;
-                };
-                let nodes = watched_nodes::of(&self.nodes, &self.pods, criteria).0;
-                let idle = idle.entry(&pool.object.name.namespace).or_default();
-                self.want((&mut wanted, idle), check, (pool.checks(), nodes));
-            }
-            for set in self.due_record_sets().filter(|set| !set.deleting && set.matched) {
-                let Some((check, criteria)) = set.spec.check.zip(set.spec.criteria.as_ref()) else {
-                    continue;
-                };
-                let nodes = watched_nodes::of(&self.nodes, &self.pods, criteria).0;
-                let idle = idle.entry(&set.object.name.namespace).or_default();
-                self.want((&mut wanted, idle), check, (set.checks(), nodes));
+            for follower in self.due_followers() {
+                self.want((&mut wanted, &mut idle), follower);
             }
         }
         self.checks.follow(wanted, now);
         self.checks_due(now)
     }
 
-    fn want<'a>(
+    fn want(
         &self,
-        (wanted, idle): (&mut BTreeMap<CheckKey, CheckTarget>, &mut usize),
-        check: NodeCheck,
-        (checks, nodes): (impl Iterator<Item = (&'a str, &'a Uid, bool)>, &NodeStore),
+        (wanted, idle): (&mut BTreeMap<CheckKey, CheckTarget>, &mut BTreeMap<String, usize>),
+        follower: &dyn Follower,
     ) {
-        for (name, uid, holds) in checks {
+        let Some((check, (nodes, _))) = follower.node_check().zip(self.stores_of(follower)) else { return };
+        let idle = idle.entry(follower.owner().object.name.namespace).or_default();
+        for (name, uid, holds) in follower.checks() {
             let Some(node) = nodes.get(name).filter(|node| node.uid == *uid) else { continue };
             let Some(Ok(address)) = target_of(node) else { continue };
             if self.settings.own_node.as_deref() == Some(name) {
@@ -259,16 +233,16 @@ impl Fleet {
 }
 
 /// The results of the checks for the nodes of one object.
-fn thought_of<'a>(
+fn thought_of(
     (evidence, own): (&Evidence, Option<&str>),
     check: NodeCheck,
-    (checks, nodes): (impl Iterator<Item = (&'a str, &'a Uid, bool)>, &NodeStore),
+    (follower, nodes): (&dyn Follower, &NodeStore),
     now: Moment,
 ) -> CheckedNodes {
     let mut found = CheckedNodes::default();
     let (mut judged, mut doubted, mut refused) = (0_usize, Vec::new(), Vec::new());
     let mut stalled = Vec::new();
-    for (name, uid, _) in checks {
+    for (name, uid, _) in follower.checks() {
         let Some(node) = nodes.get(name).filter(|node| node.uid == *uid) else { continue };
         match target_of(node) {
             Some(Ok(_)) if own != Some(name) => {}
@@ -286,7 +260,7 @@ fn thought_of<'a>(
                 found.dead.insert(name.to_owned(), (uid.clone(), why));
             }
             Standing::Behind => {
-                found.behind.insert(uid.clone());
+                found.deprioritized.insert(uid.clone());
             }
             Standing::Alive | Standing::Unknown => {}
         }
@@ -331,16 +305,4 @@ fn thought_of<'a>(
         found.doubted = Some(Condition::new(ChecksDoubted::AddressRefused, message));
     }
     found
-}
-
-fn notices<'a>(
-    verdicts: &'a [Verdict],
-    check: Option<NodeCheck>,
-    owner: &'a Owner,
-    concerns: impl Fn(&str) -> bool + 'a,
-) -> impl Iterator<Item = Notice> + 'a {
-    let ours = move |verdict: &&Verdict| Some(verdict.key.check) == check && concerns(&verdict.name);
-    verdicts.iter().filter(ours).map(|verdict| {
-        Notice::on(owner, true, EventReason::NodeUnreachable, &verdict.name, verdict.text.clone())
-    })
 }

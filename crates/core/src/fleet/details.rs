@@ -2,12 +2,12 @@
 //! happens next to each address. They are made on demand, because for many objects with many nodes that takes
 //! milliseconds, and they are seldom read.
 
-use super::{Fleet, watched_nodes};
+use super::Fleet;
 use crate::addresses::pool::Pool;
-use crate::model::facts::NodeFacts;
+use crate::mechanism::follower::Follower;
 use crate::model::ids::{Address, ObjectName};
 use crate::model::machine::MachineId;
-use crate::model::matching::{Criteria, NodeStore, verdict};
+use crate::model::matching::verdict;
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use std::collections::BTreeMap;
@@ -70,13 +70,10 @@ impl Fleet {
         if !self.leading {
             return Details::default();
         }
-        let of = |criteria: Option<&Criteria>, check: &dyn Fn(&NodeFacts) -> Result<(), Mismatch>| {
-            criteria.map(|criteria| self.left_out_by(criteria, check)).unwrap_or_default()
-        };
         let pools = self.pools.values().filter(|pool| !pool.deleting).map(|pool| {
             let line = pool.line(now);
             let details = PoolDetails {
-                left_out: of(pool.spec.criteria.as_ref(), &|node| pool.check(node)),
+                left_out: self.left_out_by(pool),
                 waiting: line.len(),
                 line: line
                     .into_iter()
@@ -88,21 +85,14 @@ impl Fleet {
             (pool.object.name.clone(), details)
         });
         let sets = self.record_sets.values().filter(|set| !set.deleting);
-        let sets = sets.map(|set| {
-            let left = of(set.spec.criteria.as_ref(), &|node| set.check(node));
-            (set.object.name.clone(), left)
-        });
+        let sets = sets.map(|set| (set.object.name.clone(), self.left_out_by(set)));
         Details { pools: pools.collect(), record_sets: sets.collect() }
     }
 
     fn ip_details(&self, pool: &Pool, now: Moment) -> BTreeMap<Address, IpDetails> {
         let Some(account) = self.accounts.get(&pool.spec.account_id) else { return BTreeMap::new() };
-        let store = pool
-            .spec
-            .criteria
-            .as_ref()
-            .map(|criteria| watched_nodes::of(&self.nodes, &self.pods, criteria).0);
-        let nodes = || store.into_iter().flat_map(NodeStore::iter);
+        let stores = self.stores_of(pool);
+        let nodes = || stores.into_iter().flat_map(|(nodes, _)| nodes.iter());
         let named: BTreeMap<&MachineId, &str> =
             nodes().filter_map(|node| Some((node.machine.as_ref()?, node.name.as_str()))).collect();
         let details = |ip: Address| {
@@ -119,15 +109,15 @@ impl Fleet {
         pool.effective().into_iter().map(|ip| (ip, details(ip))).collect()
     }
 
-    fn left_out_by(
-        &self,
-        criteria: &Criteria,
-        check: &dyn Fn(&NodeFacts) -> Result<(), Mismatch>,
-    ) -> Vec<LeftOut> {
-        let (nodes, pods) = watched_nodes::of(&self.nodes, &self.pods, criteria);
+    fn left_out_by(&self, follower: &dyn Follower) -> Vec<LeftOut> {
+        let Some((criteria, (nodes, pods))) = follower.criteria().zip(self.stores_of(follower)) else {
+            return Vec::new();
+        };
         let mut reasons: BTreeMap<Mismatch, LeftOut> = BTreeMap::new();
         for node in nodes.iter() {
-            let Err(why) = verdict(criteria, node, pods).and_then(|()| check(node)) else { continue };
+            let Err(why) = verdict(criteria, node, pods).and_then(|()| follower.check(node)) else {
+                continue;
+            };
             let reason = why.to_string();
             let left = reasons.entry(why).or_insert(LeftOut { reason, count: 0, nodes: Vec::new() });
             left.count = left.count.saturating_add(1);

@@ -22,18 +22,17 @@ use crate::model::provider::{Descriptor, Providers, Rules};
 use crate::model::words::time_of_day;
 use crate::records::account::DnsAccount;
 use crate::records::action::Action;
-use crate::records::claims::{self, Claim};
 use crate::records::diff::Wanted;
 use crate::records::dns::{Access, ChangeSet, Zone};
 use crate::records::located::Located;
 use crate::records::mark::Mark;
 use crate::records::name::ZoneRef;
+use crate::records::name::Zones;
 use crate::records::set::{Scene, Set, allowed};
 use crate::records::site::{Site, SiteKey, Step};
 use crate::records::spec::Destination;
 use crate::records::status::Told;
-use crate::records::view::View;
-use crate::records::zones::Zones;
+use crate::records::view::{self, Claim, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests of one change set. If each change is a separate request, the newest wish replaces an older one in between.
@@ -187,7 +186,7 @@ impl Dns {
             Located::Nowhere | Located::Pending(_) | Located::Bad(_) => None,
         });
         // Between two plans for all objects, no object comes, goes, is edited or finds another zone.
-        let owners = if all { claims::owners(claims) } else { std::mem::take(&mut self.owners) };
+        let owners = if all { view::owners(claims) } else { std::mem::take(&mut self.owners) };
         if all || self.unowned {
             self.forget_unowned(leaving, &owners, now);
         }

@@ -2,13 +2,12 @@
 //! renewed only once a minute.
 
 use super::action::Action;
-use super::{Fleet, watched_nodes};
+use super::{Fleet, followers};
 use crate::mechanism::effects::Effects;
 use crate::model::fault::WriteFailure;
-use crate::model::matching::Criteria;
 use crate::model::moment::Moment;
 use crate::model::selector::Selector;
-use crate::model::survey::{Explanation, RENEWED_AFTER_MS, survey};
+use crate::model::survey::{RENEWED_AFTER_MS, survey};
 
 /// The number of nodes in the cluster. Fetched only while an object's label selects none of them.
 #[derive(Debug, Default)]
@@ -34,55 +33,38 @@ impl Census {
 impl Fleet {
     /// Renews the texts that are due.
     pub(super) fn explain(&mut self, now: Moment, out: &mut Effects<Action>) {
-        let (nodes, pods) = (&self.nodes, &self.pods);
-        let stores = |criteria: &Criteria| watched_nodes::of(nodes, pods, criteria);
-        let in_cluster = self.census.nodes;
-        let (mut unlabelled, mut stirred) = (false, Vec::new());
-        let mut explain = |explanation: &mut Explanation, criteria: &Criteria, out: &mut Effects<Action>| {
-            let (nodes, pods) = stores(criteria);
-            let selects_none = nodes.iter().next().is_none() && criteria.node_selector != Selector::default();
-            unlabelled |= selects_none;
-            let counted = in_cluster.filter(|_| selects_none);
-            let later = explanation.renew(counted, now, || survey(criteria, nodes, pods, counted));
-            out.later(Some(later));
-        };
-        for uid in &self.attention.due {
-            let Some(pool) = self.pools.get_mut(uid).filter(|pool| pool.is_live() && pool.matched) else {
+        let (mut selects_none, mut stirred) = (false, Vec::new());
+        for uid in self.in_order(&self.attention.due) {
+            let watched = (&self.nodes, &self.pods);
+            let Some((follower, stores @ (nodes, pods))) =
+                followers::following(&mut self.pools, &mut self.record_sets, watched, &uid)
+            else {
                 continue;
             };
-            let Some(criteria) = pool.spec.criteria.clone() else { continue };
             let before = out.additions();
-            if pool.candidates.is_empty() {
-                explain(&mut pool.no_match, &criteria, out);
-            } else {
-                pool.no_match.forget();
+            if follower.members().next().is_some() {
+                follower.nodes_mut().no_match.forget();
+            } else if let Some(criteria) = follower.criteria().cloned() {
+                let none = nodes.iter().next().is_none() && criteria.node_selector != Selector::default();
+                selects_none |= none;
+                let counted = self.census.nodes.filter(|_| none);
+                let text = || survey(&criteria, nodes, pods, counted);
+                out.later(Some(follower.nodes_mut().no_match.renew(counted, now, text)));
             }
-            if let Some(account) =
-                self.accounts.get(&pool.spec.account_id).filter(|account| account.is_known())
+            if let Some(pool) = self.pools.get_mut(&uid)
+                && let Some(account) = self.accounts.get(&pool.spec.account_id)
+                && account.is_known()
             {
-                let (nodes, pods) = stores(&criteria);
-                out.later(pool.note_idle(account, nodes, pods, now));
+                out.later(pool.note_idle(account, stores, now));
             }
             if out.additions() != before {
-                stirred.push(uid.clone());
-            }
-        }
-        for uid in &self.attention.due {
-            let Some(set) = self.record_sets.get_mut(uid).filter(|set| !set.deleting && set.matched) else {
-                continue;
-            };
-            let Some(criteria) = set.spec.criteria.clone() else { continue };
-            if set.has_nodes() {
-                set.no_match.forget();
-            } else {
-                explain(&mut set.no_match, &criteria, out);
-                stirred.push(uid.clone());
+                stirred.push(uid);
             }
         }
         for uid in &stirred {
             self.attention.stirs(uid);
         }
-        if !unlabelled {
+        if !selects_none {
             self.census.nodes = None;
             return;
         }

@@ -3,14 +3,13 @@
 //! Invariants: a pool without `spec.firewall` and without a firewall in its status costs no request. Incomplete
 //! knowledge changes nothing.
 
-use super::{Fleet, watched_nodes};
+use super::Fleet;
 use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::status::PoolStatus;
 use crate::firewalls::account::{FirewallAccount, Means};
 use crate::firewalls::action::{Action as Call, Outcome};
-use crate::firewalls::spec::FirewallSpec;
-use crate::firewalls::status::Entry;
+use crate::firewalls::spec::{Entry, FirewallSpec};
 use crate::firewalls::steps::{Leave, Wish};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::model::catalog::events::EventReason;
@@ -119,7 +118,7 @@ impl Fleet {
             FirewallSpec::None | FirewallSpec::Unusable | FirewallSpec::Open(_) => None,
         };
         let mut machines = BTreeMap::new();
-        let stores = pool.spec.criteria.as_ref().map(|of| watched_nodes::of(&self.nodes, &self.pods, of).0);
+        let stores = self.stores_of(pool).map(|(nodes, _)| nodes);
         let labelled = stores.into_iter().flat_map(NodeStore::iter);
         for node in labelled {
             if let Some(machine) = node.machine.as_ref().filter(|on| on.kind() == account.machines()) {

@@ -51,10 +51,10 @@ impl DesiredLabels {
         }
         let candidates =
             pool.candidates.iter().map(|(name, candidate)| (candidate.node.uid.clone(), name.to_string()));
-        if pool.matched && pool.may_begin() && known {
+        if pool.nodes.matched && pool.may_begin() && known {
             self.matching.extend(candidates);
         } else {
-            self.unread |= !pool.matched;
+            self.unread |= !pool.nodes.matched;
             self.kept_nodes.extend(candidates.map(|(uid, _)| uid));
         }
     }

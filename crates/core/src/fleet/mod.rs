@@ -15,6 +15,7 @@ mod dns;
 mod explain;
 mod failovers;
 mod firewalls;
+mod followers;
 mod labels;
 mod node_writes;
 mod objects;
@@ -25,8 +26,6 @@ mod reclaim;
 mod record_sets;
 mod snapshot;
 mod unready;
-mod watch_conditions;
-mod watched_nodes;
 mod wishes;
 mod witness;
 mod writes;
@@ -46,16 +45,15 @@ use crate::mechanism::effects::{Effect, Notice};
 use crate::mechanism::suspicion::Clocks;
 use crate::model::facts::{NodeFacts, Observed, PodFacts};
 use crate::model::ids::{AccountId, Uid};
-use crate::model::matching::{NodeStore, PodStore, WatchKey};
+use crate::model::matching::{Criteria, NodeStore, PodStore, WatchKey};
 use crate::model::moment::{Context, Moment};
 use crate::model::node_check::{Checked, LeaseFacts};
 use crate::model::provider::{Descriptor, Providers};
+use crate::records::name::Zones;
 use crate::records::node_set::NodeSet;
 use crate::records::object::RecordSetObject;
-use crate::records::zones::Zones;
 use action::{Action, Outcome};
 use annotations::Annotations;
-use attention::Users;
 use dns::Dns;
 use labels::NodeLabelling;
 use std::collections::{BTreeMap, BTreeSet};
@@ -204,10 +202,7 @@ impl Fleet {
         let pools = pools.filter_map(|pool| pool.spec.criteria.as_ref());
         let sets = self.record_sets.values().filter(|set| !set.deleting);
         let sets = sets.filter_map(|set| set.spec.criteria.as_ref());
-        pools
-            .chain(sets)
-            .flat_map(|criteria| criteria.pod_watch().into_iter().chain([criteria.node_watch()]))
-            .collect()
+        pools.chain(sets).flat_map(Criteria::watches).collect()
     }
 
     /// Takes in one fact.
@@ -389,17 +384,17 @@ impl Fleet {
         }
     }
 
-    /// Looks at every node again for one pool.
+    /// Looks at every node again for one object.
     fn rematch(&mut self, uid: &Uid, now: Moment) {
         let clocks = self.clocks(now);
-        let Some(pool) = self.pools.get_mut(uid) else { return };
-        let Some(criteria) = pool.spec.criteria.clone() else { return };
-        pool.rematch(None, watched_nodes::of(&self.nodes, &self.pods, &criteria), clocks);
+        let Some(follower) = followers::get(&mut self.pools, &mut self.record_sets, uid) else { return };
+        let Some(stores) = followers::stores(&self.nodes, &self.pods, follower) else { return };
+        follower.rematch(None, stores, clocks);
     }
 
     fn observe_nodes(&mut self, key: &WatchKey, observed: Observed<NodeFacts>, now: Moment) {
         let users = self.users_of(key);
-        let of_pool = !users.pools.is_empty();
+        let of_pool = users.iter().any(|uid| self.pools.contains_key(uid));
         self.annotations.observe(&observed, of_pool);
         self.labels.observe(&observed, of_pool);
         let clocks = self.clocks(now);
@@ -423,19 +418,13 @@ impl Fleet {
     }
 
     /// Takes in a step of a watch. The objects that use it look again at the touched nodes, or at all nodes.
-    fn rematch_users(&mut self, users: &Users, touched: Option<&BTreeSet<String>>, clocks: Clocks) {
-        for uid in &users.pools {
-            let Some(pool) = self.pools.get_mut(uid) else { continue };
-            let Some(criteria) = pool.spec.criteria.clone() else { continue };
-            if pool.rematch(touched, watched_nodes::of(&self.nodes, &self.pods, &criteria), clocks) {
-                self.attention.touch(uid);
-                self.dirty = true;
-            }
-        }
-        for uid in &users.record_sets {
-            let Some(set) = self.record_sets.get_mut(uid) else { continue };
-            let Some(criteria) = &set.spec.criteria else { continue };
-            if set.rematch(touched, watched_nodes::of(&self.nodes, &self.pods, criteria), clocks) {
+    fn rematch_users(&mut self, users: &[Uid], touched: Option<&BTreeSet<String>>, clocks: Clocks) {
+        for uid in users {
+            let Some(follower) = followers::get(&mut self.pools, &mut self.record_sets, uid) else {
+                continue;
+            };
+            let Some(stores) = followers::stores(&self.nodes, &self.pods, follower) else { continue };
+            if follower.rematch(touched, stores, clocks) {
                 self.attention.touch(uid);
                 self.dirty = true;
             }

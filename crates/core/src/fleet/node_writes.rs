@@ -4,7 +4,7 @@
 //! the content.
 
 use crate::mechanism::effects::Effects;
-use crate::mechanism::retry::{Pace, Retry};
+use crate::mechanism::writes::Call;
 use crate::model::fault::WriteFailure;
 use crate::model::ids::Uid;
 use crate::model::moment::{Context, Moment};
@@ -14,19 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// room for the API server and for our own status writes.
 pub(super) const MAX_IN_FLIGHT: usize = 8;
 
-/// A write that failed and is tried again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Failing {
-    retry: Retry,
-    /// Why it was refused, if it was.
-    refusal: Option<String>,
-}
-
 /// The writes to nodes of one kind.
 #[derive(Debug, Default)]
 pub(super) struct NodeWrites {
     in_flight: BTreeSet<Uid>,
-    failures: BTreeMap<Uid, Failing>,
+    /// The writes that failed and are tried again.
+    failures: BTreeMap<Uid, Call>,
 }
 
 impl NodeWrites {
@@ -47,7 +40,7 @@ impl NodeWrites {
 
     /// Why a wanted write to a node is refused, if one is.
     pub(super) fn denied(&self) -> Option<&str> {
-        self.failures.values().find_map(|failing| failing.refusal.as_deref())
+        self.failures.values().find_map(|call| call.refusal.as_deref())
     }
 
     /// Keeps only the failures of these nodes, because the others have no wanted writes.
@@ -60,8 +53,8 @@ impl NodeWrites {
         if self.in_flight.contains(uid) {
             return false;
         }
-        if let Some(failing) = self.failures.get(uid).filter(|failing| failing.retry.due() > now) {
-            out.later(failing.retry.due());
+        if let Some(Err(at)) = self.failures.get(uid).map(|call| call.ready(now)) {
+            out.later(at);
             return false;
         }
         !self.is_full() && self.in_flight.insert(uid.clone())
@@ -79,19 +72,6 @@ impl NodeWrites {
 
     /// Notes that the write to this node failed.
     pub(super) fn failed(&mut self, uid: Uid, failure: &WriteFailure, at: Context) {
-        let mut retry = self.failures.get(&uid).map(|failing| failing.retry).unwrap_or_default();
-        retry.failed(Pace::of_write(failure), at);
-        let refusal = match failure {
-            WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) => Some(message.clone()),
-            WriteFailure::NotSent
-            | WriteFailure::Conflict
-            | WriteFailure::Gone
-            | WriteFailure::Transient(_)
-            | WriteFailure::Throttled { .. } => {
-                // The earlier refusal is still the best explanation.
-                self.failures.get(&uid).and_then(|failing| failing.refusal.clone())
-            }
-        };
-        self.failures.insert(uid, Failing { retry, refusal });
+        self.failures.entry(uid).or_default().answered(Some(failure), at);
     }
 }

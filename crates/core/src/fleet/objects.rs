@@ -7,7 +7,7 @@ use super::action::{Action, Objects as Found};
 use crate::addresses::pool::object::PoolObject;
 use crate::addresses::pool::reclaim::Listed;
 use crate::mechanism::effects::Effects;
-use crate::mechanism::retry::{Pace, Retry};
+use crate::mechanism::writes::Call;
 use crate::model::fault::WriteFailure;
 use crate::model::ids::{Address, ObjectKind};
 use crate::model::moment::{Context, Moment};
@@ -17,9 +17,10 @@ use std::collections::BTreeSet;
 /// The lists of both kinds.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    in_flight: Option<(Moment, BTreeSet<Address>)>,
+    /// The lists under way.
+    asked: Option<(Moment, BTreeSet<Address>)>,
     last: Option<Listed>,
-    retry: Retry,
+    call: Call,
     failure: Option<String>,
 }
 
@@ -48,13 +49,14 @@ impl Objects {
         out: &mut Effects<Action>,
     ) {
         let answers = |last: &Listed| last.begun >= since && sought.is_subset(&last.sought);
-        if self.in_flight.is_some() || self.last.as_ref().is_some_and(answers) {
+        if self.last.as_ref().is_some_and(answers) {
             return;
         }
-        if self.retry.due() > now {
-            return out.later(self.retry.due());
+        if let Err(at) = self.call.ready(now) {
+            return out.later(at);
         }
-        self.in_flight = Some((now, sought.clone()));
+        self.call.sent();
+        self.asked = Some((now, sought.clone()));
         out.act(Action::ListObjects { asked: now, sought });
     }
 
@@ -65,17 +67,16 @@ impl Objects {
         result: Result<Box<Found>, WriteFailure>,
         at @ Context { now, .. }: Context,
     ) {
-        let in_flight = self.in_flight.take_if(|(since, _)| *since == asked);
+        self.call.answered(result.as_ref().err(), at);
+        let call = self.asked.take();
         match result {
             Ok(found) => {
-                self.retry = Retry::default();
                 self.failure = None;
-                let sought = in_flight.map(|(_, sought)| sought).unwrap_or_default();
+                let sought = call.map(|(_, sought)| sought).unwrap_or_default();
                 self.last = Some(Listed { begun: asked, done: now, sought, ..named(&found) });
             }
             Err(WriteFailure::NotSent) => {}
             Err(failure) => {
-                self.retry.failed(Pace::of_write(&failure), at);
                 let why = match failure {
                     WriteFailure::Forbidden(why)
                     | WriteFailure::Invalid(why)

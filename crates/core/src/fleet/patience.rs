@@ -2,13 +2,14 @@
 //! Events.
 
 use super::action::{Action, NodeReading};
-use super::{Fleet, watched_nodes};
+use super::{Fleet, followers};
 use crate::mechanism::effects::{Effects, Notice};
-use crate::mechanism::suspects::{End, Ended, Suspects};
+use crate::mechanism::follower::Follower;
+use crate::mechanism::suspects::{End, Ended};
 use crate::mechanism::suspicion::Clocks;
 use crate::model::facts::NodeFacts;
 use crate::model::grace::Grace;
-use crate::model::ids::{ObjectRef, Uid};
+use crate::model::ids::Uid;
 use crate::model::matching::Criteria;
 use crate::model::moment::{Context, Moment};
 use crate::model::node_check::CheckKey;
@@ -47,78 +48,59 @@ impl Fleet {
     /// Ends each grace that is over, and lets recovered nodes count again.
     pub(super) fn settle_suspects(&mut self, now: Moment, out: &mut Effects<Action>) {
         let clocks = self.clocks(now);
-        let mut counts = self.grace;
-        let mut told: Vec<Notice> = Vec::new();
-        for uid in &self.attention.due {
-            let Some(pool) = self.pools.get_mut(uid).filter(|pool| pool.is_live() && pool.matched) else {
+        let mut notices: Vec<Notice> = Vec::new();
+        for uid in self.in_order(&self.attention.due) {
+            let watched = (&self.nodes, &self.pods);
+            let Some((_, stores)) =
+                followers::following(&mut self.pools, &mut self.record_sets, watched, &uid)
+            else {
                 continue;
             };
-            let Some(criteria) = pool.spec.criteria.clone() else { continue };
-            let Some(account) = self.accounts.get(&pool.spec.account_id) else { continue };
-            let stores = watched_nodes::of(&self.nodes, &self.pods, &criteria);
-            pool.settle_suspects(account, now);
-            let (recovered, later) = pool.recovered(account, stores.0, now);
-            out.later(later);
-            if !recovered.is_empty() {
-                pool.rematch(Some(&recovered), stores, clocks);
-            }
-            let ended = pool.suspects.take_ended();
-            counts.add(&ended, &pool.spec.grace);
-            told.extend(ended.iter().filter_map(|ended| pool.tell_avoided(ended)));
-            if self.permit {
-                let (began, later) = pool.tell_suspicions(now);
-                told.extend(began);
-                out.later(later);
-            }
-            ask(&mut pool.suspects, (&pool.object, &criteria, &pool.spec.grace), now, out);
-        }
-        for uid in &self.attention.due {
-            let Some(set) = self.record_sets.get_mut(uid).filter(|set| !set.deleting && set.matched) else {
+            let (serving, in_place) = if let Some(pool) = self.pools.get(&uid) {
+                let Some(account) = self.accounts.get(&pool.spec.account_id) else { continue };
+                (pool.serving(account), pool.in_place(account, stores.0))
+            } else if let Some(set) = self.record_sets.get(&uid) {
+                let report = self.dns.set(&uid).and_then(|known| known.report.as_ref());
+                set.serving(report.map(|report| report.published.addresses.as_slice()), stores.0)
+            } else {
                 continue;
             };
-            let Some(criteria) = set.spec.criteria.clone() else { continue };
-            let stores = watched_nodes::of(&self.nodes, &self.pods, &criteria);
-            let report = self.dns.set(uid).and_then(|known| known.report.as_ref());
-            let published = report.map(|report| report.published.addresses.clone());
-            set.settle_suspects(published.as_deref(), now);
-            let (recovered, later) = set.recovered(published.as_deref(), stores.0, now);
+            let Some(follower) = followers::get(&mut self.pools, &mut self.record_sets, &uid) else {
+                continue;
+            };
+            follower.settle_suspects(&serving, now);
+            let (recovered, later) = follower.recovered(&in_place, now);
             out.later(later);
             if !recovered.is_empty() {
-                set.rematch(Some(&recovered), stores, clocks);
+                follower.rematch(Some(&recovered), stores, clocks);
             }
-            let ended = set.suspects.take_ended();
-            counts.add(&ended, &set.spec.grace);
-            told.extend(ended.iter().filter_map(|ended| set.tell_avoided(ended)));
+            let ended = follower.nodes_mut().suspects.take_ended();
+            self.grace.add(&ended, &follower.grace());
+            notices.extend(ended.iter().filter_map(|ended| follower.tell_avoided(ended)));
             if self.permit {
-                let (began, later) = set.tell_suspicions(now);
-                told.extend(began);
+                let (began, later) = follower.tell_suspicions(now);
+                notices.extend(began);
                 out.later(later);
             }
-            ask(&mut set.suspects, (&set.object, &criteria, &set.spec.grace), now, out);
+            ask(follower, now, out);
         }
-        self.grace = counts;
-        out.tell(told.into_iter().filter(|_| self.permit));
+        out.tell(notices.into_iter().filter(|_| self.permit));
     }
 
     /// Takes in the answer to the read that has to show a failure before a node loses its match.
     pub(super) fn node_read(&mut self, object: &Uid, read: &NodeReading, at: Context) {
         let clocks = self.clocks(at.now);
         self.attention.touch(object);
-        let (suspects, criteria, (grace, check)) = if let Some(pool) = self.pools.get_mut(object) {
-            (&mut pool.suspects, &pool.spec.criteria, (pool.spec.grace, pool.spec.check))
-        } else if let Some(set) = self.record_sets.get_mut(object) {
-            (&mut set.suspects, &set.spec.criteria, (set.spec.grace, set.spec.check))
-        } else {
-            return;
-        };
+        let Some(follower) = followers::get(&mut self.pools, &mut self.record_sets, object) else { return };
+        let suspects = &follower.nodes().suspects;
         // A read for other criteria proves nothing.
         let same =
             |criteria: &&Criteria| criteria.node_watch() == read.nodes && criteria.pod_watch() == read.pods;
         let is_same =
             |node: &NodeFacts| suspects.of(&node.name).is_some_and(|suspicion| suspicion.is_of(node));
-        let verdict = criteria.as_ref().filter(same).and_then(|criteria| read.verdict(criteria, is_same));
+        let verdict = follower.criteria().filter(same).and_then(|criteria| read.verdict(criteria, is_same));
         let by_check = suspects.of(&read.node).filter(|suspicion| suspicion.why().is_by_check());
-        let verdict = match (verdict, by_check.zip(check)) {
+        let verdict = match (verdict, by_check.zip(follower.node_check())) {
             (Some(Ok(())), Some((suspicion, check))) => {
                 let key = CheckKey { node: suspicion.node_uid().clone(), check };
                 let seen = self.nodes.get(&read.nodes).and_then(|store| store.get(&read.node)?.heartbeat_s);
@@ -128,7 +110,8 @@ impl Fleet {
             }
             (verdict, _) => verdict,
         };
-        suspects.proved((&read.node, read.asked), verdict, &grace, clocks, at);
+        let grace = follower.grace();
+        follower.nodes_mut().suspects.proved((&read.node, read.asked), verdict, &grace, clocks, at);
     }
 
     /// Suspicions of nodes that served, by how they ended.
@@ -138,18 +121,16 @@ impl Fleet {
 }
 
 /// Asks for the proofs that are due.
-fn ask(
-    suspects: &mut Suspects,
-    (object, criteria, grace): (&ObjectRef, &Criteria, &Grace),
-    now: Moment,
-    out: &mut Effects<Action>,
-) {
-    let (asked, later) = suspects.ask(grace, now);
+fn ask(follower: &mut dyn Follower, now: Moment, out: &mut Effects<Action>) {
+    let grace = follower.grace();
+    let (asked, later) = follower.nodes_mut().suspects.ask(&grace, now);
     out.later(later);
+    let Some(criteria) = follower.criteria() else { return };
     for node in asked {
-        let lease = suspects.of(&node).is_some_and(|suspicion| suspicion.why().is_by_check());
+        let lease =
+            follower.nodes().suspects.of(&node).is_some_and(|suspicion| suspicion.why().is_by_check());
         out.act(Action::ReadNode {
-            object: object.clone(),
+            object: follower.owner().object,
             node,
             asked: now,
             nodes: criteria.node_watch(),

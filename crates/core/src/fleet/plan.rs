@@ -106,7 +106,7 @@ impl Fleet {
     /// Notes the pools whose nodes are completely known now.
     fn note_matched(&mut self) {
         let due = self.attention.due.iter().filter_map(|uid| self.pools.get(uid));
-        self.matched_once.extend(due.filter(|pool| pool.matched).map(|pool| pool.object.uid.clone()));
+        self.matched_once.extend(due.filter(|pool| pool.nodes.matched).map(|pool| pool.object.uid.clone()));
     }
 
     fn plan_pools(&mut self, gates: &PortsPending, now: Moment, out: &mut Effects<OfAddresses>) {
@@ -399,7 +399,7 @@ fn plan_moves(
 ) {
     pool.forgive_token_moving(account);
     pool.look_after_pause(account);
-    if pool.is_live() && pool.matched {
+    if pool.is_live() && pool.nodes.matched {
         pool.plan_assignments(account, world, out);
         out.tell(world.permit.then(|| pool.tell_losses(account, world.now)).flatten());
         if world.permit {

@@ -1,8 +1,8 @@
 //! The objects of kind `NodeDNSRecordSet` in the whole state, and the views of both kinds for DNS.
 
+use super::Fleet;
 use super::action::Action;
-use super::watch_conditions::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
-use super::{Fleet, watched_nodes};
+use super::writes::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::placement::Placement;
@@ -70,16 +70,7 @@ impl Fleet {
             self.record_sets.insert(uid.clone(), NodeSet::new(seen, providers));
             self.attention.specs_changed();
         }
-        self.rematch_record_set(&uid, now);
-    }
-
-    fn rematch_record_set(&mut self, uid: &Uid, now: Moment) {
-        let clocks = self.clocks(now);
-        let Some(set) = self.record_sets.get_mut(uid) else { return };
-        // Matches by the old spec prove nothing about the new one.
-        set.matched = false;
-        let Some(criteria) = &set.spec.criteria else { return };
-        set.rematch(None, watched_nodes::of(&self.nodes, &self.pods, criteria), clocks);
+        self.rematch(&uid, now);
     }
 
     /// The record sets of this plan, of both kinds, the oldest first.
@@ -183,7 +174,7 @@ impl Fleet {
         }
         if report.is_some() {
             status.conditions.extend(unavailable.filter(|_| set.spec.check.is_some()).cloned());
-            status.conditions.extend(set.checked.doubted.clone());
+            status.conditions.extend(set.nodes.checked.doubted.clone());
         }
         status.conditions.extend(trouble.map(watch_failing));
         status.conditions.sort();
@@ -240,7 +231,7 @@ fn node_view(set: &NodeSet) -> View {
         choice: set.choice(),
         told: Told::of_record_set(&set.on_server, set.generation),
         remarks: set.lacking().into_iter().collect(),
-        no_match: set.no_match.text().to_owned(),
+        no_match: set.nodes.no_match.text().to_owned(),
     }
 }
 
@@ -272,13 +263,13 @@ fn pool_view<'a>(
         choice,
         told: pool.on_server.told_of_records(pool.generation),
         remarks: Vec::new(),
-        no_match: pool.no_match.text().to_owned(),
+        no_match: pool.nodes.no_match.text().to_owned(),
     })
 }
 
 /// Chooses exactly the addresses that are confirmed on candidates. Addresses in an unknown state stay as they are.
 fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
-    if !pool.is_live() || !pool.matched || !account.is_known() {
+    if !pool.is_live() || !pool.nodes.matched || !account.is_known() {
         return None;
     }
     let placements = &pool.report.placements;
@@ -301,7 +292,7 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
 /// matches. Any other address stays published if it is. It may serve there, because its node came back or somebody
 /// moved it by hand.
 fn last_known_choice<'a>(pool: &Pool, older: impl Iterator<Item = &'a Pool>) -> Option<Choice> {
-    if !pool.is_live() || !pool.matched {
+    if !pool.is_live() || !pool.nodes.matched {
         return None;
     }
     let claimed: BTreeSet<Address> = older.flat_map(Pool::effective).collect();

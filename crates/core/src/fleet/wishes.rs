@@ -128,7 +128,7 @@ impl Fleet {
             if still {
                 let ours = |ip: &Address| owners.get(ip).is_none_or(|owner| owner.uid == pool.object.uid);
                 one.protected.extend(pool.kept_still(known).into_iter().filter(ours));
-            } else if !pool.matched || pool.spec.is_frozen() {
+            } else if !pool.nodes.matched || pool.spec.is_frozen() {
                 // An address that is known to be on one node is on no other.
                 let stays = |ip: &&Address| !pool.has_left(**ip) && !here.contains(*ip);
                 one.protected.extend(pool.effective().iter().chain(pool.effective_before()).filter(stays));

@@ -2,11 +2,11 @@
 //! addresses nor records.
 
 pub mod budget;
-pub mod checked;
 pub mod effects;
 pub mod epoch;
 pub mod evidence;
 pub mod failure;
+pub mod follower;
 pub mod outage;
 pub mod refused_right;
 pub mod retry;

@@ -9,6 +9,7 @@ use super::suspicion::{Clocks, Suspicion};
 use crate::model::facts::NodeFacts;
 use crate::model::grace::Grace;
 use crate::model::ids::Uid;
+use crate::model::matching::NodeStore;
 use crate::model::mismatch::{Class, Mismatch};
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,7 @@ const MAX_ASKED: usize = 8;
 
 /// The facts for a decision about one node.
 #[derive(Debug)]
-pub struct Look<'a, S> {
+pub struct Look<'a> {
     /// The node.
     pub node: &'a NodeFacts,
     /// Whether it matches now.
@@ -33,7 +34,7 @@ pub struct Look<'a, S> {
     /// It had its match at the last look, and is still the same machine.
     pub member: bool,
     /// Whether the status says that it serves: `Some`, with the start of the suspicion if the status reports one.
-    pub serves_by_status: S,
+    pub serves_by_status: Option<Option<i64>>,
     /// The criteria were edited since the last look.
     pub edited: bool,
 }
@@ -142,10 +143,7 @@ impl Suspects {
     }
 
     /// Decides whether a node counts as matching.
-    pub fn look<S>(&mut self, look: Look<'_, S>, grace: &Grace, clocks: Clocks) -> Membership
-    where
-        S: FnOnce() -> Option<Option<i64>>,
-    {
+    pub fn look(&mut self, look: Look<'_>, grace: &Grace, clocks: Clocks) -> Membership {
         let Look { node, verdict, member, serves_by_status, edited } = look;
         let Err(why) = verdict else {
             self.given_up.remove(&node.uid);
@@ -172,7 +170,7 @@ impl Suspects {
         }
         if let Some(known) = known {
             if std::mem::take(&mut known.inherited) {
-                let Some(told_since_s) = serves_by_status() else {
+                let Some(told_since_s) = serves_by_status else {
                     // By the status, the predecessor has already ended its match.
                     self.suspicions.remove(&node.name);
                     return Membership::Out(why);
@@ -191,7 +189,7 @@ impl Suspects {
         } else if self.given_up.contains(&node.uid) {
             return Membership::Out(why);
         } else {
-            let Some(told_since_s) = serves_by_status() else { return Membership::Out(why) };
+            let Some(told_since_s) = serves_by_status else { return Membership::Out(why) };
             Suspicion::resume(node, &why, told_since_s, grace, clocks)
         };
         self.touched = true;
@@ -235,9 +233,14 @@ impl Suspects {
         }
     }
 
+    /// The nodes that match, and have to keep matching for a while before they count.
+    pub fn recovering(&self) -> impl Iterator<Item = &str> {
+        self.lost.values().filter(|recovery| recovery.since.is_some()).map(|recovery| recovery.node.as_str())
+    }
+
     /// Whether the node matches, and has to keep matching for a while before it counts.
     pub fn is_recovering(&self, node: &str) -> bool {
-        self.lost.values().any(|recovery| recovery.node == node && recovery.since.is_some())
+        self.recovering().any(|recovering| recovering == node)
     }
 
     /// The node is gone, or another machine has its name.
@@ -273,13 +276,18 @@ impl Suspects {
     }
 
     /// Whether something is remembered about nodes that may be gone.
-    pub fn remembers_nodes(&self) -> bool {
+    fn remembers_nodes(&self) -> bool {
         !(self.lost.is_empty() && self.quiet.is_empty() && self.given_up.is_empty())
     }
 
     /// Forgets nodes that no longer exist. A node that lost its labels may get them back, and then has to match for
     /// the recovery time.
-    pub fn keep(&mut self, is_live: impl Fn(&Uid) -> bool, now: Moment) {
+    pub fn keep(&mut self, nodes: &NodeStore, now: Moment) {
+        if !self.remembers_nodes() {
+            return;
+        }
+        let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
+        let is_live = |uid: &Uid| live.contains(uid);
         self.lost.retain(|uid, recovery| is_live(uid) || now.millis_since(recovery.lost) < GONE_MS);
         self.quiet.retain(|uid, _| is_live(uid));
         self.given_up.retain(|uid| is_live(uid));
@@ -289,13 +297,13 @@ impl Suspects {
     /// the nodes that thereby lose their match, and why.
     pub fn settle(
         &mut self,
-        serves: impl Fn(&str) -> bool,
+        serving: &BTreeSet<String>,
         grace: &Grace,
         now: Moment,
     ) -> Vec<(String, Mismatch)> {
         let mut out = Vec::new();
         for (node, suspicion) in &mut self.suspicions {
-            suspicion.serves = serves(node);
+            suspicion.serves = serving.contains(node);
             suspicion.review(grace, now);
             if !suspicion.serves || suspicion.is_over(grace, now) {
                 out.push((node.clone(), suspicion.why().clone()));
@@ -308,13 +316,9 @@ impl Suspects {
             }
             self.end(node, End::Expired, now);
         }
-        self.forget_quiet(now);
-        out
-    }
-
-    /// Forgets the reports after which the next one no longer has to wait.
-    pub fn forget_quiet(&mut self, now: Moment) {
+        // These reports no longer delay the next one.
         self.quiet.retain(|_, until| *until > now);
+        out
     }
 
     /// The nodes whose failure has to be proved now, and when to ask again. Each answer must name `now`.

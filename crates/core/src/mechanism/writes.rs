@@ -4,20 +4,66 @@ use crate::mechanism::retry::{Pace, Retry};
 use crate::model::fault::WriteFailure;
 use crate::model::moment::{Context, Moment};
 
+/// One call to the API server: whether it is under way, and when it may be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Call {
+    under_way: bool,
+    retry: Retry,
+    /// Why it was refused last, if it was, until it succeeds.
+    pub refusal: Option<String>,
+}
+
+impl Call {
+    /// Whether it is under way.
+    pub const fn is_under_way(&self) -> bool {
+        self.under_way
+    }
+
+    /// Whether it may be sent now.
+    ///
+    /// # Errors
+    /// When to look again, if only time is missing.
+    pub fn ready(&self, now: Moment) -> Result<(), Option<Moment>> {
+        match self.under_way {
+            true => Err(None),
+            false if self.retry.due() > now => Err(Some(self.retry.due())),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes that it is sent.
+    pub const fn sent(&mut self) {
+        self.under_way = true;
+    }
+
+    /// Takes in its answer.
+    pub fn answered(&mut self, failure: Option<&WriteFailure>, at: Context) {
+        self.under_way = false;
+        match failure {
+            None => *self = Self::default(),
+            Some(WriteFailure::NotSent) => {}
+            Some(failure) => {
+                self.retry.failed(Pace::of_write(failure), at);
+                if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = failure {
+                    self.refusal = Some(message.clone());
+                }
+            }
+        }
+    }
+}
+
 /// Writes of one object under way, and their retries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Writes<S> {
-    status_in_flight: Option<Box<S>>,
+    /// The status that is being written.
+    sent: Option<Box<S>>,
     /// The last write met a conflict. The next one fails too until the watch shows the newer version.
     awaiting_version: bool,
     /// The watch showed the object while the last write was under way.
     observed_in_flight: bool,
-    status: Retry,
-    ips_in_flight: bool,
-    ips: Retry,
-    /// Why the last write of `spec.ips` was refused, for a condition. A refused status write cannot be reported this
-    /// way.
-    pub ips_denied: Option<String>,
+    status: Call,
+    /// The write of `spec.ips`. A refusal of it becomes a condition, which a refused status write cannot.
+    pub ips: Call,
 }
 
 impl<S> Writes<S> {
@@ -25,7 +71,7 @@ impl<S> Writes<S> {
     pub fn observed_again(&mut self) {
         self.observed_in_flight = true;
         if std::mem::take(&mut self.awaiting_version) {
-            self.status.put_off_to(Moment::default());
+            self.status.retry.put_off_to(Moment::default());
         }
     }
 
@@ -34,86 +80,38 @@ impl<S> Writes<S> {
     /// # Errors
     /// When to look again, if only time is missing.
     pub fn status_ready(&self, now: Moment) -> Result<(), Option<Moment>> {
-        match &self.status_in_flight {
-            Some(_) => Err(None),
-            None if self.status.due() > now => Err(Some(self.status.due())),
-            None => Ok(()),
-        }
+        self.status.ready(now)
     }
 
     /// Whether a write awaits its answer.
     pub fn are_under_way(&self) -> bool {
-        self.status_in_flight.is_some() || self.ips_in_flight
+        self.status.is_under_way() || self.ips.is_under_way()
     }
 
     /// Whether the last answered status write failed.
     pub fn is_status_failing(&self) -> bool {
-        self.status.is_failing()
+        self.status.retry.is_failing()
     }
 
     /// Notes that a status write is sent.
     pub fn status_sent(&mut self, status: S) {
         self.observed_in_flight = false;
-        self.status_in_flight = Some(Box::new(status));
+        self.status.sent();
+        self.sent = Some(Box::new(status));
     }
 
     /// Takes in the answer to a status write. Returns the status that was written.
-    pub fn status_done(
-        &mut self,
-        failure: Option<&WriteFailure>,
-        at @ Context { now, .. }: Context,
-    ) -> Option<S> {
-        let written = self.status_in_flight.take();
-        match failure {
-            None => self.status.succeeded(),
-            Some(WriteFailure::NotSent) => {}
-            Some(failure) => {
-                let conflict = matches!(failure, WriteFailure::Conflict);
-                if conflict && self.observed_in_flight {
-                    // The watch was faster than the answer. The next write is already based on the newer version.
-                    self.status.put_off_to(now);
-                    return written.map(|status| *status);
-                }
-                self.awaiting_version = conflict;
-                self.status.failed(Pace::of_write(failure), at);
-            }
+    pub fn status_done(&mut self, failure: Option<&WriteFailure>, at: Context) -> Option<S> {
+        let conflict = matches!(failure, Some(WriteFailure::Conflict));
+        if conflict && self.observed_in_flight {
+            // The watch was faster than the answer. The next write is already based on the newer version.
+            self.status.under_way = false;
+            self.status.retry.put_off_to(at.now);
+        } else {
+            self.awaiting_version = conflict;
+            self.status.answered(failure, at);
         }
-        written.map(|status| *status)
-    }
-
-    /// Whether `spec.ips` may be written now.
-    ///
-    /// # Errors
-    /// When to look again, if only time is missing.
-    pub fn ips_ready(&self, now: Moment) -> Result<(), Option<Moment>> {
-        match self.ips_in_flight {
-            true => Err(None),
-            false if self.ips.due() > now => Err(Some(self.ips.due())),
-            false => Ok(()),
-        }
-    }
-
-    /// Notes that a write of `spec.ips` is sent.
-    pub fn ips_sent(&mut self) {
-        self.ips_in_flight = true;
-    }
-
-    /// Takes in the answer to a write of `spec.ips`.
-    pub fn ips_done(&mut self, failure: Option<&WriteFailure>, at: Context) {
-        self.ips_in_flight = false;
-        match failure {
-            None => {
-                self.ips.succeeded();
-                self.ips_denied = None;
-            }
-            Some(WriteFailure::NotSent) => {}
-            Some(failure) => {
-                self.ips.failed(Pace::of_write(failure), at);
-                if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = failure {
-                    self.ips_denied = Some(message.clone());
-                }
-            }
-        }
+        self.sent.take().map(|status| *status)
     }
 }
 

@@ -79,6 +79,11 @@ impl Criteria {
             selector: selector.to_string(),
         })
     }
+
+    /// The watches that yield the pods, when pods matter, and the nodes.
+    pub fn watches(&self) -> impl Iterator<Item = WatchKey> {
+        self.pod_watch().into_iter().chain([self.node_watch()])
+    }
 }
 
 /// Nodes of one watch.

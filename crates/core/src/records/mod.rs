@@ -10,7 +10,6 @@
 
 pub mod account;
 pub mod action;
-pub mod claims;
 pub mod diff;
 pub mod dns;
 pub mod former_name;
@@ -26,4 +25,3 @@ pub mod site;
 pub mod spec;
 pub mod status;
 pub mod view;
-pub mod zones;

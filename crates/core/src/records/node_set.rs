@@ -1,27 +1,21 @@
 //! One `NodeDNSRecordSet`: its spec, the nodes that match, and which of their addresses it publishes.
 
-mod checked;
-mod patience;
+mod following;
 
 use super::object::RecordSetObject;
-use super::spec::{AddressSource, NodeSetSpec, RawRecordSetSpec, WhenEmpty};
+use super::spec::{NodeSetSpec, RawRecordSetSpec, WhenEmpty};
 use super::status::{RecordSetStatus, Remark, SetReport};
 use super::view::Choice;
-use crate::mechanism::checked::CheckedNodes;
+use crate::mechanism::follower::{FollowedNodes, Follower};
 use crate::mechanism::retry::{Pace, Retry, Schedule};
-use crate::mechanism::suspects::{Look, Membership, Suspects};
-use crate::mechanism::suspicion::Clocks;
 use crate::mechanism::writes::Writes;
 use crate::model::catalog::record_set::AddressMissing;
 use crate::model::condition::Condition;
-use crate::model::facts::NodeFacts;
 use crate::model::ids::{Address, ObjectRef, Uid};
-use crate::model::matching::{NodeStore, PodStore, verdict};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
 use crate::model::pause::Reason;
 use crate::model::provider::Providers;
-use crate::model::survey::Explanation;
 use crate::model::words::enumerate;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,13 +26,6 @@ struct Member {
     provider_id: String,
     /// The addresses that are published for it.
     addresses: Vec<Address>,
-}
-
-impl Member {
-    /// Whether it is this node, on the same machine.
-    fn is(&self, node: &NodeFacts) -> bool {
-        self.uid == node.uid && self.provider_id == node.provider_id
-    }
 }
 
 /// A record set with an object of its own.
@@ -62,20 +49,12 @@ pub struct NodeSet {
     raw: Result<RawRecordSetSpec, String>,
     /// The status as the server has it.
     pub on_server: RecordSetStatus,
-    /// The nodes and pods of this set are completely known.
-    pub matched: bool,
+    /// Its knowledge about its nodes.
+    pub(crate) nodes: FollowedNodes,
     /// Nodes that match, with the addresses that are published for them.
-    nodes: BTreeMap<String, Member>,
+    members: BTreeMap<String, Member>,
     /// Nodes with published addresses that stopped matching, until an Event reports it.
     losses: BTreeMap<String, Mismatch>,
-    /// Nodes that fail and stay in the set for a while, or are recovering.
-    pub(crate) suspects: Suspects,
-    /// The findings of the checks.
-    pub(crate) checked: CheckedNodes,
-    /// The criteria were edited since the last plan.
-    edited: bool,
-    /// Why no node matches.
-    pub(crate) no_match: Explanation,
     /// The conditions of the last plan, written or not. `None` before the first ones are known.
     pub conditions: Option<Vec<Condition>>,
     /// Writes of the status under way and their retries.
@@ -97,13 +76,9 @@ impl NodeSet {
             spec: NodeSetSpec::unreadable(None, ""),
             raw: Err(String::new()),
             on_server: RecordSetStatus::default(),
-            matched: false,
-            nodes: BTreeMap::new(),
+            nodes: FollowedNodes::default(),
+            members: BTreeMap::new(),
             losses: BTreeMap::new(),
-            suspects: Suspects::default(),
-            checked: CheckedNodes::default(),
-            edited: false,
-            no_match: Explanation::default(),
             conditions: None,
             writes: Writes::default(),
             outdated_crds: None,
@@ -122,11 +97,9 @@ impl NodeSet {
 
     /// Drops earlier knowledge, because leadership begins.
     pub fn distrust(&mut self) {
-        self.matched = false;
+        self.nodes.distrust();
         self.conditions = None;
         self.losses.clear();
-        self.suspects.distrust();
-        self.checked = CheckedNodes::default();
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
@@ -140,6 +113,8 @@ impl NodeSet {
         if self.raw == seen.spec {
             return false;
         }
+        // Matches by the old spec prove nothing about the new one.
+        self.nodes.matched = false;
         let criteria = self.spec.criteria.clone();
         self.spec = match &seen.spec {
             Ok(raw) => {
@@ -154,100 +129,7 @@ impl NodeSet {
         };
         self.raw = seen.spec;
         if criteria != self.spec.criteria {
-            // The first valid criteria are not an edit.
-            self.edited |= criteria.is_some();
-            self.no_match.forget();
-        }
-        true
-    }
-
-    /// Whether any node matches, as far as known.
-    pub fn has_nodes(&self) -> bool {
-        !self.nodes.is_empty()
-    }
-
-    /// Whether the node is in the set.
-    pub(crate) fn has_node(&self, name: &str) -> bool {
-        self.nodes.contains_key(name)
-    }
-
-    /// Looks at some nodes again, or at all of them (`None`). Returns true if the addresses to publish may have
-    /// changed.
-    pub fn rematch(
-        &mut self,
-        touched: Option<&BTreeSet<String>>,
-        (nodes, pods): (&NodeStore, Option<&PodStore>),
-        clocks: Clocks,
-    ) -> bool {
-        let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
-        let Some(source) = self.spec.source.filter(|_| complete && self.spec.criteria.is_some()) else {
-            return std::mem::take(&mut self.matched);
-        };
-        let mut changed = !self.matched;
-        let all = touched.is_none() || !self.matched;
-        self.matched = true;
-        if all {
-            let known = self.nodes.keys().cloned();
-            let names: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).chain(known).collect();
-            for name in &names {
-                changed |= self.rematch_one(name, (nodes.get(name), pods), source, clocks);
-            }
-        } else {
-            for name in touched.into_iter().flatten() {
-                changed |= self.rematch_one(name, (nodes.get(name), pods), source, clocks);
-            }
-        }
-        self.edited = false;
-        if self.suspects.remembers_nodes() {
-            let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
-            self.suspects.keep(|uid| live.contains(uid), clocks.now);
-        }
-        changed | self.suspects.take_touched()
-    }
-
-    fn rematch_one(
-        &mut self,
-        name: &str,
-        (node, pods): (Option<&NodeFacts>, Option<&PodStore>),
-        source: AddressSource,
-        clocks: Clocks,
-    ) -> bool {
-        let Some(criteria) = &self.spec.criteria else { return false };
-        let known = self.nodes.get(name);
-        let member = known.zip(node).is_some_and(|(known, node)| known.is(node));
-        if !member {
-            self.suspects.gone(name, clocks.now);
-        }
-        let Some(node) = node else {
-            self.suspects.unseen(name, known.map(|known| &known.uid), &self.spec.grace, clocks.now);
-            return self.drop_node(name, Mismatch::Gone);
-        };
-        let addresses = source.of(node);
-        let look = Look {
-            node,
-            verdict: verdict(criteria, node, pods).and_then(|()| self.check(node)),
-            member,
-            serves_by_status: || self.on_server.suspicion_of(name, &addresses),
-            edited: self.edited,
-        };
-        match self.suspects.look(look, &self.spec.grace, clocks) {
-            Membership::Member => {}
-            Membership::Recovering => return self.drop_node(name, Mismatch::Replaced),
-            Membership::Out(why) => return self.drop_node(name, why),
-        }
-        let (uid, provider_id) = (node.uid.clone(), node.provider_id.clone());
-        let new = Member { uid, provider_id, addresses };
-        let changed = self.nodes.get(name).is_none_or(|before| before.addresses != new.addresses);
-        self.nodes.insert(name.to_owned(), new);
-        changed
-    }
-
-    /// Removes a node that no longer matches. Returns true if it did before.
-    fn drop_node(&mut self, name: &str, why: Mismatch) -> bool {
-        let Some(member) = self.nodes.remove(name) else { return false };
-        if !member.addresses.is_empty() {
-            let why = if self.edited { Mismatch::Edited } else { why };
-            self.losses.insert(name.to_owned(), why);
+            self.nodes.criteria_changed(criteria.as_ref());
         }
         true
     }
@@ -255,12 +137,12 @@ impl NodeSet {
     /// The message about the nodes that lost their match since the last plan, and whether it is a warning. A node that
     /// matches again is not a loss. `kept` says that the name is not emptied yet.
     pub(crate) fn tell_losses(&mut self, kept: bool) -> Option<(bool, String)> {
-        if !self.matched {
+        if !self.nodes.matched {
             return None;
         }
         let mut losses = std::mem::take(&mut self.losses);
-        losses.retain(|name, _| !self.nodes.contains_key(name));
-        let none_left = self.nodes.is_empty();
+        losses.retain(|name, _| !self.members.contains_key(name));
+        let none_left = self.members.is_empty();
         let next = match (none_left, self.spec.set.when_empty) {
             _ if self.paused.is_some() => "the records stay as they are while the object is paused",
             (false, _) => "the records follow",
@@ -292,35 +174,33 @@ impl NodeSet {
 
     /// Whether nothing is left to do, to retry or to tell, apart from the records.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.matched
-            && !self.deleting
+        !self.deleting
             && self.paused.is_none()
             && self.spec.check.is_none()
             && self.spec.obstacles().next().is_none()
-            && self.has_nodes()
+            && !self.members.is_empty()
             && self.losses.is_empty()
-            && self.suspects.is_empty()
-            && self.checked == CheckedNodes::default()
+            && self.nodes.is_at_rest()
             && self.outdated_crds.is_none()
             && !self.writes.are_under_way()
     }
 
     /// The addresses to publish. `None` while too little is known.
     pub fn choice(&self) -> Option<Choice> {
-        let known = self.matched && !self.deleting && self.spec.obstacles().next().is_none();
+        let known = self.nodes.matched && !self.deleting && self.spec.obstacles().next().is_none();
         known.then(|| Choice {
             addresses: self.chosen(),
             undecided: BTreeSet::new(),
-            any_node: !self.nodes.is_empty(),
+            any_node: !self.members.is_empty(),
             withdrawn: BTreeSet::new(),
         })
     }
 
     /// The remark about matching nodes without an address to publish.
     pub fn lacking(&self) -> Option<Remark> {
-        let source = self.spec.source.filter(|_| self.matched)?;
+        let source = self.spec.source.filter(|_| self.nodes.matched)?;
         let names: Vec<String> = self
-            .nodes
+            .members
             .iter()
             .filter(|(_, member)| member.addresses.is_empty())
             .map(|(name, _)| name.clone())
@@ -328,7 +208,7 @@ impl NodeSet {
         let message = format!(
             "{} of {} matching nodes lack {}: {}",
             names.len(),
-            self.nodes.len(),
+            self.members.len(),
             source.lacking(),
             enumerate(names.iter().cloned())
         );

@@ -6,15 +6,13 @@
 //! that may predate our last write only confirms records already known. A full look follows when that time is over.
 
 use super::diff::only_keeps_others;
+use crate::mechanism::epoch::LAG_MS;
 use crate::model::moment::Moment;
 use crate::records::dns::{Change, ChangeSet, Record};
 use std::collections::BTreeSet;
 
 /// The time between the first two looks, and between the two looks after a write that may have taken effect.
 pub const BETWEEN_LOOKS_MS: u64 = 5_000;
-
-/// For this long after our own write, a look may still show the records from before it.
-pub const SETTLE_MS: u64 = 30_000;
 
 /// How long a failing second look is awaited. After that a write confirms a surviving record instead, since an address
 /// that no longer serves should go.
@@ -145,7 +143,7 @@ impl Looks {
             self.gone.clear();
             self.deleted.clear();
         }
-        self.settled_at = now.plus_millis(SETTLE_MS);
+        self.settled_at = now.plus_millis(LAG_MS);
     }
 
     /// Whether lists may still show the records from before our last write.

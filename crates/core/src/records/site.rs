@@ -10,10 +10,9 @@
 //!
 //! [`Looks`] decides how far a read is believed.
 
-mod looked;
-
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
-use super::read_trust::{BETWEEN_LOOKS_MS, Looks, SETTLE_MS, Shown};
+use super::read_trust::{BETWEEN_LOOKS_MS, Looks, Shown};
+use crate::mechanism::epoch::LAG_MS;
 use crate::mechanism::failure::Failure;
 use crate::mechanism::retry::Pace;
 use crate::model::fault::{CallFailure, Fault, FaultKind};
@@ -409,7 +408,7 @@ impl Site {
                 // A list may still show the records from before this write.
                 let failed = self.reread_failure.take().map_or(now, |failure| failure.retry.due());
                 self.looks.wrote(self.records.as_deref().unwrap_or_default(), ids, &changes, now);
-                let settled = self.read_due.max(now.plus_millis(SETTLE_MS));
+                let settled = self.read_due.max(now.plus_millis(LAG_MS));
                 self.read_due = self.looks.next().unwrap_or(settled).max(failed);
                 if left > 0 { Applied::Partly } else { Applied::Done }
             }
@@ -466,6 +465,31 @@ impl Site {
 /// The kind, count and message of a failure.
 fn told<I>(failure: &Failure<I>) -> (FaultKind, u32, &str) {
     (failure.kind, failure.retry.tries(), failure.message.as_str())
+}
+
+impl Site {
+    /// When the last read that counted began.
+    pub fn read_at(&self) -> Option<Moment> {
+        self.read_at
+    }
+
+    /// Whether a change set is under way.
+    pub fn is_changing(&self) -> bool {
+        self.applying.is_some()
+    }
+
+    /// Asks for a read at `since`, unless the last read that counted began then or later.
+    pub fn want_read(&mut self, since: Moment) {
+        if self.read_at < Some(since) {
+            self.read_due = self.read_due.min(since);
+        }
+    }
+
+    /// The addresses that the records hold, each with its TTL. `None` if the provider chooses the TTL.
+    pub fn ttls(&self) -> impl Iterator<Item = (Address, Option<u32>)> {
+        let records = self.records.iter().flatten();
+        records.filter_map(|record| Some((record.address()?, Some(record.ttl).filter(|_| !record.proxied))))
+    }
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ fn a_known_site_is_written_while_it_is_read_again_and_that_read_tells_nothing() 
     let changes = send(&mut site, &[1, 2], RESYNC_MS + 10);
     site.read(Ok(vec![a(1)]), Context::exactly(T(RESYNC_MS + 20)));
     site.applied(Ok(answer(&changes)), Context::exactly(T(RESYNC_MS + 30)));
-    assert_eq!(next(&site, &[1, 2], RESYNC_MS + 40), Step::Rest(T(RESYNC_MS + 30 + SETTLE_MS)));
+    assert_eq!(next(&site, &[1, 2], RESYNC_MS + 40), Step::Rest(T(RESYNC_MS + 30 + LAG_MS)));
 }
 
 #[test]
@@ -348,8 +348,8 @@ fn what_leaves_a_record_that_certainly_is_there_waits_for_no_second_look() {
     // So soon after the write, the second look only confirms that 1 and 2 exist.
     see(&mut site, &[1, 2], 5_000);
     assert_eq!(applies(next(&site, &[1, 2], 5_010)).len(), 2);
-    assert_eq!(next(&site, &[1, 2, 3, 4], 5_010), Step::Rest(T(20 + SETTLE_MS)));
-    see(&mut site, &[1, 2], 20 + SETTLE_MS);
+    assert_eq!(next(&site, &[1, 2, 3, 4], 5_010), Step::Rest(T(20 + LAG_MS)));
+    see(&mut site, &[1, 2], 20 + LAG_MS);
     assert_eq!(applies(next(&site, &[1, 2, 3, 4], 60_000)).len(), 2, "then all that it shows is believed");
 }
 
@@ -358,9 +358,9 @@ fn a_name_that_was_just_made_is_read_again_when_it_would_show() {
     let mut site = seen_once(&[]);
     let changes = send(&mut site, &[1, 2], 10);
     site.applied(Ok(answer(&changes)), Context::exactly(T(20)));
-    assert_eq!(next(&site, &[1, 2], 30), Step::Rest(T(20 + SETTLE_MS)));
+    assert_eq!(next(&site, &[1, 2], 30), Step::Rest(T(20 + LAG_MS)));
     assert_eq!(applies(next(&site, &[1], 30)).len(), 1);
-    assert_eq!(next(&site, &[1, 2], 20 + SETTLE_MS), Step::Reread);
+    assert_eq!(next(&site, &[1, 2], 20 + LAG_MS), Step::Reread);
 }
 
 #[test]
@@ -374,12 +374,8 @@ fn what_a_refused_write_leads_to_is_a_first_look_if_it_is_soon_after_another_wri
     see(&mut site, &[1, 2, 3], 2_000);
     let changes = applies(site.next(&wanted(&[2]), NOW, false, T(2_010)));
     assert_eq!(changes[0], Change::Update { id: "1".into(), ip: ip(2), ttl: 60 }, "2 was deleted");
-    assert_eq!(
-        site.next(&wanted(&[3]), NOW, false, T(2_010)),
-        Step::Wait(T(10 + SETTLE_MS)),
-        "3 may be gone"
-    );
-    see(&mut site, &[1, 3], 10 + SETTLE_MS);
+    assert_eq!(site.next(&wanted(&[3]), NOW, false, T(2_010)), Step::Wait(T(10 + LAG_MS)), "3 may be gone");
+    see(&mut site, &[1, 3], 10 + LAG_MS);
     assert_eq!(applies(next(&site, &[3], 60_000)), [Change::Delete { id: "1".into() }]);
 }
 

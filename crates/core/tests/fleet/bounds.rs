@@ -8,7 +8,7 @@ use crate::zones::set_spec;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::bounds::{TooLarge, Unit};
 use flipop_core::model::ids::Address;
-use flipop_core::records::zones::Zones;
+use flipop_core::records::name::Zones;
 
 pub(crate) fn too_large(field: &str) -> TooLarge {
     TooLarge { field: field.to_owned(), size: 5_000, unit: Unit::Entries }

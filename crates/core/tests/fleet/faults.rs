@@ -12,7 +12,7 @@ use flipop_core::model::ids::{Address, ObjectRef};
 use flipop_core::model::machine::{MachineId, MachineKind};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, Providers, Rules, ZoneForm};
-use flipop_core::records::zones::Zones;
+use flipop_core::records::name::Zones;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How the next mutating provider call goes.

@@ -22,8 +22,8 @@ use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::model::node_check::LeaseFacts;
 use flipop_core::model::node_labels::NodeLabels;
+use flipop_core::records::name::Zones;
 use flipop_core::records::object::RecordSetObject;
-use flipop_core::records::zones::Zones;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const PROVIDER: &str = "digitalocean";

@@ -1,17 +1,15 @@
 //! The core's belief about one address, and how reads may change it.
 //!
-//! Invariants: a read that began less than [`SETTLE_MS`] after the end of our own action cannot contradict that
+//! Invariants: a read that began less than 30 s after the end of our own action cannot contradict that
 //! action's result. Any other contradiction counts only once a second read agrees with it. While the place is unknown,
 //! the last confirmed place stays.
 
+use crate::mechanism::epoch::{counts, two_looks};
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::facts::ReservedIp;
 use crate::model::ids::Address;
 use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
-
-/// For this long after our own action, a read may still show the state from before it.
-pub const SETTLE_MS: u64 = 30_000;
 
 /// A created address is gone after two 404 answers this far apart.
 pub const FORGET_AFTER_MS: u64 = 60_000;
@@ -188,7 +186,7 @@ impl Belief {
 
     /// Whether a read that began at `begun` may still show the state from before our own action.
     pub(super) fn is_settled_against(&self, begun: Moment) -> bool {
-        self.settled_at.is_some_and(|end| begun < end.plus_millis(SETTLE_MS))
+        !counts(begun, self.settled_at)
     }
 
     /// Takes in the address's entry in a complete list that began at `begun`.
@@ -325,8 +323,7 @@ impl Belief {
         self.watch_lock(&claim, now);
         if claim == Place::Absent {
             self.absent_read = Some(now);
-            let since = *self.absent_since.get_or_insert(begun);
-            self.absent_twice = self.absent_twice || begun.millis_since(since) >= FORGET_AFTER_MS;
+            self.absent_twice |= two_looks(&mut self.absent_since, begun, FORGET_AFTER_MS);
             // A gone address is read as rarely as any other absent one.
             self.unlisted &= !self.absent_twice;
         } else {

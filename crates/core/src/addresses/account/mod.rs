@@ -6,7 +6,6 @@
 mod answers;
 pub mod belief;
 mod deletions;
-mod glimpse;
 mod named;
 pub mod op;
 mod outage;

@@ -1,8 +1,8 @@
 //! The addresses that an account keeps beliefs about, which are those that pools name at present.
 
-use super::Account;
 use super::belief::{Belief, Place};
 use super::op::Op;
+use super::{Account, Changes};
 use crate::model::facts::ReservedIp;
 use crate::model::ids::Address;
 use crate::model::machine::MachineId;
@@ -146,5 +146,39 @@ impl Account {
         let named =
             self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().machine()?.clone(), *ip)));
         foreign.chain(named).collect()
+    }
+    /// Whether the newest list contradicts itself. It shows where addresses are, but not which addresses exist.
+    pub fn lists_contradict_themselves(&self) -> bool {
+        self.glimpsed.is_some()
+    }
+
+    /// Drops the content of old lists.
+    pub(super) fn forget_listed(&mut self) {
+        self.listed = None;
+        self.glimpsed = None;
+    }
+
+    /// Takes the places of addresses from a list that may be incomplete. It settles no doubt.
+    pub(super) fn glimpse(
+        &mut self,
+        begun: Moment,
+        ips: BTreeMap<Address, ReservedIp>,
+        now: Moment,
+    ) -> Changes {
+        let mut changes = Changes::default();
+        let known: Vec<Address> = self.beliefs.keys().copied().collect();
+        for ip in known {
+            let entry = ips.get(&ip);
+            if let Some(op) = self.ops.get_mut(&ip) {
+                let ended = op.listed(entry, begun, now);
+                self.finish(ip, ended, now, &mut changes);
+            } else if entry.is_none() {
+                self.reads.single(ip);
+            } else if let Some(belief) = self.beliefs.get_mut(&ip).filter(|belief| !belief.is_doubted()) {
+                belief.listed(entry, begun, now);
+            }
+        }
+        self.glimpsed.get_or_insert_default().extend(ips);
+        changes
     }
 }

@@ -105,7 +105,7 @@ impl Pool {
             let standing = place.machine().and_then(|machine| self.candidate_on(machine));
             // A new claim must not rest on facts about nodes from an earlier term.
             let active = self.report.active.get(ip).map(String::as_str);
-            match standing.filter(|node| self.matched || active == Some(*node)) {
+            match standing.filter(|node| self.nodes.matched || active == Some(*node)) {
                 Some(node) => self.report.active.insert(*ip, node.to_owned()),
                 None => self.report.active.remove(ip),
             };
@@ -222,9 +222,9 @@ impl Pool {
         let rank = |uid: &Uid| Rank {
             no_room: !self.roomy.contains_key(uid),
             behind: Behind::place(self.behind.get(uid).copied(), now),
-            fails: self.checked.behind.contains(uid),
+            fails: self.nodes.checked.deprioritized.contains(uid),
         };
-        let uids = self.roomy.keys().chain(self.behind.keys()).chain(&self.checked.behind);
+        let uids = self.roomy.keys().chain(self.behind.keys()).chain(&self.nodes.checked.deprioritized);
         uids.map(|uid| (uid.clone(), rank(uid))).filter(|(_, rank)| *rank != COMMON).collect()
     }
 
@@ -368,7 +368,7 @@ impl Pool {
     /// Checks the invariants of each operation that begins.
     fn check_start(&self, ip: Address, account: &Account, world: &World<'_>) {
         debug_assert!(
-            world.permit && self.may_begin() && self.matched && account.is_known(),
+            world.permit && self.may_begin() && self.nodes.matched && account.is_known(),
             "{ip}: known enough"
         );
         debug_assert!(self.used().contains(&ip), "{ip} is used");

@@ -1,13 +1,20 @@
 //! The reason why a pool stays unready although nodes match, if a user has to act.
 
 use super::Pool;
+use super::creation::Purchase;
+use super::memory::Memory;
 use super::placement::Whereabouts;
 use super::report::Wait;
+use super::world::World;
 use crate::addresses::account::Account;
+use crate::model::catalog::pool::CreationFailed;
 use crate::model::catalog::pool::Ready;
 use crate::model::ids::{Address, ObjectName};
 use crate::model::words::{enumerate, name_all};
 use std::collections::BTreeSet;
+
+/// A memory of this size, in bytes, begins nothing that enlarges it: the API server stores no object above 1.5 MiB.
+const MAX_MEMORY_BYTES: usize = 1 << 20;
 
 impl Pool {
     /// Reason and message. `None` while assignments are under way or due.
@@ -81,6 +88,25 @@ impl Pool {
         (!pools.is_empty()).then(|| {
             let named = name_all(pools);
             (Ready::NodesClaimed, format!("every matching node without an address is claimed by {named}"))
+        })
+    }
+    /// The limit of ours that stands against a creation, if there is one.
+    pub(super) fn bar(&self, account: &Account, world: &World<'_>) -> Option<(CreationFailed, String)> {
+        let memory = self.memory.as_ref().map_or(0, Memory::bytes);
+        if memory >= MAX_MEMORY_BYTES {
+            let message = "the status has no room for another address; remove entries of spec.ips that are no longer needed";
+            return Some((CreationFailed::StatusFull, message.to_owned()));
+        }
+        let most = account.max_addresses?;
+        let open = world.in_the_way().filter(|pool| *pool.creates_at() == account.epoch().account_id);
+        let open = open.filter(|pool| pool.purchase() > Purchase::None).count();
+        let held = world.sights.seen.len();
+        (held + open >= most).then(|| {
+            let message = format!(
+                "the account has {held} addresses and {open} open purchases, and the operator buys none beyond \
+                 --max-addresses={most}"
+            );
+            (CreationFailed::LimitReached, message)
         })
     }
 }

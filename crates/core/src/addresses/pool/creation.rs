@@ -7,13 +7,14 @@
 
 use super::Pool;
 use super::memory::Intent;
-use super::orphans::{Absences, BETWEEN_LISTS_MS, Sightings};
+use super::orphans::{Absences, Sightings};
 use super::world::World;
 use crate::addresses::account::Account;
 use crate::addresses::account::rights::Right;
 use crate::addresses::action::Action;
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::epoch::LAG_MS;
 use crate::mechanism::retry::{Pace, Retry, Schedule};
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::pool::CreationFailed;
@@ -151,7 +152,7 @@ impl Pool {
         named: &BTreeSet<Address>,
         out: &mut Effects<Action>,
     ) {
-        let idle = self.matched && self.candidates.is_empty();
+        let idle = self.nodes.matched && self.candidates.is_empty();
         self.creation.idle_since = idle.then(|| self.creation.idle_since.unwrap_or(world.now));
         self.weigh_uncertain(account, named, out);
         self.look_for_orphans(account, world, named);
@@ -252,7 +253,7 @@ impl Pool {
             || self.creation.crds_outdated
             || !self.may_begin()
             || !self.spec.may_create()
-            || !self.matched
+            || !self.nodes.matched
             || self.others_create(account, world) > Purchase::None
         {
             return;
@@ -294,7 +295,7 @@ impl Pool {
             || self.missing() <= self.creation.orphans.len()
             || !self.may_begin()
             || !self.spec.may_create()
-            || !self.matched
+            || !self.nodes.matched
         {
             // Nothing was sent yet, so the intent is taken back, and another may take its place.
             self.forget_intent();
@@ -356,7 +357,7 @@ impl Pool {
             !there && !gone
         };
         let open = found.iter().filter(is_open).count();
-        let late = first.is_some_and(|first| begun.millis_since(first) >= BETWEEN_LISTS_MS);
+        let late = first.is_some_and(|first| begun.millis_since(first) >= LAG_MS);
         if !late || open > 0 {
             if !*doubted {
                 found.extend(new);
@@ -365,7 +366,7 @@ impl Pool {
             let first = first.unwrap_or(begun);
             let next = away.undecided(begun).filter(|_| late);
             self.creation.stage = Progress::Resolving { since, first: Some(first) };
-            account.want_list(next.unwrap_or(first.plus_millis(BETWEEN_LISTS_MS)));
+            account.want_list(next.unwrap_or(first.plus_millis(LAG_MS)));
             return;
         }
         self.creation.search = Search::default();

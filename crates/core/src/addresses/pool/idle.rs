@@ -6,11 +6,12 @@
 use super::Pool;
 use super::placement::Whereabouts;
 use crate::addresses::account::Account;
+use crate::mechanism::follower::Stores;
 use crate::model::catalog::pool::AddressesIdle;
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::ids::Address;
 use crate::model::machine::MachineId;
-use crate::model::matching::{NodeStore, PodStore, verdict};
+use crate::model::matching::verdict;
 use crate::model::moment::Moment;
 use crate::model::words::enumerate;
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,13 +63,7 @@ impl Idle {
 
 impl Pool {
     /// Notes which addresses are idle, and returns when to look again.
-    pub(crate) fn note_idle(
-        &mut self,
-        account: &Account,
-        nodes: &NodeStore,
-        pods: Option<&PodStore>,
-        now: Moment,
-    ) -> Option<Moment> {
+    pub(crate) fn note_idle(&mut self, account: &Account, stores: Stores<'_>, now: Moment) -> Option<Moment> {
         let all: Vec<(Address, How)> = self.idle_addresses(account);
         // An address that the status already calls idle had been idle long enough when the status was written.
         let known = !self.idle.noted && self.on_server.conditions.iter().any(is_ours);
@@ -108,7 +103,7 @@ impl Pool {
         let told_at = if let Some((at, ..)) = current {
             *at
         } else {
-            let text = self.idle_text(&facts.idle, nodes, pods);
+            let text = self.idle_text(&facts.idle, stores);
             self.idle.told = Some((now, facts, text));
             now
         };
@@ -160,7 +155,7 @@ impl Pool {
         Some(format!("the last assignment of {ip} failed, and FLIPOP retries it: {}", failure.message))
     }
 
-    fn idle_text(&self, idle: &[(Address, How)], nodes: &NodeStore, pods: Option<&PodStore>) -> String {
+    fn idle_text(&self, idle: &[(Address, How)], (nodes, pods): Stores<'_>) -> String {
         let on: BTreeSet<&MachineId> = idle
             .iter()
             .filter_map(|(_, how)| match how {

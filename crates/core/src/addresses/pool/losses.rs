@@ -51,19 +51,16 @@ pub struct Loss {
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     lost: BTreeMap<Address, Loss>,
-    /// The criteria were edited since the last plan, so that a node may have lost its match without changing.
-    pub(super) edited: bool,
 }
 
 impl Losses {
     /// Whether every loss has its Event.
     pub(super) fn are_told(&self) -> bool {
-        self.lost.is_empty() && !self.edited
+        self.lost.is_empty()
     }
 
     /// Notes that a node with an address no longer matches.
     pub(super) fn note(&mut self, ip: Address, node: &str, why: Mismatch, at: Moment) {
-        let why = if self.edited { Mismatch::Edited } else { why };
         self.lost.insert(ip, Loss { node: node.to_owned(), why, at, noticed: at });
     }
 }
@@ -72,7 +69,7 @@ impl Pool {
     /// While the account is unknown, forgets confirmed places on nodes that no longer match or have become other
     /// machines. All other places stay confirmed.
     pub fn forget_mismatched(&mut self, account: &Account) {
-        if self.matched && self.is_live() {
+        if self.nodes.matched && self.is_live() {
             let candidates = &self.candidates;
             self.report.active.retain(|ip, node| {
                 let place = account.place(*ip).machine();
@@ -81,15 +78,6 @@ impl Pool {
                 candidates.get(node).is_some_and(same)
             });
         }
-    }
-
-    /// Removes the node from the candidates. Returns true if it was one.
-    pub(super) fn drop_candidate(&mut self, name: &str, why: Mismatch, now: Moment) -> bool {
-        let Some(candidate) = self.candidates.remove(name) else { return false };
-        if let Some(ip) = candidate.holds() {
-            self.losses.note(ip, name, why, now);
-        }
-        true
     }
 
     /// The Event about holders that lost their match, after the plan that follows. A holder that matches again, or

@@ -7,18 +7,16 @@ pub mod assign;
 mod blocked;
 pub mod candidates;
 pub mod change;
-mod checked;
 pub mod creation;
+mod following;
 mod idle;
 mod labels;
-mod limits;
 pub(crate) mod losses;
 pub mod manual_move;
 pub mod memory;
 pub mod object;
 pub mod orphans;
 mod outcome;
-mod patience;
 pub mod pause;
 pub mod placement;
 mod recall;
@@ -33,21 +31,15 @@ pub mod world;
 mod writing;
 
 use crate::addresses::pool::object::PoolObject;
-use crate::mechanism::checked::CheckedNodes;
 use crate::mechanism::failure::Failure;
-use crate::mechanism::suspects::{Look, Membership, Suspects};
-use crate::mechanism::suspicion::Clocks;
+use crate::mechanism::follower::FollowedNodes;
 use crate::mechanism::writes::Writes;
 use crate::model::condition::Condition;
-use crate::model::facts::NodeFacts;
 use crate::model::fault::FaultKind;
 use crate::model::ids::{Address, ObjectKind, ObjectRef, Owner, Seniority, Uid};
 use crate::model::machine::MachineId;
-use crate::model::matching::{NodeStore, PodStore, verdict};
-use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use crate::model::provider::Providers;
-use crate::model::survey::Explanation;
 use assign::Behind;
 use candidates::{Candidate, Candidates};
 use memory::Memory;
@@ -57,10 +49,6 @@ use spec::PoolSpec;
 use status::PoolStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// How long the object of a node may outlive it, while another Node on the same machine replaces it: a kubelet that is
-/// silent for 50 s is not Ready (`node-monitor-grace-period`).
-const REPLACEMENT_S: i64 = 60;
 
 /// The pool's knowledge about one of its addresses, beside the account's belief.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -118,8 +106,8 @@ pub struct Pool {
     pub(crate) on_server: PoolStatus,
     /// Nodes that match.
     pub(crate) candidates: Candidates,
-    /// The nodes and pods of this pool are completely known.
-    pub(crate) matched: bool,
+    /// Its knowledge about its nodes.
+    pub(crate) nodes: FollowedNodes,
     /// The records of its addresses.
     ips: BTreeMap<Address, IpRecord>,
     /// The last failed assignment of each node.
@@ -145,12 +133,6 @@ pub struct Pool {
     losses: losses::Losses,
     /// Addresses taken from one node to another since the process started, by the reason.
     pub(crate) moves: BTreeMap<&'static str, u64>,
-    /// Nodes that fail and keep their match for a while, or are recovering.
-    pub(crate) suspects: Suspects,
-    /// The findings of the checks.
-    pub(crate) checked: CheckedNodes,
-    /// Why no node matches.
-    pub(crate) no_match: Explanation,
     /// Addresses that serve nowhere.
     idle: idle::Idle,
     /// The conditions of the last plan, written or not. `None` before the first ones are known.
@@ -194,11 +176,9 @@ impl Pool {
 
     /// Drops earlier knowledge, because leadership begins.
     pub fn distrust(&mut self) {
-        self.matched = false;
+        self.nodes.distrust();
         self.conditions = None;
         self.losses = losses::Losses::default();
-        self.suspects.distrust();
-        self.checked = CheckedNodes::default();
     }
 
     /// Takes in another version of the object. Returns true when the spec changed.
@@ -232,9 +212,7 @@ impl Pool {
             Err(message) => self.spec.unreadable(message),
         };
         if criteria != self.spec.criteria {
-            // The first valid criteria are not an edit.
-            self.losses.edited |= criteria.is_some();
-            self.no_match.forget();
+            self.nodes.criteria_changed(criteria.as_ref());
         }
         if self.spec.criteria.is_none() {
             // Existing assignments are kept: the last valid criteria still decide which nodes match.
@@ -328,106 +306,5 @@ impl Pool {
     fn tick(&mut self) -> u64 {
         self.counter += 1;
         self.counter
-    }
-
-    /// Looks at some nodes again, or at all of them (`None`). Returns true if a plan is due because of that.
-    pub fn rematch(
-        &mut self,
-        touched: Option<&BTreeSet<String>>,
-        (nodes, pods): (&NodeStore, Option<&PodStore>),
-        clocks: Clocks,
-    ) -> bool {
-        let changed = self.look_again(touched, (nodes, pods), clocks);
-        if changed {
-            self.changed_at = clocks.now;
-        }
-        changed | self.suspects.take_touched()
-    }
-
-    fn look_again(
-        &mut self,
-        touched: Option<&BTreeSet<String>>,
-        (nodes, pods): (&NodeStore, Option<&PodStore>),
-        clocks: Clocks,
-    ) -> bool {
-        let complete = nodes.is_complete() && pods.is_none_or(PodStore::is_complete);
-        if !complete || self.spec.is_frozen() {
-            let changed = self.matched && !complete;
-            self.matched = complete && self.matched;
-            return changed;
-        }
-        let mut changed = !self.matched;
-        let all = touched.is_none() || !self.matched;
-        self.matched = true;
-        if all {
-            let candidates = self.candidates.iter().map(|(name, _)| name.to_string());
-            let names: BTreeSet<String> =
-                nodes.iter().map(|node| node.name.clone()).chain(candidates).collect();
-            for name in &names {
-                changed |= self.rematch_one(name, nodes.shared(name), pods, clocks);
-            }
-            self.forget_failures_of_others(nodes, clocks.now);
-        } else {
-            let mut gone = false;
-            for name in touched.into_iter().flatten() {
-                gone |= nodes.get(name).is_none();
-                changed |= self.rematch_one(name, nodes.shared(name), pods, clocks);
-            }
-            if gone {
-                self.forget_failures_of_others(nodes, clocks.now);
-            }
-        }
-        self.losses.edited = false;
-        changed
-    }
-
-    /// Forgets the failures of nodes that are gone.
-    fn forget_failures_of_others(&mut self, nodes: &NodeStore, now: Moment) {
-        if self.node_failures.is_empty() && self.behind.is_empty() && !self.suspects.remembers_nodes() {
-            return;
-        }
-        let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
-        self.node_failures.retain(|uid, _| live.contains(uid));
-        self.behind.retain(|uid, _| live.contains(uid));
-        self.suspects.keep(|uid| live.contains(uid), now);
-    }
-
-    fn rematch_one(
-        &mut self,
-        name: &str,
-        node: Option<&Arc<NodeFacts>>,
-        pods: Option<&PodStore>,
-        clocks: Clocks,
-    ) -> bool {
-        let Some(criteria) = &self.spec.criteria else { return false };
-        let known = self.candidates.get(name);
-        let member = known.zip(node).is_some_and(|(known, node)| known.is(node));
-        if !member {
-            self.suspects.gone(name, clocks.now);
-        }
-        let Some(node) = node else {
-            self.suspects.unseen(name, known.map(|known| &known.node.uid), &self.spec.grace, clocks.now);
-            return self.drop_candidate(name, Mismatch::Gone, clocks.now);
-        };
-        let look = Look {
-            node,
-            verdict: verdict(criteria, node, pods).and_then(|()| self.check(node)),
-            member,
-            serves_by_status: || self.on_server.suspicion_of(&node.provider_id),
-            edited: self.losses.edited,
-        };
-        match self.suspects.look(look, &self.spec.grace, clocks) {
-            Membership::Member => {}
-            Membership::Recovering => return self.drop_candidate(name, Mismatch::Replaced, clocks.now),
-            Membership::Out(why) => return self.drop_candidate(name, why, clocks.now),
-        }
-        if member {
-            return self.candidates.note(node);
-        }
-        self.drop_candidate(name, Mismatch::Replaced, clocks.now);
-        let count = self.tick();
-        let settles = clocks.moment_after(node.created_at_s, REPLACEMENT_S);
-        self.candidates.insert(node, count, settles);
-        true
     }
 }

@@ -9,6 +9,7 @@ use super::memory::Memory;
 use super::world::World;
 use crate::addresses::account::Account;
 use crate::mechanism::effects::Notice;
+use crate::mechanism::epoch::LAG_MS;
 use crate::model::catalog::events::EventReason;
 use crate::model::facts::ReservedIp;
 use crate::model::fault::CallFailure;
@@ -17,9 +18,6 @@ use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-
-/// The least time between two lists that together show that an address is new or has left its place.
-pub(super) const BETWEEN_LISTS_MS: u64 = 30_000;
 
 /// The first list from which each address was missing. A restart may lose this, because an address counts until it is
 /// known to be gone.
@@ -33,12 +31,12 @@ impl Absences {
             self.0.remove(&ip);
             return false;
         }
-        begun.millis_since(*self.0.entry(ip).or_insert(begun)) >= BETWEEN_LISTS_MS
+        begun >= self.0.entry(ip).or_insert(begun).plus_millis(LAG_MS)
     }
 
     /// When the next list is wanted after one that began at `begun`, if another is needed.
     pub(super) fn undecided(&self, begun: Moment) -> Option<Moment> {
-        let ends = self.0.values().map(|since| since.plus_millis(BETWEEN_LISTS_MS));
+        let ends = self.0.values().map(|since| since.plus_millis(LAG_MS));
         ends.filter(|end| begun < *end).min()
     }
 
@@ -119,7 +117,7 @@ impl Pool {
         let Some(Memory { unknown, orphans, former, .. }) = &self.memory else { return BTreeSet::new() };
         let mut found = orphans.clone().unwrap_or_else(|| {
             // Candidates count only while they are complete and the pool may act.
-            let sought = self.matched && self.is_live() && !world.sights.strays.is_empty();
+            let sought = self.nodes.matched && self.is_live() && !world.sights.strays.is_empty();
             let strays = world.sights.strays.iter().filter(|_| sought);
             let ours = strays.filter(|(machine, _)| self.candidates.on(machine).next().is_some());
             let stray = ours.flat_map(|(_, ips)| ips);

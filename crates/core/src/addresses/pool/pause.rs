@@ -110,7 +110,7 @@ impl Pool {
         let mut finishing = std::mem::take(&mut self.pause.finishing);
         let sent = account.ops().filter(|(_, op)| op.pool == self.object.uid);
         finishing.extend(sent.map(|(ip, _)| (ip, None)));
-        let matched = self.matched;
+        let matched = self.nodes.matched;
         finishing.retain(|ip, on| {
             let under_way = match account.place(*ip) {
                 Place::Unknown => true,
@@ -142,7 +142,7 @@ impl Pool {
     pub fn kept_still(&self, known: bool) -> BTreeSet<Address> {
         let mut still: BTreeSet<Address> = self.effective().into_iter().chain(self.former()).collect();
         still.extend(self.effective_before());
-        let finishes = |ip: &Address| known && self.matched && self.pause.finishing.contains_key(ip);
+        let finishes = |ip: &Address| known && self.nodes.matched && self.pause.finishing.contains_key(ip);
         still.retain(|ip| !finishes(ip));
         still
     }

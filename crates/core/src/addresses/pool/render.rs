@@ -6,6 +6,7 @@ use super::status::{IpEntry, IpState, PoolStatus};
 use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, MachineRead};
 use crate::mechanism::effects::Notice;
+use crate::mechanism::follower::Follower;
 use crate::mechanism::suspicion::Suspicion;
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::pool::{
@@ -77,7 +78,7 @@ impl Pool {
                 }
             }
         }
-        let known = account.is_some_and(Account::is_known) && self.matched && self.is_live();
+        let known = account.is_some_and(Account::is_known) && self.nodes.matched && self.is_live();
         if known {
             let wrong = self.candidates.waits().filter(|(_, wait)| wait.is_error());
             status.node_errors = wrong.map(|(name, _)| name.to_string()).collect();
@@ -169,7 +170,7 @@ impl Pool {
             return Some(entry(IpState::InProgress, machine));
         }
         let last = self.on_server.ips.get(&ip.to_string());
-        if !self.matched && last.is_some_and(|last| last.provider_id == provider_id(&machine)) {
+        if !self.nodes.matched && last.is_some_and(|last| last.provider_id == provider_id(&machine)) {
             // It is unknown whether that node matches, so the last report stays.
             return last.cloned();
         }
@@ -215,7 +216,7 @@ impl Pool {
         status: &PoolStatus,
         now: Moment,
     ) -> Vec<Condition> {
-        let known = account.is_some_and(Account::is_known) && self.matched;
+        let known = account.is_some_and(Account::is_known) && self.nodes.matched;
         let mut conditions = vec![self.with_minimum(self.ready(account, status)), self.spec_valid()];
         conditions.extend(account.and_then(|account| provider_condition(account).or_else(|| self.refusal())));
         conditions.extend(self.suspect_condition());
@@ -240,7 +241,7 @@ impl Pool {
             conditions.push(Condition::new(LabelsDenied::Forbidden, message.to_owned()));
         }
         let unwritten = self.memory.iter().flat_map(|memory| &memory.created).any(|created| !created.written);
-        if let Some(message) = self.writes.ips_denied.as_ref().filter(|_| unwritten) {
+        if let Some(message) = self.writes.ips.refusal.as_ref().filter(|_| unwritten) {
             conditions.push(Condition::new(WriteDenied::Refused, message.clone()));
         }
         conditions
@@ -297,7 +298,7 @@ impl Pool {
             };
             return Condition::new(Ready::ProviderUnread, message);
         }
-        if !self.matched {
+        if !self.nodes.matched {
             return Condition::new(Ready::NodesUnread, "the nodes have not been read yet".to_owned());
         }
         let (active, candidates) = (self.report.active.len(), self.candidates.len());
@@ -314,7 +315,7 @@ impl Pool {
                            some created";
             Condition::new(Ready::NoAddresses, message.to_owned())
         } else if candidates == 0 {
-            let why = self.no_match.text();
+            let why = self.nodes.no_match.text();
             let stay = if used > 0 { "; the addresses stay where they are" } else { "" };
             Condition::new(Ready::NoMatchingNode, format!("no node matches spec.match ({why}){stay}"))
         } else if active >= goal.min(candidates) {

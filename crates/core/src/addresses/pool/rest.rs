@@ -9,7 +9,6 @@ use super::placement::Whereabouts;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Belief;
 use crate::firewalls::spec::FirewallSpec;
-use crate::mechanism::checked::CheckedNodes;
 use crate::model::ids::Address;
 use crate::model::label_mode::LabelMode;
 use std::collections::BTreeSet;
@@ -46,7 +45,6 @@ impl Pool {
         let failed =
             |record: &IpRecord| record.failure.is_some() || record.error.is_some() || record.behind.is_some();
         self.is_live()
-            && self.matched
             && !self.unread
             && !self.pause.holds()
             && self.pause.finishing().next().is_none()
@@ -56,8 +54,7 @@ impl Pool {
             && self.moving.is_idle()
             && self.losses.are_told()
             && self.candidates.are_settled()
-            && self.suspects.is_empty()
-            && self.checked == CheckedNodes::default()
+            && self.nodes.is_at_rest()
             && self.node_failures.is_empty()
             && self.behind.is_empty()
             && self.roomy.is_empty()

@@ -2,7 +2,7 @@
 
 use super::manual_move::result::LastMove;
 use super::memory::Memory;
-use crate::firewalls::status::Entry;
+use crate::firewalls::spec::Entry;
 use crate::model::catalog::records::UnderWay;
 use crate::model::condition::{Condition, ConditionType, Status};
 use crate::model::ids::{Address, ObjectKind};

@@ -31,7 +31,7 @@ impl Pool {
         let machines = account.ops().map(|(ip, op)| (&op.machine, (ip, &op.pool))).collect();
         let mut roomy = BTreeMap::new();
         for pool in world.in_the_way() {
-            if pool.matched && pool.is_live() && pool.spec.account_id == self.spec.account_id {
+            if pool.nodes.matched && pool.is_live() && pool.spec.account_id == self.spec.account_id {
                 for node in pool.roomy.keys() {
                     roomy.entry(node).or_insert(pool);
                 }
@@ -98,7 +98,7 @@ impl Pool {
         concerned.extend(candidates.on_any(&world.sights.holders));
         concerned.extend(candidates.on_any(world.gates));
         concerned.extend(busy.machines.keys().flat_map(|machine| candidates.on(machine)).cloned());
-        let suspects = self.suspects.iter().filter_map(|(name, _)| candidates.named(name));
+        let suspects = self.nodes.suspects.iter().filter_map(|(name, _)| candidates.named(name));
         concerned.extend(suspects.map(|(name, _)| Arc::clone(name)));
         let waits = |failure: &&Failure<String>| failure.retry.due() > world.now;
         let failed = self.node_failures.iter().filter(|(_, failure)| waits(failure)).map(|(uid, _)| uid);
@@ -112,7 +112,7 @@ impl Pool {
 
     /// Whether the candidate has no address and may get one. A node that fails keeps what it has, and gets nothing.
     fn lacks(&self, name: &str, candidate: &Candidate) -> bool {
-        candidate.holds().is_none() && self.suspects.of(name).is_none()
+        candidate.holds().is_none() && self.nodes.suspects.of(name).is_none()
     }
 
     pub(super) fn receiver<'a>(
@@ -188,7 +188,7 @@ impl Pool {
             Some(owner) => {
                 // A surplus address serves nobody, even if its pool matches the node. Somebody has to take it off.
                 let pool = world.others.get(&owner.uid);
-                let surplus = pool.is_some_and(|pool| pool.matched && !pool.used().contains(&holder));
+                let surplus = pool.is_some_and(|pool| pool.nodes.matched && !pool.used().contains(&holder));
                 let blocked = Wait::ClaimedBy(owner.name.clone(), holder);
                 return Err(if surplus { blocked } else { claim(world, owner, holder, &machine) });
             }
@@ -219,7 +219,7 @@ fn gives_way(candidates: &Candidates, name: &str, world: &World<'_>) -> Option<W
 fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Address, machine: &MachineId) -> Wait {
     let name: ObjectName = claimer.name.clone();
     // A pool whose nodes are not read yet may serve the machine.
-    let serves = |pool: &Pool| !pool.matched || pool.candidate_on(machine).is_some();
+    let serves = |pool: &Pool| !pool.nodes.matched || pool.candidate_on(machine).is_some();
     let serves = world.others.get(&claimer.uid).is_some_and(serves);
     if serves { Wait::Claimed(name) } else { Wait::ClaimedBy(name, ip) }
 }

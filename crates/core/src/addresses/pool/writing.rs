@@ -92,8 +92,8 @@ impl Pool {
         let add: Vec<Address> = unwritten.filter(|ip| kept(*ip)).collect();
         let remove = self.gone_from_account();
         if !add.is_empty() || !remove.is_empty() {
-            self.writes.ips_ready(now)?;
-            self.writes.ips_sent();
+            self.writes.ips.ready(now)?;
+            self.writes.ips.sent();
         }
         Ok((add, remove))
     }
@@ -105,7 +105,7 @@ impl Pool {
         result: &Result<(), WriteFailure>,
         at: Context,
     ) {
-        self.writes.ips_done(result.as_ref().err(), at);
+        self.writes.ips.answered(result.as_ref().err(), at);
         if result.is_ok() {
             self.reclaim.unlisted(remove);
         }

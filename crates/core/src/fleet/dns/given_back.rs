@@ -13,10 +13,10 @@ use crate::model::provider::ZoneForm;
 use crate::records::action::Action;
 use crate::records::diff::{DEFAULT_TTL, Target, TtlRule, Wanted};
 use crate::records::dns::Zone;
+use crate::records::name::Zones;
 use crate::records::set::Set;
 use crate::records::site::{Site, SiteKey};
 use crate::records::status::described;
-use crate::records::zones::Zones;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Clients may remember a record for this long if the provider chooses its TTL.

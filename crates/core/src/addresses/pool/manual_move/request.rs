@@ -15,6 +15,7 @@ use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{End, Op, OpKind};
 use crate::addresses::action::Action;
 use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::epoch::LAG_MS;
 use crate::mechanism::failure::Failure;
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::FaultKind;
@@ -24,9 +25,6 @@ use crate::model::mismatch::Mismatch;
 use crate::model::moment::{Context, Moment};
 use crate::model::words::second_of_day;
 use std::sync::Arc;
-
-/// A list may show the state from before a move, but not for longer than this.
-const LISTS_LAG_MS: u64 = 30_000;
 
 /// The remedy for a move that is not repeated.
 const ANEW: &str = "to have the address moved, set the annotation again with another text after #";
@@ -239,14 +237,14 @@ impl Pool {
         }
         let Some((name, candidate)) = self.candidates.named(node) else {
             return refused(match why_not {
-                None if self.suspects.is_recovering(node) => {
+                None if self.nodes.suspects.is_recovering(node) => {
                     format!("{node} has matched again, but not yet for spec.grace.recoverySeconds")
                 }
                 None | Some(Mismatch::Gone) => format!("no node named {node} has the labels of spec.match"),
                 Some(why) => format!("{node} {why}"),
             });
         };
-        if let Some(suspicion) = self.suspects.of(name) {
+        if let Some(suspicion) = self.nodes.suspects.of(name) {
             return refused(format!("{node} {}", suspicion.why()));
         }
         let there = candidate.node.machine.as_ref();
@@ -341,7 +339,7 @@ impl Pool {
         };
         // A list may show the state from before the move.
         let newest = account.last_list().map(|(begun, _)| begun);
-        let due = since.plus_millis(LISTS_LAG_MS);
+        let due = since.plus_millis(LAG_MS);
         if newest.is_none_or(|begun| begun < due) {
             if due > now {
                 account.want_list(due);

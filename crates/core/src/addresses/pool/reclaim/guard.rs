@@ -7,7 +7,7 @@ use super::super::Pool;
 use super::super::memory::Intent;
 use super::super::spec::ReclaimPolicy;
 use super::super::status::PoolStatus;
-use crate::mechanism::retry::{Pace, Retry};
+use crate::mechanism::writes::Call;
 use crate::model::condition::ConditionType;
 use crate::model::fault::WriteFailure;
 use crate::model::moment::{Context, Moment};
@@ -15,10 +15,7 @@ use crate::model::moment::{Context, Moment};
 /// The write of the finalizer, and its retries.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
-    in_flight: bool,
-    retry: Retry,
-    /// Why the last write was refused.
-    pub(super) denied: Option<String>,
+    pub(super) call: Call,
     /// The pool is in the operator's own namespace.
     beside_us: bool,
 }
@@ -34,7 +31,7 @@ const OURS: [ConditionType; 4] = [
 impl super::Reclaim {
     /// Whether a write of the finalizer awaits its answer.
     pub(in crate::addresses::pool) fn is_guarding(&self) -> bool {
-        self.guard.in_flight
+        self.guard.call.is_under_way()
     }
 }
 
@@ -88,37 +85,20 @@ impl Pool {
         }
         let wanted = self.is_to_wait(firewalls);
         if wanted == self.guarded || (wanted && self.deleting) {
-            self.reclaim.guard.denied = None;
+            self.reclaim.guard.call.refusal = None;
             return Ok(None);
         }
-        let guard = &mut self.reclaim.guard;
-        match guard.in_flight {
-            true => Err(None),
-            false if guard.retry.due() > now => Err(Some(guard.retry.due())),
-            false => {
-                guard.in_flight = true;
-                Ok(Some(wanted))
-            }
-        }
+        let call = &mut self.reclaim.guard.call;
+        call.ready(now)?;
+        call.sent();
+        Ok(Some(wanted))
     }
 
     /// The answer to a write of the finalizer.
     pub(crate) fn guard_written(&mut self, present: bool, result: &Result<(), WriteFailure>, at: Context) {
-        let guard = &mut self.reclaim.guard;
-        guard.in_flight = false;
-        match result {
-            Ok(()) => {
-                guard.retry = Retry::default();
-                guard.denied = None;
-                self.guarded = present;
-            }
-            Err(WriteFailure::NotSent) => {}
-            Err(failure) => {
-                guard.retry.failed(Pace::of_write(failure), at);
-                if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = failure {
-                    guard.denied = Some(message.clone());
-                }
-            }
+        self.reclaim.guard.call.answered(result.as_ref().err(), at);
+        if result.is_ok() {
+            self.guarded = present;
         }
     }
 

@@ -62,7 +62,7 @@ impl Pool {
         }
         conditions.extend(self.kept_condition());
         conditions.extend(self.is_at_risk().then(|| self.risk_condition()));
-        if let Some(message) = &self.reclaim.guard.denied {
+        if let Some(message) = &self.reclaim.guard.call.refusal {
             let name = crate::addresses::pool::object::FINALIZER;
             let message = format!("the finalizer {name} cannot be written: {message}");
             conditions.retain(|told| !told.is(ConditionType::ReclaimBlocked));

@@ -1,0 +1,69 @@
+//! Pools and record sets as followers of nodes, and the nodes and pods that their watches show.
+
+use super::Fleet;
+use crate::addresses::pool::Pool;
+use crate::mechanism::follower::{Follower, Stores};
+use crate::model::ids::Uid;
+use crate::model::matching::{NodeStore, PodStore, WatchKey};
+use crate::records::node_set::NodeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The content of a watch before its first list.
+static NO_NODES: NodeStore = NodeStore::unread();
+static NO_PODS: PodStore = PodStore::unread();
+
+/// The nodes and pods for a follower, if it has criteria.
+pub(super) fn stores<'a>(
+    nodes: &'a BTreeMap<WatchKey, NodeStore>,
+    pods: &'a BTreeMap<WatchKey, PodStore>,
+    follower: &dyn Follower,
+) -> Option<Stores<'a>> {
+    let criteria = follower.criteria()?;
+    let pods = criteria.pod_watch().map(|key| pods.get(&key).unwrap_or(&NO_PODS));
+    Some((nodes.get(&criteria.node_watch()).unwrap_or(&NO_NODES), pods))
+}
+
+/// The object with this uid.
+pub(super) fn get<'a>(
+    pools: &'a mut BTreeMap<Uid, Pool>,
+    record_sets: &'a mut BTreeMap<Uid, NodeSet>,
+    uid: &Uid,
+) -> Option<&'a mut dyn Follower> {
+    match pools.get_mut(uid) {
+        Some(pool) => Some(pool),
+        None => record_sets.get_mut(uid).map(|set| set as &mut dyn Follower),
+    }
+}
+
+/// The object with this uid, if it acts and knows its nodes completely, and its nodes and pods.
+pub(super) fn following<'a, 'b>(
+    pools: &'a mut BTreeMap<Uid, Pool>,
+    record_sets: &'a mut BTreeMap<Uid, NodeSet>,
+    (nodes, pods): (&'b BTreeMap<WatchKey, NodeStore>, &'b BTreeMap<WatchKey, PodStore>),
+    uid: &Uid,
+) -> Option<(&'a mut dyn Follower, Stores<'b>)> {
+    let follower = get(pools, record_sets, uid).filter(|follower| follower.is_following())?;
+    let stores = stores(nodes, pods, follower)?;
+    Some((follower, stores))
+}
+
+impl Fleet {
+    /// The nodes and pods for a follower, if it has criteria.
+    pub(super) fn stores_of(&self, follower: &dyn Follower) -> Option<Stores<'_>> {
+        stores(&self.nodes, &self.pods, follower)
+    }
+
+    /// The objects in the order in which they are looked at: pools first, then record sets.
+    pub(super) fn in_order(&self, uids: &BTreeSet<Uid>) -> Vec<Uid> {
+        let (pools, sets): (Vec<Uid>, Vec<Uid>) =
+            uids.iter().cloned().partition(|uid| self.pools.contains_key(uid));
+        pools.into_iter().chain(sets).collect()
+    }
+
+    /// The objects of the present plan that act and know their nodes completely.
+    pub(super) fn due_followers(&self) -> impl Iterator<Item = &dyn Follower> {
+        let pools = self.due_pools().map(|pool| pool as &dyn Follower);
+        let sets = self.due_record_sets().map(|set| set as &dyn Follower);
+        pools.chain(sets).filter(|follower| follower.is_following())
+    }
+}
