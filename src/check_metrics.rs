@@ -5,11 +5,11 @@ use flipop_core::model::node_check::CheckOutcome;
 use prometheus::{HistogramVec, IntCounterVec, IntGauge, Registry};
 use std::time::Duration;
 
-/// Buckets for the seconds from the last answer of a node to the verdict. Kubernetes takes 40 s to 55 s.
-/// The least is below the 4.5 s, 7 s and 12 s that Leases of 10 s, 20 s and 40 s take.
+/// Buckets for the seconds from the last answer of a node to the detection of its failure. Kubernetes takes 40 s to 55
+/// s. The least is below the 4.5 s, 7 s and 12 s that Leases of 10 s, 20 s and 40 s take.
 const BUCKETS: [f64; 11] = [2.0, 4.75, 5.0, 6.0, 7.5, 9.0, 12.5, 14.0, 20.0, 30.0, 60.0];
 
-/// The stage of a verdict that one process reaches alone.
+/// The stage of a detection by one process alone.
 const STAGE: &str = "1";
 
 /// The counts of node checks.
@@ -45,8 +45,8 @@ impl CheckMetrics {
             "flipop_detection_seconds",
             &["stage"],
             &BUCKETS,
-            "Time from the last answer of a node to the verdict that it is dead, in seconds. Stage 1 is the verdict of \
-             one process, by its checks and the Lease of the node.",
+            "Time from the last answer of a node to the detection of its failure, in seconds. Stage 1 is the \
+             detection by one process, by its checks and the Lease of the node.",
         )?;
         detections.with_label_values(&[STAGE]);
         Ok(Self { ended, stretched, detections })
@@ -67,7 +67,7 @@ impl CheckMetrics {
         self.stretched.set(i64::try_from(late).unwrap_or(i64::MAX));
     }
 
-    /// Takes in the time from each node's last answer to the verdict that the node is dead.
+    /// Takes in the time from each node's last answer to the detection of its failure.
     pub fn observe_detections(&self, detections_ms: &[u64]) {
         for ms in detections_ms {
             let seconds = Duration::from_millis(*ms).as_secs_f64();

@@ -42,7 +42,8 @@ views! {
         #[serde(rename = "changesOfNodesUnlimited")]
         unlimited: bool,
         now_seconds: i64,
-        /// The age of the details: nodes in line, nodes left out, and the place and next event of each address.
+        /// The age of the details: the queue, the nodes that do not match, and the place and next event of each
+        /// address.
         details_age_ms: Option<u64>,
         pools: Vec<PoolView>,
         record_sets: Vec<SetView>,

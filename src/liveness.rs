@@ -1,7 +1,7 @@
 //! Detects loops of the process that stopped turning.
 //!
-//! Each loop registers once and beats on every turn. [`Liveness::stalled`] names the loops whose last beat is too old.
-//! It does not know what a loop does: a loop that turns and fails is alive.
+//! Each loop registers once and beats on every iteration. [`Liveness::stalled`] names the loops whose last beat is too
+//! old. It does not know what a loop does: a loop that runs and fails is alive.
 
 use crate::clock::Clock;
 use flipop_core::model::moment::Moment;
@@ -52,7 +52,7 @@ impl Liveness {
             (entry, now.millis_since(beat_at))
         });
         ages.filter(|(entry, age)| *age > entry.max_age_ms)
-            .map(|(entry, age)| format!("the {} loop has not turned for {age} ms", entry.name))
+            .map(|(entry, age)| format!("the {} loop has not run for {age} ms", entry.name))
             .collect()
     }
 }
@@ -76,7 +76,7 @@ mod tests {
         let quick = liveness.register("reconcile", 5_000);
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         quick.beat();
-        assert_eq!(liveness.stalled(), ["the lease loop has not turned for 1500 ms"]);
+        assert_eq!(liveness.stalled(), ["the lease loop has not run for 1500 ms"]);
         slow.beat();
         assert_eq!(liveness.stalled(), Vec::<String>::new());
     }

@@ -111,8 +111,8 @@ impl Metrics {
             "flipop_failover_seconds",
             &["phase"],
             &ASSIGNMENT_BUCKETS,
-            "Time from the moment when a node with an address lost its match, after any grace, to the end of each phase \
-             of the failover, in seconds.",
+            "Time from the moment when a node with an address lost its match, after any grace period, to the end \
+             of each phase of the failover, in seconds.",
         )?;
         // An alert needs the series before the first failover.
         for phase in FailoverPhase::ALL {
@@ -333,8 +333,9 @@ fn suspicions(
         registry,
         "flipop_grace_total",
         &["outcome"],
-        "Failures of nodes that served and had a grace, by how they ended: the node matched again in time (recovered), \
-         the grace ran out (expired), or something happened that has no grace, such as a cordon (overruled).",
+        "Failures of nodes that served and had a grace period, by how they ended: the node matched again in time \
+         (recovered), the grace period ended (expired), or a failure without a grace period came, such as a cordon \
+         (overruled).",
     )?;
     for (outcome, count) in [("recovered", recovered), ("expired", expired), ("overruled", overruled)] {
         ended.with_label_values(&[outcome]).inc_by(count);

@@ -7,19 +7,19 @@ use crate::network::Network;
 use std::net::Ipv4Addr;
 
 flipop_core::described! {
-    /// Why the agent is not able to do its work.
+    /// Why the agent is not ready.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum NotReady {
-        /// The agent has not looked at the kernel yet.
+        /// The agent has not read the kernel's state yet.
         Starting = "Starting",
         /// The kernel refuses a request of the agent. The agent needs the capability `NET_ADMIN`, and a kernel with
         /// nftables and connection tracking.
         Netlink = "Netlink",
         /// The metadata service has not named the anchor address and its gateway yet.
         AnchorUnknown = "AnchorUnknown",
-        /// No interface has the anchor address that the metadata service names, so answers would not arrive. DigitalOcean
-        /// sets none up on custom images, such as those of Talos, nor on droplets that were made before reserved IPs
-        /// existed. The agent cannot work there.
+        /// No interface has the anchor address that the metadata service names, so answers would not arrive.
+        /// DigitalOcean sets none up on custom images, such as those of Talos, or on droplets that are older than
+        /// reserved IPs. The agent cannot work there.
         NoAnchor = "NoAnchor",
         /// Neither `--pod-cidr` nor `spec.podCIDRs` of the node names the networks of its pods.
         PodsUnknown = "PodsUnknown",
@@ -30,8 +30,8 @@ flipop_core::described! {
         /// There is a device of a datapath that may bypass netfilter: `cilium_host`, or `bpfin.cali` of Calico. See
         /// `--cni-uses-netfilter`.
         Datapath = "Datapath",
-        /// The nftables table `inet flipop` has rules of somebody else, or the table 7141 has routes of somebody else.
-        /// The agent leaves them alone.
+        /// The nftables table `inet flipop` or the routing table 7141 has entries of another program. The agent leaves
+        /// them alone.
         Foreign = "Foreign",
     }
     /// The reason.

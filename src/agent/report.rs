@@ -15,7 +15,7 @@ pub struct Report {
     readiness: IntGaugeVec,
     active: IntGaugeVec,
     writes: IntCounterVec,
-    reads: IntCounterVec,
+    fetches: IntCounterVec,
     foreign: IntCounter,
     outside: IntGaugeVec,
     /// Why the agent is not ready. `None`: it is ready.
@@ -39,7 +39,7 @@ impl Report {
         };
         let readiness = gauge(
             "flipop_agent_ready",
-            "1 while the agent is able to do its work, 0 while it is not, with the reason why not.",
+            "1 while the agent is ready, 0 with the reason while it is not.",
             &["node", "reason"],
         )?;
         let active = gauge(
@@ -49,13 +49,13 @@ impl Report {
         )?;
         let writes =
             counter("flipop_agent_kernel_writes_total", "Changes of the kernel's state by outcome.")?;
-        let reads = counter(
+        let fetches = counter(
             "flipop_agent_metadata_reads_total",
             "Reads of the droplet's metadata service by outcome.",
         )?;
         let foreign = IntCounter::new(
             "flipop_agent_foreign_rules_total",
-            "Looks at the kernel that found a routing rule of others with a priority of the agent's rules.",
+            "Kernel scans that found a foreign rule at one of the agent's priorities.",
         );
         let foreign = register(&registry, foreign)?;
         let outside = gauge(
@@ -71,9 +71,9 @@ impl Report {
         info.with_label_values(&[version::VERSION, version::COMMIT]).set(1);
         registry.register(Box::new(ProcessMetrics::new()?))?;
         let (node, trouble) = (node.to_owned(), Mutex::new(None));
-        let report = Self { node, registry, readiness, active, writes, reads, foreign, outside, trouble };
+        let report = Self { node, registry, readiness, active, writes, fetches, foreign, outside, trouble };
         report.outside(false);
-        report.mark_not_ready(NotReady::Starting, "the agent has not looked at the kernel yet");
+        report.mark_not_ready(NotReady::Starting, "the agent has not read the kernel's state yet");
         Ok(report)
     }
 
@@ -123,7 +123,7 @@ impl Report {
     }
 
     pub(super) fn read(&self, good: bool) {
-        self.reads.with_label_values(&[if good { "success" } else { "error" }]).inc();
+        self.fetches.with_label_values(&[if good { "success" } else { "error" }]).inc();
     }
 
     /// Whether there are pods outside of the known networks. Returns whether that is new.

@@ -1,8 +1,8 @@
-//! The agent's knowledge, and its next turn: look at the kernel, decide, change the kernel.
+//! The agent's knowledge, and its next step: read the kernel's state, decide, change it.
 //!
-//! Invariants: until the agent is ready for the first time, it uses no address and removes what an earlier process left.
-//! After that, only the kernel can make it unready. With `--when-absent=Block` it blocks as soon as it knows the
-//! networks of pods. It looks at the kernel before each change, so a turn that finds everything in order changes
+//! Invariants: until the agent is ready for the first time, it uses no address and removes what an earlier process
+//! left. After that, only the kernel can make it unready. With `--when-absent=Block` it blocks as soon as it knows the
+//! networks of pods. It reads the kernel's state before each change, so a step that finds everything in order changes
 //! nothing.
 
 use super::decision::{Annotation, Decision, Reserved};

@@ -17,15 +17,15 @@ const SOURCE_CHARS_MAX: usize = 43;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Firewall {
-    /// The ports to open. Without entries there is no firewall. FLIPOP reports and ignores a malformed entry. Values:
-    /// at most 50 entries. Default: empty.
+    /// The ports to open. Without entries there is no firewall. FLIPOP ignores a malformed entry. Values: at most 50
+    /// entries. Default: empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = PORTS_MAX))]
     pub ports: Option<Vec<FirewallPort>>,
 
-    /// Networks from which the ports can be reached. `0.0.0.0/0` and `::/0` together mean everybody. FLIPOP reports and
-    /// ignores an entry that is not a network, or that has bits beyond its prefix. If no entry is usable, open ports
-    /// stay open and FLIPOP opens no others. Values: at most 1,000 networks. Default: empty; set the field.
+    /// Networks from which the ports can be reached. `0.0.0.0/0` and `::/0` together mean everybody. FLIPOP ignores an
+    /// entry that is not a network, or that has bits beyond its prefix. Values: at most 1,000 networks. Default: empty;
+    /// set the field.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "sources_schema")]
     pub sources: Option<Vec<String>>,
@@ -92,7 +92,7 @@ fn port_schema(_: &mut SchemaGenerator) -> Schema {
         "maxLength": 11,
         "x-kubernetes-validations": [{
             "rule": r"self.matches('^$|^[1-9][0-9]{0,4}(-[1-9][0-9]{0,4})?$')",
-            "message": "write a port such as \"443\" or a range such as \"30000-30100\", and leave port out for icmp",
+            "message": "write a port such as \"443\" or a range such as \"30000-30100\", and omit port for icmp",
         }],
     })
 }

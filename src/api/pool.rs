@@ -30,8 +30,7 @@ pub struct FloatingIPPool {
 
 custom_resource!(FloatingIPPool, FloatingIPPoolSpec, plural: "floatingippools");
 
-/// The desired state of the pool. FLIPOP reports a mistake in `status.error` and in the condition `SpecValid`,
-/// and stops only what depends on the mistaken field. In every field an empty string, 0 and null mean absent.
+/// The desired state of the pool. In every field an empty string, 0 and null mean absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FloatingIPPoolSpec {
@@ -41,56 +40,55 @@ pub struct FloatingIPPoolSpec {
     pub provider: Option<String>,
 
     /// Region in which missing addresses are created, as a slug such as `nyc3`. Upper case and surrounding white space
-    /// are ignored. The field has no other use. Values: a region slug of the provider. Default: none.
+    /// are ignored. Values: a region slug of the provider. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<String>,
 
     /// Number of addresses that the pool uses: the first ones of `ips`. Further addresses are disabled. Missing ones
-    /// are created in `region` and added to `ips`. Created addresses cost money, and a lower number deletes none: see
-    /// `reclaimPolicy`. Above 1,000 the first 1,000 addresses are used and none is created. Range: 0 to 1,000. Default:
-    /// 0, which uses all of `ips` and creates none.
+    /// are created in `region` and added to `ips`; they cost money, and a lower number deletes none. Above 1,000, the
+    /// first 1,000 addresses are used and none is created. Range: 0 to 1,000. Default: 0, which uses all of `ips` and
+    /// creates none.
     #[serde(rename = "desiredIPs", deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub desired_ips: Option<i64>,
 
-    /// Minimum number of active addresses. While fewer are active, the condition `Ready` is False. The field has no
-    /// other effect. Range: 0 to 1,000. Default: 0, which sets no minimum.
+    /// Minimum number of active addresses. While fewer are active, the condition `Ready` is False; nothing else
+    /// changes. Range: 0 to 1,000. Default: 0, which sets no minimum.
     #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub min_active: Option<i64>,
 
-    /// Reserved IPv4 addresses of the account, in the order in which the pool uses them. FLIPOP adds the
-    /// addresses that it creates. It reports and ignores an entry that is not an IPv4 address or that repeats an
-    /// earlier one. Values: IPv4 addresses. Default: empty; set `ips`, `desiredIPs` or both.
+    /// Reserved IPv4 addresses of the account, in the order in which the pool uses them. FLIPOP adds the addresses that
+    /// it creates, and ignores bad and repeated entries. Values: IPv4 addresses. Default: empty; set `ips`,
+    /// `desiredIPs` or both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ips: Option<Vec<String>>,
 
     /// Addresses to release immediately, including created ones and those in `ips`. They stay in the account unless
     /// `reclaimPolicy` says otherwise. To release a created address, add it here, remove it from `ips` and lower
-    /// `desiredIPs` by one, all in one edit; otherwise a replacement is created at once. Keep the entry while `ips` or
+    /// `desiredIPs` by one, all in one edit; otherwise FLIPOP creates a replacement. Keep the entry while `ips` or
     /// `status.createdIPs` names the address. Values: IPv4 addresses, at most 500. Default: empty.
     #[serde(rename = "releasedIPs", skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "released_ips_schema")]
     pub released_ips: Option<Vec<String>>,
 
-    /// The end of an address that FLIPOP created for the pool once it is listed in `releasedIPs`. `Retain`: it
-    /// stays in the account for good. `Delete`: it leaves the records, its node and then the account, unless somebody
-    /// uses it, and deleting the pool releases all of them. FLIPOP never deletes an address that it did not create, or
-    /// whose creation had no answer. Another value counts as `Retain`. Values: `Retain`, `Delete`. Default: `Retain`.
+    /// Whether FLIPOP deletes an address that it created for the pool, once `releasedIPs` names it. `Retain`: it stays
+    /// in the account for good. `Delete`: FLIPOP removes it from the records, its node and then the account, unless
+    /// somebody uses it. Deleting the pool then releases all of them. FLIPOP never deletes an address that it did not
+    /// create, or whose creation had no answer. Values: `Retain`, `Delete`. Default: `Retain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "reclaim_policy_schema")]
     pub reclaim_policy: Option<String>,
 
     /// Minimum interval between the start of two assignments of the pool, in seconds. Fractions count down to 1 ms.
-    /// More than a year (31,536,000 s) counts as a year. Range: 0 or more. Default: 0, no pause.
+    /// Range: 0 or more. Default: 0, no pause.
     #[serde(serialize_with = "write_number", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub assignment_cool_off_seconds: Option<f64>,
 
-    /// Which nodes may hold an address of the pool. A node matches if its condition Ready is True, it is not being
-    /// deleted, its `spec.providerID` is set, it has the labels of `nodeLabel`, each of its taints is tolerated and,
-    /// if `podNamespace` or `podLabel` is set, it runs at least one Ready pod that they select. Default: every Ready
-    /// node without taints.
+    /// Which nodes may hold an address of the pool: nodes that are Ready and not being deleted, have a
+    /// `spec.providerID`, the labels of `nodeLabel` and only tolerated taints and, if `podNamespace` or `podLabel` is
+    /// set, run a Ready pod that they select. Default: every Ready node without taints.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
@@ -100,8 +98,8 @@ pub struct FloatingIPPoolSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
 
-    /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. They need rights and an
-    /// environment variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
+    /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. While they lack a right or an
+    /// environment variable, the condition `ChecksUnavailable` says so. Default: no checks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_check: Option<NodeCheck>,
 
@@ -116,7 +114,7 @@ pub struct FloatingIPPoolSpec {
     pub dns_record_set: Option<DnsRecordSet>,
 
     /// Ports to open in cloud firewalls of the pool's own, on every node whose labels match and on every node that has
-    /// an address of the pool. Removing the field removes these firewalls. Deleting the pool leaves them. Default:
+    /// an address of the pool. Removing the field removes these firewalls; deleting the pool leaves them. Default:
     /// none; no firewall is touched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firewall: Option<Firewall>,
@@ -137,8 +135,7 @@ impl bounded::Bounded for FloatingIPPoolSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeLabels {
     /// Whether a node has the labels `flipop.digitalocean.com/reserved-ip-active`, with the value `true`, and
-    /// `flipop.digitalocean.com/reserved-ip`, with the address, for as long as it has the annotation. They are removed
-    /// before the address moves. Default: false.
+    /// `flipop.digitalocean.com/reserved-ip`, with the address, while it has the annotation. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 
@@ -155,8 +152,8 @@ fn reclaim_policy_schema(_: &mut SchemaGenerator) -> Schema {
         // A rule instead of an enum: its message says what to write.
         "x-kubernetes-validations": [{
             "rule": "self in ['', 'Retain', 'Delete']",
-            "message": "write Retain (addresses that are let go stay in the account) or Delete (those that FLIPOP bought are \
-                        deleted), or leave reclaimPolicy out for Retain",
+            "message": "write Retain (released addresses stay in the account) or Delete (those that FLIPOP created \
+                        are deleted), or omit reclaimPolicy for Retain",
         }],
     })
 }
@@ -177,8 +174,7 @@ fn released_ips_schema(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The observed state of the pool, and FLIPOP's memory of it. Until FLIPOP has read a new object, the status is
-/// `observedGeneration: -1` alone.
+/// The observed state of the pool, and FLIPOP's memory of it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FloatingIPPoolStatus {
@@ -187,8 +183,7 @@ pub struct FloatingIPPoolStatus {
     #[serde(deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub ips: BTreeMap<String, IpStatus>,
 
-    /// Number of addresses that the pool uses: `spec.desiredIPs`, or without it the number of valid entries of
-    /// `spec.ips`. Addresses that are still to be created are included.
+    /// Number of addresses that the pool uses, including those that are still to be created.
     #[serde(rename = "usedIPs", deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub used_ips: Option<i64>,
 
@@ -212,13 +207,11 @@ pub struct FloatingIPPoolStatus {
     #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub node_error_count: Option<i64>,
 
-    /// The first of these that applies: what is wrong with the spec, that the installed CRDs are outdated, or why the
-    /// last creation of an address failed.
+    /// The mistake in the spec, or else that the installed CRDs are outdated, or why the last creation failed.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 
-    /// Conditions in the standard Kubernetes form, so that `kubectl wait --for=condition=Ready` works. `Ready` is
-    /// about the addresses alone, and `RecordSetReady` about the DNS records.
+    /// Conditions in the standard Kubernetes form. `Ready` covers the addresses, and `RecordSetReady` the DNS records.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
@@ -240,15 +233,14 @@ pub struct FloatingIPPoolStatus {
     #[serde(rename = "formerIPs", deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub former_ips: Vec<String>,
 
-    /// Internal, do not edit: addresses of the account that no pool names and that were seen on matching nodes of
-    /// this pool, while nothing has been created for it. Each reduces the number of addresses to create by one, until
-    /// it is in `spec.ips` or has left its droplet.
+    /// Internal, do not edit: addresses that no pool names and that were seen on matching nodes of this pool, while
+    /// nothing has been created for it. Each reduces the number of addresses to create by one, until it is in
+    /// `spec.ips` or has left its droplet.
     #[serde(rename = "unknownIPs", deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub unknown_ips: Vec<String>,
 
-    /// Internal, do not edit: addresses of the account that no pool named and that were on matching nodes of this
-    /// pool before its first creation. Each reduces the number of addresses to create by one, until it is in
-    /// `spec.ips` or has left its droplet. Absent means that nothing has been created for the pool.
+    /// Internal, do not edit: the same, from before the first creation for this pool. Absent means that nothing has
+    /// been created for it.
     #[serde(rename = "orphanIPs", skip_serializing_if = "Option::is_none")]
     pub orphan_ips: Option<Vec<String>>,
 
@@ -353,7 +345,7 @@ pub struct CreatedIp {
     pub written: bool,
 }
 
-/// A purchase of an address that has begun.
+/// A creation of an address that has begun.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Creation {
@@ -383,7 +375,7 @@ pub struct Creation {
     pub uncertain_ips: Vec<String>,
 }
 
-/// An address that the answer to a purchase named.
+/// An address that the answer to a creation named.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PurchasedIp {
@@ -391,7 +383,7 @@ pub struct PurchasedIp {
     #[serde(deserialize_with = "or_default")]
     pub ip: String,
 
-    /// The provider that sold it.
+    /// The provider that created it.
     #[serde(deserialize_with = "or_default")]
     pub provider: String,
 
@@ -399,7 +391,7 @@ pub struct PurchasedIp {
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub account: String,
 
-    /// `metadata.uid` of the pool for which it was bought.
+    /// `metadata.uid` of the pool for which it was created.
     #[serde(deserialize_with = "or_default")]
     pub uid: String,
 

@@ -25,9 +25,7 @@ pub struct NodeDNSRecordSet {
 
 custom_resource!(NodeDNSRecordSet, NodeDNSRecordSetSpec, plural: "nodednsrecordsets");
 
-/// The desired state of the records. FLIPOP reports a mistake in `status.error` and in the condition
-/// `SpecValid`, and leaves the records as they are until it is corrected. In every field an empty string, 0 and null
-/// mean absent.
+/// The desired state of the records. In every field an empty string, 0 and null mean absent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeDNSRecordSetSpec {
@@ -37,10 +35,9 @@ pub struct NodeDNSRecordSetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 
-    /// Which nodes are published. A node matches if its condition Ready is True, it is not being deleted, its
-    /// `spec.providerID` is set, it has the labels of `nodeLabel`, each of its taints is tolerated and, if
-    /// `podNamespace` or `podLabel` is set, it runs at least one Ready pod that they select. Default: every Ready
-    /// node without taints.
+    /// Which nodes are published: nodes that are Ready and not being deleted, have a `spec.providerID`, the labels of
+    /// `nodeLabel` and only tolerated taints and, if `podNamespace` or `podLabel` is set, run a Ready pod that they
+    /// select. Default: every Ready node without taints.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub match_: Option<Match>,
 
@@ -49,12 +46,11 @@ pub struct NodeDNSRecordSetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dns_record_set: Option<DnsRecordSet>,
 
-    /// Which addresses of a node are published. `ExternalIP` and `InternalIP`: those of that type in the status of
-    /// the node. `flipop.digitalocean.com/ipv4-reserved-ip`: the reserved IP that a FloatingIPPool writes into that
-    /// annotation of the node. It disappears as soon as the node stops matching, and appears on the next node when
-    /// the provider has confirmed the address there. Only IPv4 addresses are published; a node may have several. A
-    /// matching node without such an address is left out, and the condition `AddressMissing` names it. Values:
-    /// `ExternalIP`, `InternalIP`, `flipop.digitalocean.com/ipv4-reserved-ip`. Default: `ExternalIP`.
+    /// Which addresses of a node are published. `ExternalIP` and `InternalIP`: those of that type in the status of the
+    /// node. `flipop.digitalocean.com/ipv4-reserved-ip`: the reserved IP that a FloatingIPPool writes into that
+    /// annotation of the node. Only IPv4 addresses are published; a node may have several. The condition
+    /// `AddressMissing` names matching nodes without such an address. Values: `ExternalIP`, `InternalIP`,
+    /// `flipop.digitalocean.com/ipv4-reserved-ip`. Default: `ExternalIP`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address_type: Option<String>,
 
@@ -63,8 +59,8 @@ pub struct NodeDNSRecordSetSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace: Option<Grace>,
 
-    /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. They need rights and an
-    /// environment variable: while these are missing, the condition `ChecksUnavailable` says so. Default: no checks.
+    /// Checks of the nodes by FLIPOP itself. `{}` asks for them with the default values. While they lack a right or an
+    /// environment variable, the condition `ChecksUnavailable` says so. Default: no checks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_check: Option<NodeCheck>,
 
@@ -79,7 +75,7 @@ impl bounded::Bounded for NodeDNSRecordSetSpec {
     }
 }
 
-/// The observed state of the records. Until FLIPOP has read a new object, the status is `observedGeneration: -1` alone.
+/// The observed state of the records.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeDNSRecordSetStatus {
@@ -91,8 +87,8 @@ pub struct NodeDNSRecordSetStatus {
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub error: String,
 
-    /// Conditions in the standard Kubernetes form, so that `kubectl wait --for=condition=Ready` works. `Ready` says
-    /// whether the records are right, and is False while no node matches.
+    /// Conditions in the standard Kubernetes form. `Ready` says whether the records are right, and is False while no
+    /// node matches.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 
@@ -108,8 +104,8 @@ pub struct NodeDNSRecordSetStatus {
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
 
-    /// Nodes that fail and keep their records for the time of `spec.grace`, sorted by name. A failure appears here once
-    /// it has lasted 2 s.
+    /// Nodes that fail and keep their records for the time of `spec.grace`, sorted by name. A failure appears here
+    /// after 2 s.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<SuspectNode>,
 }

@@ -9,10 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Match {
-    /// Label selector for nodes: requirements separated by commas, for example `pool=edge,gpu!=true`. A requirement
-    /// is `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`, `a>1` or `a<9`. While a selector does not
-    /// parse, a pool keeps its assignments and makes no new ones, and a NodeDNSRecordSet keeps its records. Values: a
-    /// label selector. Default: all nodes.
+    /// Label selector for nodes: requirements separated by commas, for example `pool=edge,gpu!=true`. A requirement is
+    /// `a=b`, `a==b`, `a!=b`, `a in (b,c)`, `a notin (b,c)`, `a`, `!a`, `a>1` or `a<9`. Values: a label selector.
+    /// Default: all nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_label: Option<String>,
 
@@ -52,8 +51,8 @@ pub struct Grace {
     pub node_seconds: Option<i64>,
 
     /// How long a node that stopped matching must match again before it can get an address or a record, in seconds. A
-    /// node that still has its address or record does not wait. If no other node matches, no node waits. A new leader
-    /// delays only nodes that it saw stop matching. Range: 0 to 3,600. Default: 0, no delay.
+    /// node that still has its address or record does not wait, and none waits if no other node matches. Range: 0 to
+    /// 3,600. Default: 0, no delay.
     #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 3600))]
     pub recovery_seconds: Option<i64>,
@@ -121,31 +120,28 @@ pub struct DnsRecordSet {
     pub provider: Option<String>,
 
     /// Zone of the records: its name, for example `example.com`. At Cloudflare a value without a dot is the id of a
-    /// zone. Surrounding white space is ignored. Without a zone no records are written. Values: the name of a zone;
-    /// at Cloudflare also its id. Default: none.
+    /// zone. Without a zone no records are written. Values: the name of a zone; at Cloudflare also its id. Default:
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
 
-    /// Name of the records. `@` stands for the zone itself. A name is fully qualified if it ends in a dot, equals the
-    /// zone, or ends in the zone's name after a dot, as `www.example.com` does; every other name is relative to the
-    /// zone. A name that ends in a dot must be in the zone. Upper case does not matter. Write names in other scripts
-    /// in their `xn--` form. Without a name no records are written. Values: `@`, a relative name or a fully qualified
-    /// name. Default: none.
+    /// Name of the records. `@` stands for the zone itself. A name that ends in a dot, equals the zone, or ends in
+    /// `.<zone>` is fully qualified; every other name is relative to the zone. A name that ends in a dot must be in the
+    /// zone. Write names in other scripts in their `xn--` form. Without a name no records are written. Values: `@`, a
+    /// relative name or a fully qualified name. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record_name: Option<String>,
 
-    /// How long resolvers may cache a record, in seconds. A value below the range is raised to its lower end, and the
-    /// condition `TTLRaised` (in a pool `RecordSetTTLRaised`) says so. A negative value, or one above the range, is
-    /// an error. Range: 30 to 2,147,483,647 at DigitalOcean; 60 to 86,400 at Cloudflare, from 30 in Enterprise zones,
-    /// or 1 for automatic. Default: 60 in a FloatingIPPool; in a NodeDNSRecordSet existing records keep their TTL,
-    /// and new ones get 60.
+    /// How long resolvers may cache a record, in seconds. A value below the range is raised to its lower end (condition
+    /// `TTLRaised`, in a pool `RecordSetTTLRaised`). A negative value, or one above the range, is an error. Range: 30
+    /// to 2,147,483,647 at DigitalOcean; 60 to 86,400 at Cloudflare, from 30 in Enterprise zones, or 1 for automatic.
+    /// Default: 60 in a FloatingIPPool; in a NodeDNSRecordSet existing records keep their TTL, and new ones get 60.
     #[serde(deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
     pub ttl: Option<i64>,
 
-    /// The treatment of the records when no node matches. `Keep` leaves the last records as they are. `Delete` removes
-    /// them, provided that a node has matched this version of the spec since the leader started, or after 10 minutes.
-    /// Values: `Keep`, `Delete`. Default: `Keep` in a FloatingIPPool; `Delete` in a NodeDNSRecordSet, or `Keep` if
-    /// FLIPOP runs with `--keep-last-record`.
+    /// Whether the last records stay when no node matches. `Delete` removes them, if a node has matched this version of
+    /// the spec since the leader started, or else after 10 minutes. Values: `Keep`, `Delete`. Default: `Keep` in a
+    /// FloatingIPPool; `Delete` in a NodeDNSRecordSet, or `Keep` if FLIPOP runs with `--keep-last-record`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "when_empty_schema")]
     pub when_empty: Option<String>,
@@ -157,8 +153,8 @@ fn when_empty_schema(_: &mut SchemaGenerator) -> Schema {
         // A rule instead of an enum: its message says what to write.
         "x-kubernetes-validations": [{
             "rule": "self in ['', 'Keep', 'Delete']",
-            "message": "write Keep (leave the records as they are when nothing is left to publish) or Delete (remove them), \
-                        or leave whenEmpty out for the default",
+            "message": "write Keep (leave the records as they are when nothing is left to publish) or Delete \
+                        (remove them), or omit whenEmpty for the default",
         }],
     })
 }

@@ -38,7 +38,7 @@ pub(super) async fn run(
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await?;
     let url = format!("http://{}/", listener.local_addr()?);
     output.show(&json!({ "url": url, "leader": place.pod }), || {
-        format!("{url}\nIt leads to the leader, {}. Ctrl-C ends it.\n", output::shown(&place.pod))
+        format!("{url}\nForwarding to leader {}. Press Ctrl-C to stop.\n", output::shown(&place.pod))
     })?;
     let mut connections = FuturesUnordered::new();
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());

@@ -121,7 +121,7 @@ pub(super) fn missing_right(
 
 async fn debug(session: &Session, pod: &str) -> Result<View, String> {
     let namespace = &session.operator;
-    let why = |what: &str| format!("line order, times and waits are unknown: {what}");
+    let why = |what: &str| format!("queue order, times and waits are unknown: {what}");
     let api: Api<Pod> = Api::namespaced(session.client.clone(), namespace);
     let found = api.get(pod).await.map_err(|error| {
         let trouble = Trouble::from(error);

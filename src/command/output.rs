@@ -1,4 +1,4 @@
-//! The output of commands: tables, JSON, YAML, colours.
+//! The output of commands: tables, JSON, YAML, colors.
 //!
 //! Invariant: no control character from outside is printed, so no name or message can control a terminal.
 
@@ -21,7 +21,7 @@ const NARROWEST: usize = 12;
 pub(super) struct Output {
     /// The format.
     pub(super) format: Format,
-    /// Whether to use colours and symbols.
+    /// Whether to use colors and symbols.
     pub(super) coloured: bool,
     /// The columns of the terminal. `None` if the output is not for one, or everything is asked for.
     pub(super) width: Option<usize>,

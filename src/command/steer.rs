@@ -112,8 +112,8 @@ pub(super) async fn move_address(
     } else {
         let waits = if waits.is_empty() { String::new() } else { format!(" ({waits})") };
         let message = format!(
-            "there is no outcome within {} s{waits}; the request stays, and its outcome will be in status.lastMove and \
-             in the Events of the pool",
+            "no outcome within {} s{waits}; the request stays, and status.lastMove and the Events of the pool will \
+             show its outcome",
             PATIENCE.as_secs()
         );
         Answer { message, tone: Tone::Bad, ..set(object, "NoOutcome") }
@@ -121,11 +121,11 @@ pub(super) async fn move_address(
     told(output, &[result])
 }
 
-/// Fails if no replica leads, since nobody would meet the request. An unknown leader is no absent one.
+/// Fails if no replica leads, since the request would have no effect. If the leader is unknown, one may lead.
 async fn somebody_leads(session: &Session) -> Result<(), CommandError> {
     match leader::find(session).await {
         Ok(Leader { vacant_since: Some(since), .. }) => Err(CommandError::Missing(format!(
-            "failed to ask for the move: no replica leads since {since}; nothing was requested"
+            "failed to request the move: no replica leads since {since}; nothing was requested"
         ))),
         Ok(Leader { vacant_since: None, .. }) => Ok(()),
         Err(trouble) => {
@@ -338,7 +338,7 @@ where
     });
     let Ok(met) = met.await else {
         let message = format!(
-            "the annotation is set as asked, and no operator has confirmed it within {} s: see flipop status",
+            "the annotation is set, but no operator has confirmed it within {} s: see flipop status",
             PATIENCE.as_secs()
         );
         return Ok(Answer { message, tone: Tone::Bad, ..set(object, "NoOutcome") });

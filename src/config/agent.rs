@@ -11,7 +11,8 @@ use std::path::PathBuf;
 /// with the node's address (portmap, `--iptables-masquerade-bit`), and what carries the third is dropped.
 const TAKEN_MARKS: [u32; 3] = [0x2000, 0x4000, 0x8000];
 
-/// The most networks that a flag names. Each is a route or a rule of the kernel, which the agent compares in each turn.
+/// The most networks that a flag names. Each is a route or a rule of the kernel, which the agent compares each time it
+/// runs.
 const MAX_NETWORKS: usize = 200;
 
 /// Which traffic leaves through the address.
@@ -45,7 +46,7 @@ pub(super) struct AgentFlags {
     #[arg(long, value_name = "TRAFFIC", value_enum, default_value = "Pods")]
     egress: Egress,
 
-    /// The treatment of pods' traffic while the node has no reserved IP
+    /// How pods' traffic leaves while the node has no reserved IP
     ///
     /// With Block, pods reach only private, shared and link-local networks and those of --except and --except6.
     #[arg(long, value_name = "WAY", value_enum, default_value = "Node")]

@@ -23,7 +23,7 @@ macro_rules! ending {
     };
 }
 
-/// Shows who has which address and why, tries changes before they are made, and steers FLIPOP.
+/// Shows assignments and their reasons, plans changes, and controls FLIPOP.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl flipop", bin_name = "kubectl flipop", version = VERSION)]
 pub(super) struct Plugin {
@@ -35,7 +35,7 @@ pub(super) struct Plugin {
 /// A command, which replaces the work of the operator.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Word {
-    /// Show which node has which address and why, the nodes in line, and the DNS records
+    /// Show which node has which address and why, the queue of nodes, and the DNS records
     #[command(after_help = ending!("status -n default fipool/web"))]
     Status(StatusArgs),
     /// Show what FLIPOP would change, without changing anything; objects need not be installed yet
@@ -101,7 +101,7 @@ pub struct Common {
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Format::Table)]
     pub output: Format,
 
-    /// Print without colours and symbols
+    /// Print without colors and symbols
     #[arg(long)]
     pub no_color: bool,
 }
@@ -141,15 +141,14 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub(crate) common: Common,
 
-    /// File with objects to use in place of or beside those that are installed, or a directory of such files; - is
-    /// standard input
+    /// File or directory of objects that replace or join the installed ones; - is standard input
     #[arg(short, long = "filename", value_name = "FILE", value_parser = path)]
     pub files: Vec<PathBuf>,
 
     /// Read addresses, records and firewalls from the providers
     ///
-    /// Without this flag, the plan takes what the status of each object says. The variables of the tokens are
-    /// those of the operator. Nothing is written to the providers.
+    /// Without this flag, the plan uses the status of each object. The tokens come from the same variables as the
+    /// operator's. Nothing is written to the providers.
     #[arg(long)]
     pub with_provider: bool,
 
@@ -172,7 +171,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "FILE", value_parser = path)]
     pub env_file: Option<PathBuf>,
 
-    /// List what would stay behind after an uninstallation
+    /// List what an uninstall would leave behind
     #[arg(long)]
     pub uninstall: bool,
 }

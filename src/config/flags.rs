@@ -192,9 +192,9 @@ pub(super) struct Flags {
     #[arg(long, value_name = "ZONES", default_value = "", hide_default_value = true)]
     pub(super) zones: String,
 
-    /// Buy no address in an account that has this many [default: no limit]
+    /// Create no address in an account that has this many [default: no limit]
     ///
-    /// Every address of the account counts, whoever made it. FLIPOP releases none because of the limit.
+    /// Every address of the account counts, whoever created it.
     #[arg(long, value_name = "NUMBER", default_value = "", hide_default_value = true)]
     pub(super) max_addresses: String,
 

@@ -40,7 +40,7 @@ flipop_core::described! {
         SslCertFile = "SSL_CERT_FILE",
         /// Folder with the certificate authorities that are trusted for the providers.
         SslCertDir = "SSL_CERT_DIR",
-        /// If it is set, commands print without colours and symbols, as with `--no-color`.
+        /// If it is set, commands print without colors and symbols, as with `--no-color`.
         NoColor = "NO_COLOR",
     }
     /// Its name.

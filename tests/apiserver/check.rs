@@ -270,7 +270,7 @@ async fn check_names_what_a_token_cannot_read_and_what_cannot_be_published(world
     let file = blind.path().display().to_string();
     finds(auditor.path(), &["--env-file", &file], &[&common[..], &expected].concat()).await?;
 
-    // With every scope, no token for Cloudflare, machines that cannot be listed, and an alias at the name.
+    // With every scope, no token for Cloudflare, machines that cannot be listed, and a CNAME record at the name.
     world.cloud().inject(Injection::always(Target::op(Op::ListDroplets), Fault::status(500)));
     let alias = RecordView::new("www.example.com", "CNAME", "example.org.", 300);
     world.cloud().add_record(Provider::DigitalOcean, ZONE, &alias);
@@ -281,7 +281,7 @@ async fn check_names_what_a_token_cannot_read_and_what_cannot_be_published(world
         bad(&absent, "correct spec.ips, or use the token of the account"),
         bad("the token of digitalocean cannot read machines", "answered 500"),
         bad("the token of digitalocean cannot read its firewalls", "answered 500"),
-        bad("www.example.com at digitalocean is an alias (CNAME)", "or choose another recordName"),
+        bad("www.example.com at digitalocean has a CNAME record", "or choose another recordName"),
         bad("the zone nowhere.example is not at digitalocean", "the token sees no such zone"),
     ];
     let file = able.path().display().to_string();
@@ -425,7 +425,7 @@ async fn check_names_each_part_of_an_installation_that_is_missing_or_old_or_stra
     world.nodes.delete_pod(NAMESPACE, "two").await?;
     let sets = "the CRD nodednsrecordsets.flipop.digitalocean.com is not installed";
     let sets = bad(sets, "flipop crd | kubectl apply --server-side -f -");
-    let look = "look at the pods of the operator and at their logs";
+    let look = "check the operator's pods and their logs";
     let one = doubtful("there is one replica", "run two, so that one takes over in seconds");
     all(sets, bad("no replica holds the Lease", look), one).await?;
     // After a leader that died, and with no replica.

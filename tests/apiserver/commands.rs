@@ -218,18 +218,19 @@ async fn check_tells_what_tokens_prove_and_what_is_amiss(world: &mut World) -> O
     let told = text(&output);
     for line in [
         "x  the token of digitalocean lacks tag:read: ",
-        "!  external-dns has marked www.example.com at digitalocean as its own: ",
+        "!  external-dns has an ownership TXT record for www.example.com at digitalocean as its own: ",
         "!  pools will create 2 more addresses at digitalocean, ",
         "make sure that its token has reserved_ip:update, reserved_ip:create, firewall:create, ",
         "requests are left in the quota of the token of digitalocean",
-        "x  the agent on alpha is not able to do its work: ",
-        "!  NodeDNSRecordSet default/nodes publishes addresses of FloatingIPPool default/p with another grace: ",
+        "x  the agent on alpha is not ready: ",
+        "!  NodeDNSRecordSet default/nodes publishes addresses of FloatingIPPool default/p with another grace \
+         period: ",
         "x  node bare has no spec.providerID",
     ] {
         assert!(told.contains(line), "{line}: {told}");
     }
     assert_eq!(world.cloud().mutations(), 0, "it reads alone");
-    // The token has every scope and comes from a file as in a Secret. The agent is able to do its work.
+    // The token has every scope and comes from a file as in a Secret. The agent is ready.
     world.nodes.set_pod_ready("flipop-agent", "agent-alpha", true).await?;
     let file = tempfile::NamedTempFile::new()?;
     let variables = format!(
@@ -240,10 +241,7 @@ async fn check_tells_what_tokens_prove_and_what_is_amiss(world: &mut World) -> O
     let file = file.path().display().to_string();
     let told = text(&call(checker.path(), &["check", "--env-file", &file]).await?);
     assert!(!told.contains(TOKEN), "{told}");
-    for line in [
-        "ok the token of digitalocean reads its 0 firewalls",
-        "ok each of the 1 agents of nodes is able to do its work",
-    ] {
+    for line in ["ok the token of digitalocean reads its 0 firewalls", "ok all 1 agents of nodes are ready"] {
         assert!(told.contains(line), "{line}: {told}");
     }
     Ok(())
@@ -386,10 +384,7 @@ async fn what_no_operator_answers_is_told_when_the_wait_is_over(world: &mut Worl
     assert!(pool["metadata"]["annotations"]["flipop.digitalocean.com/move"].is_null(), "{pool:#}");
     ended(&paused, 1)?;
     let told = text(&paused);
-    assert!(
-        told.contains("NoOutcome: the annotation is set as asked, and no operator has confirmed it"),
-        "{told}"
-    );
+    assert!(told.contains("NoOutcome: the annotation is set, but no operator has confirmed it"), "{told}");
     // The pause stays, and the next leader reads it.
     let _operator = world.operator().await?;
     eventually("the pause counts", SOON, || async {

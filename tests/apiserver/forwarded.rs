@@ -85,7 +85,7 @@ async fn status_shows_what_only_the_leader_knows(world: &mut World) -> Outcome {
         "{pool:#}"
     );
     let table = text(&call(user.path(), &["status", "-n", TEAM]).await?);
-    assert!(table.contains(&format!("Leader: {pod}. Ready: 1 of 1")) && table.contains("IN LINE"), "{table}");
+    assert!(table.contains(&format!("Leader: {pod}. Ready: 1 of 1")) && table.contains("QUEUE"), "{table}");
     assert!(!table.contains("Note:") && !table.contains("did not report"), "{table}");
     // The same in YAML, and the table with nothing cut.
     let yaml = call(user.path(), &["status", "-n", TEAM, "-o", "yaml"]).await?;
@@ -113,7 +113,7 @@ async fn a_command_says_which_right_or_which_part_of_the_way_is_missing(world: &
         .run(&["create", "rolebinding", "near", "-n", OPERATOR, "--role=near", "--user=near"])
         .await?;
     let denied =
-        "line order, times and waits are unknown: you may not create pods/portforward in namespace flipop";
+        "queue order, times and waits are unknown: you may not create pods/portforward in namespace flipop";
     eventually("the missing right is named", SOON, || async {
         let told = note(near.path()).await?;
         if told.contains(denied) { Ok(()) } else { Err(Failure::new(told)) }
@@ -129,7 +129,7 @@ async fn a_command_says_which_right_or_which_part_of_the_way_is_missing(world: &
     drop(kubelet);
     let told = note(able.path()).await?;
     assert!(
-        told.contains("line order, times and waits are unknown: ") && !told.contains("you may not"),
+        told.contains("queue order, times and waits are unknown: ") && !told.contains("you may not"),
         "{told}"
     );
     // The pod is gone, but its Lease has not expired.
@@ -142,7 +142,7 @@ async fn a_command_says_which_right_or_which_part_of_the_way_is_missing(world: &
     assert_eq!((&shown["stale"], &shown["notes"]), (&json!(true), &json!([])), "{shown:#}");
     let table = text(&call(able.path(), &["status", "-n", TEAM]).await?);
     assert!(
-        table.starts_with("x No replica leads since ") && table.contains("nothing: nobody leads"),
+        table.starts_with("x No replica leads since ") && table.contains("nothing: no replica leads"),
         "{table}"
     );
     Ok(())
@@ -213,7 +213,7 @@ async fn the_dashboard_leads_to_the_page_of_the_leader_until_it_is_ended(world: 
     let url = lines.next_line().await?.unwrap_or_default();
     assert!(url.starts_with("http://127.0.0.1:"), "{url}");
     let second = lines.next_line().await?.unwrap_or_default();
-    assert_eq!(second, format!("It leads to the leader, {pod}. Ctrl-C ends it."));
+    assert_eq!(second, format!("Forwarding to leader {pod}. Press Ctrl-C to stop."));
     let page = reqwest::get(&url).await?.text().await?;
     assert!(page.contains("<title>"), "{page}");
     // As many at a time as a browser opens, each with what the leader knows.

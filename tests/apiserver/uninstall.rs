@@ -53,15 +53,15 @@ fn left_of(
     droplets: &BTreeMap<&str, u64>,
 ) -> BTreeSet<Left> {
     let pool = "FloatingIPPool default/p";
-    let record = "FLIPOP leaves records in place: delete it at the provider if nobody needs it";
-    let address = "it stays in the account, and is billed there: delete it there if nobody needs it";
+    let record = "FLIPOP leaves records in place: delete it at the provider if you do not need it";
+    let address = "it stays in the account and is billed: delete it there if you do not need it";
     let mut all = BTreeSet::new();
     let mut left = |place: &str, what: String, remedy: &str| {
         all.insert((place.to_owned(), what, remedy.to_owned()));
     };
     for (ip_text, node) in active {
         let own = *ip_text == ip(10).to_string();
-        let by = if own { "" } else { ", bought by FLIPOP" };
+        let by = if own { "" } else { ", created by FLIPOP" };
         let remedy =
             if own { address } else { "FLIPOP deletes it with its pool while the operator still runs" };
         let droplet = droplets[node.as_str()];

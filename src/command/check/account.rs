@@ -289,7 +289,7 @@ async fn name(
 ) -> Vec<Finding> {
     let alias = records.iter().any(|record| record.kind == "CNAME");
     let mut findings = vec![if alias {
-        let what = format!("{fqdn} at {id} is an alias (CNAME)");
+        let what = format!("{fqdn} at {id} has a CNAME record");
         Finding::bad(what, "remove it, or choose another recordName")
     } else {
         Finding::good(format!("{fqdn} at {id} can be read"))
@@ -300,8 +300,8 @@ async fn name(
         marked = read.is_ok_and(|records| is_marked_by_external_dns(&records));
     }
     if marked {
-        let what = format!("external-dns has marked {fqdn} at {id} as its own");
-        findings.push(Finding::doubtful(what, "let one of the two write that name"));
+        let what = format!("external-dns has an ownership TXT record for {fqdn} at {id}");
+        findings.push(Finding::doubtful(what, "let only one of the two manage that name"));
     }
     findings
 }

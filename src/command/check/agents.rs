@@ -1,5 +1,5 @@
-//! The agents of nodes (`flipop agent`): whether each is able to do its work, by its readiness, and whom those cut off
-//! that let nothing leave without the address.
+//! The agents of nodes (`flipop agent`): whether each is ready, and whom those cut off that let nothing leave without
+//! the address.
 
 use super::Finding;
 use crate::agent::layout::PRIVATE;
@@ -190,8 +190,10 @@ fn of_resolver(pod: &Pod, blocking: &BTreeMap<&str, AgentConfig>) -> Option<Find
     let (node, config) = cut_off(pod, blocking)?;
     let remedy = "keep it off the nodes of the agent, or name the servers that it asks with --except";
     Some(if config.except.is_empty() {
-        let what =
-            format!("the resolver {} cannot ask the world from {node}: the agent there blocks it", name(pod));
+        let what = format!(
+            "the resolver {} cannot reach public servers from {node}: the agent there blocks it",
+            name(pod)
+        );
         Finding::bad(what, remedy)
     } else {
         let what =
@@ -203,10 +205,7 @@ fn of_resolver(pod: &Pod, blocking: &BTreeMap<&str, AgentConfig>) -> Option<Find
 fn of(pods: &[Pod]) -> Vec<Finding> {
     let failing: Vec<Finding> = pods.iter().filter(|pod| !is_ready(pod)).map(not_able).collect();
     if failing.is_empty() && !pods.is_empty() {
-        return vec![Finding::good(format!(
-            "each of the {} agents of nodes is able to do its work",
-            pods.len()
-        ))];
+        return vec![Finding::good(format!("all {} agents of nodes are ready", pods.len()))];
     }
     failing
 }
@@ -220,9 +219,7 @@ fn not_able(pod: &Pod) -> Finding {
     let node = node(pod).unwrap_or("a node");
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     Finding::bad(
-        format!(
-            "the agent on {node} is not able to do its work: its pods may leave with the node's own address"
-        ),
+        format!("the agent on {node} is not ready: its pods may leave with the node's own address"),
         format!("its log names the reason: kubectl logs -n {namespace} {}", name(pod)),
     )
 }
@@ -258,7 +255,7 @@ mod tests {
         assert_eq!((good.len(), good[0].tone), (1, Tone::Good));
         let bad = of(&[pod("a", "True"), pod("b", "False")]);
         assert_eq!((bad.len(), bad[0].tone), (1, Tone::Bad));
-        assert!(bad[0].what.contains("on b is not able to do its work"), "{}", bad[0].what);
+        assert!(bad[0].what.contains("on b is not ready"), "{}", bad[0].what);
         assert!(bad[0].remedy.ends_with("kubectl logs -n flipop-agent agent-b"), "{}", bad[0].remedy);
     }
 

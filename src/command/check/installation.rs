@@ -44,11 +44,11 @@ async fn lease(session: &Session) -> Finding {
     let namespace = &session.operator;
     match leader::find(session).await {
         Ok(leader) if leader.holder.is_empty() => {
-            Finding::bad("no replica holds the Lease", "look at the pods of the operator and at their logs")
+            Finding::bad("no replica holds the Lease", "check the operator's pods and their logs")
         }
         Ok(leader) if leader.expired => Finding::bad(
             format!("the Lease of {} has expired", leader.holder),
-            "look at the pods of the operator and at their logs",
+            "check the operator's pods and their logs",
         ),
         Ok(leader) => Finding::good(format!("{} leads", leader.pod)),
         Err(trouble) if trouble.kind == TroubleKind::NotFound => Finding::bad(
@@ -109,7 +109,7 @@ async fn replicas(session: &Session) -> Finding {
         (many, 1) => Finding::good(format!("{many} replicas run {}", named.join(", "))),
         (_, _) => Finding::doubtful(
             format!("the replicas run different images: {}", named.join(", ")),
-            "wait for the end of the rollout, or look at the Deployment",
+            "wait for the end of the rollout, or check the Deployment",
         ),
     }
 }

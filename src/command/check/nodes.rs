@@ -98,7 +98,8 @@ fn soft_taints(pools: &[PoolObject], nodes: &[NodeFacts]) -> Vec<Finding> {
         let nodes: Vec<&NodeFacts> = nodes.into_values().collect();
         Finding::doubtful(
             format!(
-                "{} an address of FloatingIPPool {pool} and the taint {key}, which counts although it is soft",
+                "{} an address of FloatingIPPool {pool} and the taint {key}, which counts although its effect is \
+                 PreferNoSchedule",
                 counted(&nodes, "has", "have")
             ),
             "the address moves to another node; tolerate the taint in spec.match.tolerations to keep it",
@@ -234,8 +235,8 @@ mod tests {
         let tolerant = json!([{"key": "DeletionCandidate", "operator": "Exists"}]);
         let found = soft_taints(&[pool("web", &json!([])), pool("tolerant", &tolerant)], &nodes);
         let told: Vec<&str> = found.iter().map(|finding| finding.what.as_str()).collect();
-        let right = "2 nodes (node-1, node-2) have an address of FloatingIPPool ns/web and the taint DeletionCandidate, \
-                     which counts although it is soft";
+        let right = "2 nodes (node-1, node-2) have an address of FloatingIPPool ns/web and the taint \
+                     DeletionCandidate, which counts although its effect is PreferNoSchedule";
         assert_eq!(told, [right]);
         assert!(soft_taints(&[pool("web", &json!([]))], &[node(1, "NoSchedule")]).is_empty());
     }

@@ -146,7 +146,7 @@ fn contradictions(name: &ObjectName, set: &NodeSetSpec, pools: &[(&ObjectName, P
         .map(|(pool, _)| {
             Finding::doubtful(
                 format!(
-                    "NodeDNSRecordSet {name} publishes addresses of FloatingIPPool {pool} with another grace"
+                    "NodeDNSRecordSet {name} publishes addresses of FloatingIPPool {pool} with another grace period"
                 ),
                 "give both the same spec.grace: the shorter one takes the address out of the records first",
             )

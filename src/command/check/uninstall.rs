@@ -16,9 +16,9 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// For an address that is in the account.
-const STAYS: &str = "it stays in the account, and is billed there: delete it there if nobody needs it";
+const STAYS: &str = "it stays in the account and is billed: delete it there if you do not need it";
 
-/// For an address that FLIPOP bought for a pool with `reclaimPolicy: Delete`.
+/// For an address that FLIPOP created for a pool with `reclaimPolicy: Delete`.
 const GIVEN_BACK: &str = "FLIPOP deletes it with its pool while the operator still runs";
 
 /// One thing that stays behind.
@@ -68,7 +68,7 @@ pub(super) async fn list(session: &Session, objects: &Objects) -> Result<Vec<Lef
         let nowhere = format!("no {}", machine(spec.as_ref()));
         for (ip, entry) in &pool.status.ips {
             let ours = purchased.contains(ip);
-            let bought = if ours { ", bought by FLIPOP" } else { "" };
+            let bought = if ours { ", created by FLIPOP" } else { "" };
             let given_back = ours && spec.as_ref().is_some_and(|spec| spec.reclaim == ReclaimPolicy::Delete);
             let on = if entry.provider_id.is_empty() { &nowhere } else { &entry.provider_id };
             left.insert(Left {
@@ -99,7 +99,7 @@ pub(super) async fn list(session: &Session, objects: &Objects) -> Result<Vec<Lef
     Ok(left.into_iter().collect())
 }
 
-/// The settings that an agent leaves on its node, unless it was told to remove them.
+/// The settings that an agent leaves on its node, unless it runs with `--egress=None` first.
 fn of_agent(pod: &Pod) -> Option<Left> {
     let sets = agents::flags(pod).is_none_or(|flags| flags.egress == Egress::Pods);
     sets.then(|| Left {
@@ -140,7 +140,7 @@ fn records(place: &str, fqdn: &str, provider: &str, addresses: impl Iterator<Ite
     let record = |ip: String| Left {
         place: place.to_owned(),
         what: format!("record {fqdn} A {ip} at {provider}"),
-        remedy: "FLIPOP leaves records in place: delete it at the provider if nobody needs it".to_owned(),
+        remedy: "FLIPOP leaves records in place: delete it at the provider if you do not need it".to_owned(),
     };
     addresses.map(record).collect()
 }

@@ -103,7 +103,7 @@ impl Documents {
         let known = ObjectKind::parse(&kind).filter(|_| version == FloatingIPPool::api_version(&()));
         let Some(kind) = known else {
             let kind = if kind.is_empty() { "an object without a kind".to_owned() } else { kind };
-            self.notes.push(format!("{file}: {kind} {name} is left out: it is not one of FLIPOP's kinds"));
+            self.notes.push(format!("{file}: {kind} {name} is ignored: it is not one of FLIPOP's kinds"));
             return Ok(());
         };
         if name.is_empty() {

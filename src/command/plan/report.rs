@@ -251,7 +251,7 @@ impl ObjectReport {
         let all = if named.is_empty() { "no node".to_owned() } else { named.join(", ") };
         let _infallible = writeln!(text, "  Match: {}{more}", shown(&all));
         for left_out in left_out {
-            let _infallible = writeln!(text, "  Left out: {}", left_out.text(most));
+            let _infallible = writeln!(text, "  Not matching: {}", left_out.text(most));
         }
         text
     }

@@ -317,7 +317,7 @@ fn files_are_read_as_kubectl_reads_them() {
     let wanted = documents.applied_to(&Objects::default(), jiff::Timestamp::UNIX_EPOCH);
     let set: &NodeDNSRecordSet = wanted.record_sets[0].as_ref().unwrap();
     assert_eq!(set.metadata.namespace.as_deref(), Some("default"));
-    assert!(documents.notes[0].ends_with("ConfigMap c is left out: it is not one of FLIPOP's kinds"));
+    assert!(documents.notes[0].ends_with("ConfigMap c is ignored: it is not one of FLIPOP's kinds"));
     assert!(read("---\n---\n").unwrap().notes.is_empty());
     let directory = tempfile::tempdir().unwrap();
     let whole = || files::read(&[directory.path().to_owned()], None);

@@ -44,7 +44,7 @@ impl Leading {
         }
         if let Some(age) = view.details_age_ms.filter(|age| *age > OLD_MS) {
             let age = age / 1_000;
-            notes.push(format!("the leader is busy: line order, waits and next events are {age} s old"));
+            notes.push(format!("the leader is busy: queue order, waits and next events are {age} s old"));
         }
         notes.extend(outages(&view));
         let named = |pool: PoolView| (ObjectName::new(pool.namespace.clone(), pool.name.clone()), pool);
@@ -82,9 +82,9 @@ impl Leading {
             let last = check.last_passed_ms.map_or("never".to_owned(), |ms| format!("{} s ago", ms / 1_000));
             let lease = check.lease_age_ms.map_or("none".to_owned(), |ms| format!("{} s old", ms / 1_000));
             let counts = if standing == "dead" {
-                "counts as dead"
+                "counts as failed"
             } else if check.doubted {
-                "fails, but its Lease is renewed, so it does not count as dead"
+                "fails, but its Lease is renewed, so it does not count as failed"
             } else {
                 "fails"
             };

@@ -54,7 +54,7 @@ pub(super) struct PoolReport {
     /// The move by hand that is not finished.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) pending_move: Option<PendingMove>,
-    /// Matching nodes without an address. The first in line comes first if the leader gave the order.
+    /// Matching nodes without an address. In the order of the queue if the leader reported it.
     pub(super) line: Vec<Waiting>,
     /// Nodes that do not match.
     pub(super) left_out: Vec<LeftOut>,

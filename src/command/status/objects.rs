@@ -67,7 +67,7 @@ fn pending_move(pool: &PoolObject, stale: bool) -> Option<PendingMove> {
     let last = pool.status.last_move.as_ref().filter(|last| last.request == request);
     let waits_for = match last {
         Some(last) if !last.is_pending() => return None,
-        _ if stale => "nobody leads",
+        _ if stale => "no replica leads",
         Some(last) => last.message.as_str(),
         None => "the leader has not read the request yet",
     };
@@ -130,10 +130,10 @@ fn address(
     }
 }
 
-/// The next event for an address. `first`: the node that is first in line.
+/// The next event for an address. `first`: the first node of the queue.
 fn next(facts: &Facts, pool: &PoolObject, (ip, entry): (&String, &IpEntry), first: Option<&str>) -> String {
     if facts.leading.is_stale() {
-        return "nothing: nobody leads".to_owned();
+        return "nothing: no replica leads".to_owned();
     }
     let state = IpState::ALL.iter().find(|state| state.as_str() == entry.state);
     let told = facts.leading.ip(&pool.object.name, ip).filter(|told| told.state == entry.state);
@@ -148,7 +148,7 @@ fn next(facts: &Facts, pool: &PoolObject, (ip, entry): (&String, &IpEntry), firs
         let text = suspects.map(|condition| condition.message.as_str()).unwrap_or_default();
         let part = text.split(&format!("{ip} moves ")).nth(1).map(|rest| rest.split([',', ';']).next());
         let when = part.flatten().map(|when| when.split(" and ").next().unwrap_or(when));
-        return when.map_or("moves when its grace is over".to_owned(), |when| format!("moves {when}"));
+        return when.map_or("moves when its grace period is over".to_owned(), |when| format!("moves {when}"));
     }
     let when = if is_refused(pool) { " when the token works" } else { "" };
     match (told, state, first) {
@@ -168,8 +168,8 @@ fn next(facts: &Facts, pool: &PoolObject, (ip, entry): (&String, &IpEntry), firs
 /// whose outcome is unknown.
 fn in_progress(pool: &PoolObject, entry: &IpEntry) -> String {
     match (entry.error.as_str(), entry.node_name.as_str()) {
-        ("", "") => "the provider changes its place".to_owned(),
-        ("", node) => format!("the provider moves it to {node}"),
+        ("", "") => "the provider is moving it".to_owned(),
+        ("", node) => format!("the provider is moving it to {node}"),
         (error, _) if is_refused(pool) => {
             format!("outcome unknown ({error}), read again when the token works")
         }

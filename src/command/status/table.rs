@@ -165,7 +165,7 @@ fn addresses(addresses: &[AddressReport], stale: bool, output: Output) -> String
 fn line(pool: &PoolReport, report: &Report, output: Output) -> String {
     let known = pool.line.iter().any(|waiting| waiting.waits_for.is_some());
     let most = if output.is_wide() { usize::MAX } else { MAX_LINE };
-    let mut table = Table::new(["IN LINE", "NODE", "WAITS FOR"]);
+    let mut table = Table::new(["QUEUE", "NODE", "WAITS FOR"]);
     for (place, waiting) in pool.line.iter().take(most).enumerate() {
         let place = if known { place.saturating_add(1).to_string() } else { String::new() };
         let waits_for = waiting.waits_for.clone().unwrap_or_default();
@@ -186,7 +186,7 @@ fn left_out(left_out: &[LeftOut], output: Output) -> String {
     let mut text = String::new();
     let most = if output.is_wide() { usize::MAX } else { MAX_NAMED };
     for left_out in left_out {
-        let _infallible = writeln!(text, "  Left out: {}", left_out.text(most));
+        let _infallible = writeln!(text, "  Not matching: {}", left_out.text(most));
     }
     text
 }

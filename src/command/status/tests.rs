@@ -107,7 +107,7 @@ fn nothing_is_good_or_promised_while_nobody_leads_and_an_unknown_leader_is_no_ab
     let vacant = Leader { vacant_since: Some("2026-01-01T00:00:07Z".into()), ..Leader::default() };
     let shown = report(pool(&entry, ready), Told { leader: Some(vacant), debug: None, notes: Vec::new() });
     assert_eq!(serde_json::to_value(&shown).unwrap()["stale"], json!(true));
-    assert_eq!(address(&shown)["next"], json!("nothing: nobody leads"));
+    assert_eq!(address(&shown)["next"], json!("nothing: no replica leads"));
     let text = table::text(&shown, PLAIN);
     assert!(
         text.starts_with("x No replica leads since 2026-01-01T00:00:07Z: FLIPOP changes nothing"),
@@ -172,7 +172,7 @@ fn a_pause_and_a_move_by_hand_that_waits_have_a_line_each_with_their_start() {
     assert!(shown(untold(), "").contains("is pending: the leader has not read the request yet\n"));
     let vacant = Leader { vacant_since: Some("then".into()), ..Leader::default() };
     let text = shown(Told { leader: Some(vacant), debug: None, notes: Vec::new() }, "");
-    assert!(text.contains("! The move 192.0.2.1=edge-1 is pending: nobody leads\n"), "{text}");
+    assert!(text.contains("! The move 192.0.2.1=edge-1 is pending: no replica leads\n"), "{text}");
 }
 
 #[test]

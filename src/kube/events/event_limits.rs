@@ -100,8 +100,8 @@ impl Hours {
         *hour = Hour { passed: 1, ..Hour::begun(now) };
         let (events, were) = if count == 1 { ("Event", "was") } else { ("Events", "were") };
         let text = format!(
-            "{count} more {events} of this object with the reason {} {were} left out within an hour; its conditions \
-             have the current state",
+            "{count} more {events} of this object with the reason {} {were} suppressed within an hour; its \
+             conditions have the current state",
             last.reason
         );
         Some(Permitted { permit, note: Note { action: "LeftOut".to_owned(), text, ..last } })

@@ -290,7 +290,7 @@ impl Registration {
                     "{name} are not known to the API server: the CRDs are not installed; waiting for them"
                 )
             }
-            TroubleKind::Unauthorized => format!("the API server refuses our credentials: {trouble}"),
+            TroubleKind::Unauthorized => format!("the API server refuses FLIPOP's credentials: {trouble}"),
             TroubleKind::Unreachable => format!("the API server cannot be reached: {trouble}"),
             TroubleKind::PermitEnded
             | TroubleKind::Conflict

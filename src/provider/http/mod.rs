@@ -244,7 +244,7 @@ impl Api {
         tokio::select! {
             biased;
             () = permit.ended() => Err(if gate.passed() {
-                let message = "gave up waiting for the answer: the leadership ended".to_owned();
+                let message = "stopped waiting for the answer: the leadership ended".to_owned();
                 CallError::Fault(Fault { outcome_unknown: true, ..Fault::new(FaultKind::Transient, message) })
             } else {
                 CallError::NotSent(PermitEnded)

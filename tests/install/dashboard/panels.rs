@@ -173,7 +173,7 @@ const ADDRESSES: &[Panel] = &[
         &[("sum(increase(flipop_firewalls_left_total[1d]))", "firewalls")],
     ),
     lines(
-        "Failures with a grace in an hour",
+        "Failures with a grace period in an hour",
         "How failures ended that spec.grace covers: recovered in time, expired, or overruled by something that has no grace.",
         "short",
         &[("sum by (outcome) (increase(flipop_grace_total[1h]))", "{{outcome}}")],
@@ -188,7 +188,7 @@ const ADDRESSES: &[Panel] = &[
         ],
     ),
     lines(
-        "Time from the last answer of a node to the verdict that it is dead",
+        "Time from the last answer of a node to the detection of its failure",
         "99 % of the last hour are faster.",
         "s",
         &[(

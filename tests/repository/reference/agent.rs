@@ -24,18 +24,18 @@ pub(crate) fn render() -> String {
     page.table(["flag", "default", "meaning"], flags.map(flag));
     page.heading(2, "When it is ready");
     page.paragraph(
-        "`/readyz` answers with status 200 while the agent is able to do its work. Otherwise it answers with status 503 and \
-         with one of these reasons, which the log and the metric `flipop_agent_ready` give too. An agent that was never able \
-         uses no address then, and with `--when-absent=Block` it blocks as soon as it knows the networks of pods. One that \
-         was able sets nothing new, and keeps what it set. Once the agent was able, it stays \
-         ready while the API server or the metadata service is away: only the kernel makes it unready.",
+        "`/readyz` answers with status 200 while the agent is ready. Otherwise it answers with status 503 and with \
+         one of these reasons, which the log and the metric `flipop_agent_ready` give too. An agent that was never \
+         ready uses no address, and with `--when-absent=Block` it blocks as soon as it knows the networks of pods. \
+         One that was ready keeps its settings and sets nothing new. Only the kernel makes a ready agent unready: \
+         an unavailable API server or metadata service does not.",
     );
     page.table(
         ["reason", "meaning"],
         NotReady::ALL.iter().map(|why| [code(why.as_str()), cell(why.meaning().trim())]),
     );
     page.paragraph(
-        "`/healthz` answers with status 503 when the agent has not looked at the kernel for 2 min.",
+        "`/healthz` answers with status 503 when the agent has not read the kernel's state for 2 min.",
     );
     page.heading(2, "Metrics");
     page.paragraph(

@@ -10,18 +10,18 @@ use std::collections::BTreeSet;
 pub(crate) fn render() -> String {
     let mut page = Page::new(
         "Conditions",
-        "For anyone who reads the status of a FloatingIPPool or a NodeDNSRecordSet: every condition, its reasons, what \
-         they mean, and what to do.",
+        "For anyone who reads the status of a FloatingIPPool or a NodeDNSRecordSet: every condition and reason, \
+         with the remedy.",
     );
     page.paragraph(
-        "`kubectl flipop status` and `kubectl describe` show the conditions of an object, and the metric \
-         [`flipop_condition`](metrics.md) has a series for each. They have the standard form, so `kubectl wait \
-         --for=condition=Ready` works.",
+        "`kubectl flipop status`, `kubectl describe` and the metric [`flipop_condition`](metrics.md) show the \
+         conditions of an object.",
     );
     page.paragraph(&format!(
-        "FLIPOP removes a condition that no longer holds. `Ready`, `SpecValid` and `RecordSetReady` stay and change their \
-         status. Where a table has no column for it, the status is True. If more than {MAX_NAMED} addresses or nodes have the same problem, a message names the first \
-         {MAX_NAMED} and counts the rest. `SpecValid` lists every mistake, and `CreationUncertain` lists every address."
+        "`Ready`, `SpecValid` and `RecordSetReady` stay and change their status; FLIPOP removes any other \
+         condition that no longer holds. Where a table has no column for it, the status is True. A message names \
+         the first {MAX_NAMED} addresses or nodes and counts the rest, but lists every mistake of `SpecValid` and \
+         every address of `CreationUncertain`."
     ));
     of_pools(&mut page);
     of_records(&mut page);
@@ -32,26 +32,17 @@ pub(crate) fn render() -> String {
 fn of_pools(page: &mut Page) {
     page.heading(2, "Conditions of a FloatingIPPool");
     page.paragraph(
-        "They cover the pool and its addresses. For those that cover its DNS records, see \
-         [Conditions of DNS records](#conditions-of-dns-records).",
+        "They cover the pool and its addresses. [Conditions of DNS records](#conditions-of-dns-records) cover its \
+         records.",
     );
     let own = catalog::of_pools().iter().chain(catalog::of_firewalls()).chain(catalog::of_reclaims());
     let mut all: Vec<&Section> = own.chain(catalog::of_both()).collect();
     all.sort_by_key(|section| section.kind);
     for section in all {
         page.heading(3, section.kind.as_str());
-        page.paragraph(&holds(section));
+        page.paragraph(section.holds);
         table(page, section.rows.iter().copied());
     }
-}
-
-/// When the condition is present.
-fn holds(section: &Section) -> String {
-    let usual = format!("`{}` is present, with status True, while ", section.kind.as_str());
-    section
-        .holds
-        .strip_prefix(&usual)
-        .map_or(section.holds.to_owned(), |when| format!("Present while {when}"))
 }
 
 fn of_records(page: &mut Page) {
@@ -83,12 +74,12 @@ fn of_records(page: &mut Page) {
             .filter(|status| !section.rows.iter().any(|row| row.status.as_str() == *status))
             .map(|status| format!(" `{on_a_pool}` is never {status}."))
             .collect();
-        page.paragraph(&format!("{}{}", holds(section), never.concat()));
+        page.paragraph(&format!("{}{}", section.holds, never.concat()));
         table(page, section.rows.iter().chain(own).copied());
     }
     for section in alone {
         page.heading(3, &heading(section.kind));
-        page.paragraph(&holds(section));
+        page.paragraph(section.holds);
         table(page, section.rows.iter().copied());
     }
 }
@@ -96,8 +87,8 @@ fn of_records(page: &mut Page) {
 fn kinds_of_failure(page: &mut Page) {
     page.heading(2, "Kinds of failure");
     page.paragraph(
-        "Every failed call to a provider is of one of these kinds. The kind is the reason of a condition, and it stands \
-         in front of messages in the status. [Health and time](../concepts/health.md) says when FLIPOP tries again.",
+        "Every failed call to a provider is of one of these kinds, which is the reason of a condition and the \
+         first word of a message. [Retries](../concepts/health.md#retries) says when FLIPOP tries again.",
     );
     page.table(
         ["kind", "the provider answered", "remedy"],

@@ -34,42 +34,26 @@ pub(crate) fn render() -> String {
     fields::fields(&mut page, KIND, "status");
     page.heading(2, "States of an address");
     page.paragraph(
-        "`status.ips.<address>.state` and the metric `flipop_floatingippoolcontroller_ip_state` have one of these \
-         values:",
+        "`status.ips.<address>.state` and the metric `flipop_floatingippoolcontroller_ip_state` have these values:",
     );
     let states = IpState::ALL.iter().map(|state| [code(state.as_str()), cell(state.meaning())]);
     page.table(["state", "meaning"], states);
     page.heading(2, "Outcomes of a move");
     page.paragraph(
-        "`status.lastMove.outcome` says what became of the last request to [move an address by \
-         hand](../recipes/move-by-hand.md#to-a-node-of-your-choice):",
+        "`status.lastMove.outcome` answers the last request to [move an address by \
+         hand](../recipes/move-by-hand.md):",
     );
     let outcomes = MoveOutcome::ALL.iter().map(|outcome| [code(outcome.as_str()), cell(outcome.meaning())]);
     page.table(["outcome", "meaning"], outcomes);
     fields::columns(&mut page, KIND);
-    page.paragraph(
-        "Ready and Reason are about the addresses alone. [Conditions](conditions.md) explains every reason.",
-    );
-    page.heading(2, "Sources");
-    page.list([
-        "[Label selectors](https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors) \
-         and [taints and tolerations](https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/) \
-         in the Kubernetes documentation",
-        TTL,
-    ]);
+    page.paragraph("[Conditions](conditions.md) explains every reason.");
     page.end()
 }
-
-/// The sources for the bounds of TTLs.
-pub(crate) const TTL: &str = "Bounds of a TTL: [Cloudflare](https://developers.cloudflare.com/dns/manage-dns-records/reference/ttl/). \
-    The [API description](https://github.com/digitalocean/openapi) of DigitalOcean names none; the upper one is that of \
-    DNS itself ([RFC 2181, section 8](https://www.rfc-editor.org/rfc/rfc2181#section-8)).";
 
 fn mistakes(page: &mut Page) {
     page.heading(2, "Mistakes in a spec");
     page.paragraph(
-        "A mistake stops only what depends on it. `status.error` and the condition `SpecValid` say what is wrong, and \
-         clear when it is corrected. The last column shows the message for one such mistake.",
+        "A mistake stops only what depends on it. `status.error` and the condition `SpecValid` name it.",
     );
     let providers = Providers::new(descriptors().map(|provider| (provider, true)), false);
     let rows = examples().map(|(mistake, spec)| {
@@ -79,22 +63,17 @@ fn mistakes(page: &mut Page) {
     });
     page.table(["mistake", "effect", "message, for example"], rows);
     page.paragraph(
-        "The API server refuses a value outside a range that is *enforced*, and entries of another form. FLIPOP meets \
-         such a value only in an object that was stored under other CRDs.",
+        "The API server refuses a value outside a range that is *enforced*, and entries of another form. FLIPOP \
+         reads such a value only in an object that was stored under other CRDs.",
     );
     page.paragraph(
-        "If a Cloudflare zone is given by its id, FLIPOP learns its name later. A `recordName` that is not in the \
-         zone is then reported in `status.error` and in the condition `RecordSetReady`. An [admission \
-         warning](warnings.md) reports many of these mistakes when the object is applied.",
+        "An [admission warning](warnings.md) reports many of these mistakes when the object is applied.",
     );
 }
 
 fn bounds(page: &mut Page) {
     page.heading(2, "Bounds");
-    page.paragraph(
-        "The API server stores objects of up to 1.5 MiB. FLIPOP keeps of a field what its bound allows, so that no object \
-         takes the memory that the others need:",
-    );
+    page.paragraph("These bounds keep an object from taking the memory that the others need:");
     let rows = BOUNDS.iter().map(|Bound { field, most, unit, why }| {
         [code(field), cell(&format!("{most} {}", unit.noun())), cell(why)]
     });
@@ -103,15 +82,16 @@ fn bounds(page: &mut Page) {
         "Any other text has at most {TEXT_BYTES} bytes, the length of a DNS name. A NodeDNSRecordSet has the same bounds."
     ));
     page.list([
-        "Over a bound of `ips` or `match`, or with too long a `provider`, the pool is frozen: existing assignments are \
-         kept, and no new ones are made. The pool owns the first 1,000 valid addresses of `ips` and those that its status \
-         names. `SpecValid` has the reason `TooLarge`, and its message names the field, its size and the bound.",
+        "Over a bound of `ips` or `match`, or with too long a `provider`, the pool is frozen: existing assignments \
+         are kept, and no new ones are made. The pool owns the first 1,000 valid addresses of `ips` and those that \
+         its status names.",
         "Over a bound of `dnsRecordSet`, and in a NodeDNSRecordSet over any bound, the records stay as they are, and so \
          does the claim to their name.",
-        "Over a bound of `releasedIPs` no address is let go. Over a bound of `firewall` the open ports stay open.",
-        "FLIPOP deletes or adopts an address only if no entry of any pool names it, those beyond the bound included.",
-        "A status lists the first 500 nodes, the first 10 bad entries of `ips`, and 1,024 bytes of a text. Whatever FLIPOP \
-         has to remember stays whole.",
+        "Over a bound of `releasedIPs` no address is released. Over a bound of `firewall` the open ports stay open.",
+        "FLIPOP deletes or adopts an address only if no entry of any pool names it, including those beyond the \
+         bound.",
+        "A status lists the first 500 nodes, the first 10 bad entries of `ips`, and 1,024 bytes of a text. \
+         FLIPOP's memory is never cut.",
     ]);
 }
 
@@ -125,7 +105,7 @@ fn effect(scope: Scope) -> &'static str {
         Scope::Entry => "The entry is ignored.",
         Scope::RecordSet => "The records stay as they are.",
         Scope::Minimum => "The field is ignored.",
-        Scope::Grace => "All of `grace` is ignored: nothing has a grace.",
+        Scope::Grace => "All of `grace` is ignored.",
         Scope::Firewall => {
             "A bad entry is ignored. If no valid port or no valid source is left, the ports stay as they are."
         }

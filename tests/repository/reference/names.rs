@@ -133,8 +133,8 @@ fn labels(page: &mut Page) {
             LabelKey::LegacyIp => ("an IPv4 address", "The same, in a pool with `nodeLabels.legacy` too."),
             LabelKey::LegacyEnabled => (
                 "`true` or `false`",
-                "In a pool with `nodeLabels.legacy`: `true` on a node with an address, and `false` on a matching node on \
-                 which no address of any pool stands.",
+                "In a pool with `nodeLabels.legacy`: `true` on a node with an address, and `false` on a matching \
+                 node that holds no pool address.",
             ),
         };
         [code(key.as_str()), value.to_owned(), when.to_owned()]

@@ -53,7 +53,7 @@ impl FirewallSpec {
             problems.push(SpecProblem { scope: Scope::Firewall, field, message });
         };
         let Some(limits) = limits else {
-            let message = format!("provider {:?} has no firewalls; leave spec.firewall out", shown(provider));
+            let message = format!("provider {:?} has no firewalls; remove spec.firewall", shown(provider));
             note("spec.firewall".to_owned(), message);
             return Self::Unusable;
         };
@@ -132,7 +132,7 @@ fn port(raw: &RawPort) -> Result<(String, String), String> {
     let RawPort { protocol, port } = raw;
     match protocol.as_str() {
         "icmp" if port.is_empty() => return Ok((protocol.clone(), "0".to_owned())),
-        "icmp" => return Err("icmp has no port; leave port out".to_owned()),
+        "icmp" => return Err("icmp has no port; remove port".to_owned()),
         "tcp" | "udp" => {}
         _ => return Err(format!("{:?} is not a protocol; use tcp, udp or icmp", shown(protocol))),
     }

@@ -289,8 +289,8 @@ fn thought_of(
             if stalled.len() == 1 { ("answers", "its Lease is") } else { ("answer", "their Leases are") };
         let message = format!(
             "{} of {judged} nodes {answers} no check, and {leases} not renewed ({}), but too few other Leases in \
-             kube-node-lease are renewed to conclude anything: look at the API server and at the other nodes, and delete \
-             the Leases of nodes that no longer exist",
+             kube-node-lease are renewed to conclude anything: check the API server and the other nodes, and \
+             delete the Leases of nodes that no longer exist",
             stalled.len(),
             enumerate(stalled.iter().cloned())
         );

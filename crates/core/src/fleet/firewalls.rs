@@ -70,8 +70,8 @@ impl Firewalls {
         self.left = self.left.saturating_add(u64::try_from(left.len()).unwrap_or(u64::MAX));
         let names = name_all(left.iter().map(|entry| entry.name.as_str()));
         let message = format!(
-            "the pool is gone, and its firewalls stay as they are: {names}; nobody looks after them now, so delete those \
-             that nobody needs"
+            "the pool was deleted, and FLIPOP no longer manages its firewalls: {names}; delete those that you do \
+             not need"
         );
         let owner = Owner { kind: ObjectKind::Pool, object: pool.clone() };
         Some(Notice::on(&owner, true, EventReason::FirewallLeft, "firewalls", message))

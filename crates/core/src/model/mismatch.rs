@@ -20,7 +20,7 @@ pub const PASSING_TAINTS: [&str; 6] = [
 /// The taint that `kubectl cordon` sets. Users know it by that word.
 const CORDONED: &str = "node.kubernetes.io/unschedulable";
 
-/// The class of a failure, which decides its grace.
+/// The class of a failure, which decides its grace period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// No pod serves on the node; it may be a restart.
@@ -61,7 +61,7 @@ pub enum Mismatch {
 }
 
 impl Mismatch {
-    /// Its class, which decides its grace.
+    /// Its class, which decides its grace period.
     pub fn class(&self) -> Class {
         match self {
             Self::PodNotReady => Class::Pod,
@@ -148,7 +148,7 @@ impl Mismatch {
             Self::MachineGone => "answer no check, and their machines no longer exist".to_owned(),
             Self::Taint(taint) => format!("have the taint {taint}"),
             Self::Deleting => "are being deleted".to_owned(),
-            Self::Gone => "were deleted or relabelled".to_owned(),
+            Self::Gone => "were deleted or relabeled".to_owned(),
             Self::NoProviderId => "have no spec.providerID".to_owned(),
             Self::Replaced => "were replaced by other machines".to_owned(),
             Self::Edited => "do not meet spec.match as it was edited".to_owned(),
@@ -167,7 +167,7 @@ impl fmt::Display for Mismatch {
             Self::MachineGone => f.write_str("answers no check, and its machine no longer exists"),
             Self::Taint(taint) => write!(f, "has the taint {taint}"),
             Self::Deleting => f.write_str("is being deleted"),
-            Self::Gone => f.write_str("was deleted or relabelled"),
+            Self::Gone => f.write_str("was deleted or relabeled"),
             Self::NoProviderId => f.write_str("has no spec.providerID"),
             Self::Replaced => f.write_str("was replaced by another machine"),
             Self::Edited => f.write_str("does not meet spec.match as it was edited"),

@@ -444,7 +444,7 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(Obstacle, String)> {
         | FaultKind::NodeInUse
         | FaultKind::Invalid
         | FaultKind::Quota
-        | FaultKind::Permanent => format!("failed to bring the records up to date: {kind}: {message}"),
+        | FaultKind::Permanent => format!("failed to update the records: {kind}: {message}"),
     };
     Some((Obstacle::of(kind)?, text))
 }

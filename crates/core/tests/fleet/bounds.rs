@@ -80,7 +80,7 @@ fn no_address_is_bought_beyond_the_limit_of_the_operator_whoever_made_the_others
     let status = world.status("pool");
     let told = status.conditions.iter().find(|told| told.kind == "CreationFailed").unwrap();
     assert_eq!(told.reason, "LimitReached");
-    assert!(told.message.starts_with("the account has 2 addresses and 0 open purchases"), "{}", told.message);
+    assert!(told.message.starts_with("the account has 2 addresses and 0 open creations"), "{}", told.message);
     assert_eq!(status.error, format!("no address is created: {}", told.message));
     world.cloud.remove(&ip(90));
     world.run(600);

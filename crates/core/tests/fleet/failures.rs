@@ -125,7 +125,7 @@ fn an_address_on_its_way_is_told_with_its_node() {
 #[test]
 fn a_move_that_fails_or_is_undecided_says_where_the_address_is_and_what_happens_next() {
     for (trick, reads, next) in [
-        (Trick::Slow(100), None, "the provider moves it to node-2"),
+        (Trick::Slow(100), None, "the provider is moving it to node-2"),
         (
             Trick::Lost(false),
             Some(FaultKind::Transient),

@@ -117,7 +117,7 @@ fn a_reason_that_somebody_decided_ends_grace_at_once() {
         ("out of service", |world| world.taint(1, taint("node.kubernetes.io/out-of-service"))),
         ("deleted", |world| world.delete_node(1)),
         ("replaced", |world| world.replace_node(1, 7)),
-        ("relabelled", |world| {
+        ("relabeled", |world| {
             let node = world.nodes["node-1"].clone();
             world.observe(Input::Nodes(nodes_key(), Observed::Delete(node)));
         }),

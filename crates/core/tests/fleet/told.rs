@@ -173,7 +173,8 @@ fn what_is_pending_for_long_is_told_by_its_own_pool() {
     world.run(5);
     assert_eq!((world.holder(2), told(&world, "Stalled")), (Some(ip(2)), ("", "", "")));
     world.run(400);
-    let message = "pending at the provider for more than 5 min: 192.0.2.1 to node-1; look at the actions of each droplet there";
+    let message = "pending at the provider for more than 5 min: 192.0.2.1 to node-1; see the actions of each \
+                   droplet there";
     assert_eq!(told(&world, "Stalled"), ("True", "ActionPending", message));
     assert!(world.status("other").conditions.iter().all(|condition| condition.kind != "Stalled"));
     assert_eq!(events(&world, "Stalled"), 1);

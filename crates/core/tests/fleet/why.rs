@@ -90,7 +90,7 @@ fn a_holder_that_stops_matching_is_one_event_that_says_why_and_what_comes_next()
     world.delete_node(2);
     world.run(10);
     let lost = events(&world, "MatchLost").pop().unwrap();
-    let text = "node-2 was deleted or relabelled: 192.0.2.1 stays there, because no other node matches";
+    let text = "node-2 was deleted or relabeled: 192.0.2.1 stays there, because no other node matches";
     assert_eq!(lost, (true, text.to_owned()));
     assert_eq!(events(&world, "MatchLost").len(), 2);
 }

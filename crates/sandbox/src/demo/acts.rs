@@ -32,12 +32,12 @@ pub(super) struct Levers {
     providers: Option<InjectionId>,
     /// The number of requests to move an address.
     asked: u64,
-    /// Nodes whose machine is dead, and when Kubernetes notices.
+    /// Nodes whose machine has failed, and when Kubernetes notices.
     crashed: BTreeMap<String, Instant>,
 }
 
 impl Levers {
-    /// When the throttling ends, or Kubernetes notices that a machine is dead.
+    /// When the throttling ends, or Kubernetes notices that a machine has failed.
     pub(super) fn next(&self) -> Option<Instant> {
         let throttle = self.throttle.map(|(_, end)| end);
         throttle.into_iter().chain(self.crashed.values().copied()).min()
@@ -48,13 +48,13 @@ impl Levers {
         self.providers.is_none()
     }
 
-    /// Ends the throttling if it is over, and marks the nodes of dead machines.
+    /// Ends the throttling if it is over, and marks the nodes of failed machines.
     pub(super) fn turn(&mut self, story: &mut Story, now: Instant) {
         if self.throttle.is_some_and(|(_, end)| end <= now) {
             self.throttle(story, None, now);
         }
         for (node, _) in self.crashed.extract_if(.., |_, at| *at <= now) {
-            story.tell(Line::Sandbox, &format!("Kubernetes calls {node} NotReady"));
+            story.tell(Line::Sandbox, &format!("Kubernetes marks {node} NotReady"));
             if let Err(error) = story.stage.api.set_node_ready(&node, Readiness::Unknown) {
                 story.tell(Line::Wrong, &error.to_string());
             }
@@ -136,7 +136,8 @@ impl Levers {
     fn crash(&mut self, story: &mut Story, node: &str, now: Instant) {
         if story.stage.machines.set_alive(node, false) {
             self.crashed.insert(node.to_owned(), now + MARKED_AFTER);
-            let text = "its machine is dead; Kubernetes calls the node NotReady in 40 s, and node checks notice sooner";
+            let text = "its machine has failed; Kubernetes marks the node NotReady in 40 s, and node checks notice \
+                        sooner";
             story.tell(Line::Sandbox, &format!("CRASH {node}: {text}"));
         } else {
             let text = "has no machine that could die: this computer has no loopback address for it";
@@ -245,7 +246,7 @@ fn help(story: &mut Story) {
 
 fn kill(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
     let text =
-        "its kubelet is silent, and Kubernetes calls it NotReady (which takes a real cluster 40 to 55 s)";
+        "its kubelet is silent, and Kubernetes marks it NotReady (which takes a real cluster 40 to 55 s)";
     story.tell(Line::Sandbox, &format!("KILL {node}: {text}"));
     story.stage.api.set_node_ready(node, Readiness::Unknown)
 }

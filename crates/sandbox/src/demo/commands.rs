@@ -53,8 +53,8 @@ pub(super) enum Command {
 pub(super) const HELP: [(&str, &str); 20] = [
     ("help", "this list"),
     ("show", "nodes, pods, addresses and records as they are"),
-    ("kill NODE", "its kubelet falls silent, and Kubernetes calls it NotReady"),
-    ("crash NODE", "its machine dies: no check is answered, and Kubernetes calls it NotReady 40 s later"),
+    ("kill NODE", "its kubelet falls silent, and Kubernetes marks it NotReady"),
+    ("crash NODE", "its machine dies: no check is answered, and Kubernetes marks it NotReady 40 s later"),
     ("drain NODE", "cordons it and evicts its pods, which return on other nodes"),
     ("heal NODE", "ready and schedulable again, with a pod of each set"),
     ("add NODE", "one more node like this one; its set starts a pod there"),
@@ -69,7 +69,10 @@ pub(super) const HELP: [(&str, &str); 20] = [
     ("deny VERB RESOURCE", "the API server does not let the operator do this, as in `deny patch nodes`"),
     ("allow", "the operator may do everything again"),
     ("move IP NODE|nowhere", "moves an address by hand, as in the provider's control panel"),
-    ("pause NAME [REASON]", "the operator begins nothing for the pool or the record set of this name"),
+    (
+        "pause NAME [REASON]",
+        "the operator starts no new operations for the pool or the record set of this name",
+    ),
     ("resume NAME", "the operator acts for it again"),
     ("ask IP NODE", "asks the operator to move an address, with the annotation on its pool"),
     ("lease", "another process takes the lease and never renews it"),

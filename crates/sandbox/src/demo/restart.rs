@@ -1,6 +1,6 @@
 //! A failure that passes. With `spec.grace` its address stays where it is.
 //!
-//! Invariant: the grace is removed at the end, so the rest of the script shows the objects as in their YAML.
+//! Invariant: the grace period is removed at the end, so the rest of the script shows the objects as in their YAML.
 
 use super::pods;
 use super::pools::{self, API_VERSION, POOL_KIND, RECORD_SET_KIND, Victim};
@@ -69,7 +69,7 @@ pub(super) async fn play(story: &mut Story, victim: &Victim) -> Result<(), DemoE
         return Err(DemoError::Unmet(format!("{ip} did not stay on {node} through a restart")));
     }
     let text = format!(
-        "{ip} stayed on {node}: no address moved, and no DNS record changed. Without a grace it moves at once"
+        "{ip} stayed on {node}: no address moved, and no DNS record changed. Without a grace period it moves at once"
     );
     story.tell(Line::Done, &text);
     for (kind, key, grace) in &before {

@@ -264,7 +264,7 @@ fn kill(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     let Victim { ip, node, .. } = victim;
     story.plain("");
     let text =
-        format!("KILL {node}, which holds {ip}: its kubelet is silent, and Kubernetes calls it NotReady");
+        format!("KILL {node}, which holds {ip}: its kubelet is silent, and Kubernetes marks it NotReady");
     story.tell(Line::Sandbox, &format!("{text} (which takes a real cluster 40 to 55 s)"));
     Ok(story.stage.api.set_node_ready(node, Readiness::Unknown)?)
 }
@@ -388,7 +388,7 @@ async fn publish(story: &mut Story, cast: &Cast) -> Result<(), DemoError> {
     };
     story.plain("");
     let text = format!(
-        "KILL {node}, which {object} publishes: its kubelet is silent, and Kubernetes calls it NotReady"
+        "KILL {node}, which {object} publishes: its kubelet is silent, and Kubernetes marks it NotReady"
     );
     story.tell(Line::Sandbox, &text);
     story.stage.api.set_node_ready(&node, Readiness::Unknown)?;

@@ -1,5 +1,5 @@
 //! Serves the simulated cluster until the user ends it. The acts come from kubectl, from typed commands and from the
-//! buttons of the web page. The story tells what follows.
+//! buttons of the web page. The story reports what follows.
 
 use super::DemoError;
 use super::acts::Levers;
@@ -175,7 +175,7 @@ fn explain(
         curl(CLOUDFLARE_TOKEN, &cloudflare, "zones"),
         "the pods belong to sets: one that is evicted returns on another node of its set after 2 s"
             .to_owned(),
-        "type help for what can be done here, such as kill, drain, heal, move; Ctrl-C ends it".to_owned(),
+        "type help for the commands, such as kill, drain, heal, move; press Ctrl-C to stop".to_owned(),
         String::new(),
     ];
     let tried = [grace(documents, node), checks(documents, node), more(documents), given_back(documents)];
@@ -191,7 +191,7 @@ fn grace(documents: &[manifest::Document], node: &str) -> Vec<String> {
     let sets = documents.iter().filter(|document| document.is(RECORD_SET_KIND));
     let objects: Vec<&manifest::Document> = pool.into_iter().chain(sets).collect();
     let mut lines = vec![
-        "to see a failure that moves nothing, give these objects a grace, type here".to_owned(),
+        "to see a failure that moves nothing, give these objects a grace period, type here".to_owned(),
         format!("`kill {node}`, and within a minute `heal {node}`:"),
     ];
     let patch = r#"{"spec":{"grace":{"nodeSeconds":60}}}"#;
@@ -199,11 +199,11 @@ fn grace(documents: &[manifest::Document], node: &str) -> Vec<String> {
     lines
 }
 
-/// How to see a dead machine lose its address before Kubernetes notices, for a pool.
+/// How to see a failed machine lose its address before Kubernetes notices, for a pool.
 fn checks(documents: &[manifest::Document], node: &str) -> Vec<String> {
     let Some(pool) = documents.iter().find(|document| document.is(POOL_KIND)) else { return Vec::new() };
     vec![
-        "to see the address of a dead machine move after about 12 s, before Kubernetes notices, let FLIPOP"
+        "to see the address of a failed machine move after about 12 s, before Kubernetes notices, let FLIPOP"
             .to_owned(),
         format!("check the nodes of this pool, and type here `crash {node}`:"),
         patching(pool, r#"{"spec":{"nodeCheck":{}}}"#),
@@ -222,7 +222,7 @@ fn more(documents: &[manifest::Document]) -> Vec<String> {
     ]
 }
 
-/// How to see bought addresses deleted, for a pool that creates them.
+/// How to see created addresses deleted, for a pool that creates them.
 fn given_back(documents: &[manifest::Document]) -> Vec<String> {
     let buys = |document: &&manifest::Document| {
         document.is(POOL_KIND) && document.value.pointer("/spec/desiredIPs").is_some()
@@ -231,7 +231,7 @@ fn given_back(documents: &[manifest::Document]) -> Vec<String> {
     vec![
         "to see the addresses that a pool created leave the account when it is deleted:".to_owned(),
         patching(pool, r#"{"spec":{"reclaimPolicy":"Delete"}}"#),
-        // A pool that is deleted before it has its finalizer is gone at once and keeps what it bought.
+        // A pool that is deleted before it has its finalizer is gone at once, and its created addresses stay.
         format!("  kubectl wait {} --for 'jsonpath={{.metadata.finalizers[0]}}={FINALIZER}'", named(pool)),
         format!("  kubectl delete {} --wait=false", named(pool)),
     ]

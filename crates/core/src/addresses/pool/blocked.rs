@@ -103,7 +103,7 @@ impl Pool {
         let held = world.sights.seen.len();
         (held + open >= most).then(|| {
             let message = format!(
-                "the account has {held} addresses and {open} open purchases, and the operator buys none beyond \
+                "the account has {held} addresses and {open} open creations, and the operator creates none beyond \
                  --max-addresses={most}"
             );
             (CreationFailed::LimitReached, message)

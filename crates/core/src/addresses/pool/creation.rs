@@ -53,8 +53,9 @@ pub enum Purchase {
 const IDLE_MS: u64 = 60_000;
 
 /// The warning about such a purchase.
-const UNUSED: &str = ", and no node has matched for 60 s: the provider charges for an address on no machine; to give it \
-     back, set reclaimPolicy to Delete, lower desiredIPs and list the address in releasedIPs";
+const UNUSED: &str = ", and no node has matched for 60 s: the provider charges for an address on no machine; to \
+                      release it, set reclaimPolicy to Delete, lower desiredIPs and list the address in \
+                      releasedIPs";
 
 /// State of a pool's creations that need not survive a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

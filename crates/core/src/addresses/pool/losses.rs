@@ -146,7 +146,7 @@ impl Pool {
         let reason = match (op.kind, left, &op.from) {
             (OpKind::Assign, ..) if by_hand => "moved by hand".to_owned(),
             (OpKind::Unassign { successor: Some(successor) }, ..) => format!("makes room for {successor}"),
-            (OpKind::Unassign { successor: None }, ..) => "is given back".to_owned(),
+            (OpKind::Unassign { successor: None }, ..) => "is released".to_owned(),
             (OpKind::Assign, Some(Loss { node, why, .. }), _) => format!("{node} {why}"),
             (OpKind::Assign, None, Some(_)) => "was on no matching node".to_owned(),
             (OpKind::Assign, None, None) => "was unassigned".to_owned(),

@@ -140,7 +140,7 @@ impl Pool {
 pub fn ownerless(object: ObjectRef, result: &Result<Address, CallFailure>) -> Option<Notice> {
     match result {
         Ok(ip) => {
-            let what = format!("created {ip} for this pool, which is gone");
+            let what = format!("created {ip} for this pool, which was deleted");
             let message = format!("{what}: put it into another pool's spec.ips, or delete it in the account");
             Some(without_pool(object, ip, message))
         }
@@ -150,7 +150,8 @@ pub fn ownerless(object: ObjectRef, result: &Result<Address, CallFailure>) -> Op
 }
 
 fn maybe_created(object: ObjectRef) -> Notice {
-    let message = "an address may have been created for this pool, which is gone: look for an unassigned one in the account";
+    let message = "an address may have been created for this pool, which was deleted: find an unassigned one in \
+                   the account";
     without_pool(object, "unknown", message.to_owned())
 }
 

@@ -67,7 +67,7 @@ impl Pool {
                         format!("assigned {ip} to node {node} ({})", op.machine),
                     ));
                 } else {
-                    let mut why = "to give it back";
+                    let mut why = "to release it";
                     if let OpKind::Unassign { successor: Some(successor) } = op.kind {
                         self.roomy.insert(op.node.0.clone(), successor);
                         why = "to make room";
@@ -76,7 +76,7 @@ impl Pool {
                         false,
                         EventReason::Unassigned,
                         ip,
-                        format!("took {ip} off node {node} {why}"),
+                        format!("unassigned {ip} from node {node} {why}"),
                     ));
                 }
             }

@@ -200,8 +200,8 @@ impl Pool {
             let node = &op.node.1;
             return Some(match (op.trouble().zip(op.read_due()), op.kind) {
                 (Some((why, due)), _) => format!("outcome unknown ({why}), read again {}", when(due)),
-                (None, OpKind::Assign) => format!("the provider moves it to {node}"),
-                (None, OpKind::Unassign { .. }) => format!("the provider takes it off {node}"),
+                (None, OpKind::Assign) => format!("the provider is moving it to {node}"),
+                (None, OpKind::Unassign { .. }) => format!("the provider is unassigning it from {node}"),
             });
         }
         let idle = !self.report.active.contains_key(&ip);
@@ -431,7 +431,7 @@ impl Pool {
             .collect();
         (!stalled.is_empty()).then(|| {
             let message = format!(
-                "pending at the provider for more than 5 min: {1}; look at the actions of each {0} there",
+                "pending at the provider for more than 5 min: {1}; see the actions of each {0} there",
                 self.spec.noun(),
                 enumerate(stalled.into_iter())
             );

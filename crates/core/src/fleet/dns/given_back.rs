@@ -143,7 +143,7 @@ impl Dns {
             };
             let claimed = owner.filter(keeps).map(|owner| {
                 let who = described(owner.kind, &owner.object.name);
-                format!("{} holds it, where {who} keeps its records", key.fqdn)
+                format!("{} holds it, because {who} publishes it there", key.fqdn)
             });
             return claimed.map_or(Records::Held, Records::Claimed);
         }

@@ -61,41 +61,39 @@ events! {
     Assigned => Normal on POOL,
         "The provider confirmed that the address is on the node's droplet.";
     Unassigned => Normal on POOL,
-        "The provider confirmed that the address is no longer on the node's droplet. FLIPOP unassigns an address only \
-         to make room for a used one, or to delete it.";
+        "The provider confirmed that the address is no longer on the node's droplet. FLIPOP does this only to make \
+         room for a used address, or to delete this one.";
     AssignmentFailed => Warning on POOL,
-        "An assignment or unassignment failed. FLIPOP tries again.";
+        "An assignment or unassignment failed. FLIPOP retries it.";
     MatchLost => Either on BOTH,
-        "Nodes that have an address, or whose addresses are published, no longer match. The message gives their \
-         number, names up to three with the reason, and says what happens next. A Warning means that no other node \
-         takes over.";
+        "Nodes that have an address, or whose addresses are published, no longer match. The message counts them, \
+         names up to three with the reason, and says what happens next. A Warning means that no other node takes \
+         the address.";
     FailoverDelayed => Warning on BOTH,
-        "A node that serves has failed for 2 s, and keeps its match during its grace period. The message \
-         says why it fails, and when that ends: see [`Suspect`](conditions.md#suspect).";
+        "A node that serves has failed for 2 s, and still matches during its grace period: see \
+         [`Suspect`](conditions.md#suspect).";
     FailoverAvoided => Normal on BOTH,
-        "A node that `FailoverDelayed` named matches again within its grace period. Nothing moved. The message says how long \
-         the failure lasted.";
+        "A node that `FailoverDelayed` named matches again within its grace period. Nothing moved.";
     NodeUnreachable => Warning on BOTH,
-        "The machine of a matching node has answered no check of `spec.nodeCheck` for some seconds. Also, its kubelet \
-         missed a renewal of its Lease, or its provider reports that it is switched off or gone. The message has the \
-         numbers. See [Node checks](../concepts/node-checks.md).";
+        "The machine of a matching node has answered no [check](../concepts/node-checks.md) for some seconds, and \
+         its kubelet missed a renewal of its Lease, or its provider reports it as switched off or gone.";
     MovedByOthers => Warning on POOL,
-        "Someone else moved, unassigned or deleted the address. The message says where it is now, and names the node if \
-         FLIPOP knows it.";
+        "Someone else moved, unassigned or deleted the address. The message says where it is now.";
     Paused => Normal on BOTH,
-        "The annotation `flipop.digitalocean.com/paused` was set: FLIPOP starts no new operations for the object. The message has \
-         the text of the annotation.";
+        "The annotation `flipop.digitalocean.com/paused` was set: FLIPOP starts no new operations for the object. \
+         The message quotes it.";
     Resumed => Normal on BOTH,
         "The annotation was removed. FLIPOP acts again once it has re-read the account or the records.";
     MoveRefused => Warning on POOL,
-        "FLIPOP or the provider refused the move that the annotation `flipop.digitalocean.com/move` asks for. The message \
-         says why. To ask again, set the annotation with another text after `#`.";
+        "FLIPOP or the provider refused a [move by hand](../recipes/move-by-hand.md). The message says why. To ask \
+         again, set the annotation with another text after `#`.";
     MoveIgnored => Warning on POOL,
-        "FLIPOP cannot tell whether the annotation `flipop.digitalocean.com/move` asks for a new move: it was there when \
-         the leader first saw the pool, or the leader answered the same text before. Set the annotation again with another text after `#`.";
+        "FLIPOP cannot tell whether a request to move an address is new: it was there when the leader first saw \
+         the pool, or the leader answered the same text before. To ask again, set the annotation with another text \
+         after `#`.";
     MoveInterrupted => Warning on POOL,
-        "A move by hand was not finished: the leader changed, the provider gave it up, or the annotation was changed before \
-         it began. The message says why. Set the annotation again with another text after `#`.";
+        "A move by hand was not finished: the leader changed, the provider did not carry it out, or the annotation \
+         was changed before it began. To ask again, set the annotation with another text after `#`.";
     AddressesIdle => Warning on POOL,
         "The condition [`AddressesIdle`](conditions.md#addressesidle) became True.";
     NotReady => Warning on BOTH,
@@ -108,8 +106,8 @@ events! {
         "FLIPOP created an address. A Warning means that no node had matched for 60 s: the provider charges for the \
          address while it is on no machine, and the message says how to release it.";
     Adopted => Normal on POOL,
-        "From now on an address counts as created by FLIPOP. It was found after an interrupted creation, or you chose it \
-         by putting it into `spec.ips`.";
+        "An address counts as created by FLIPOP from now on. FLIPOP found it after an interrupted creation, or you \
+         put it into `spec.ips`.";
     CreatedWithoutPool => Warning on POOL,
         "An address was created, or may have been, for a pool that was deleted meanwhile. Put it into `spec.ips` \
          of another pool, or delete it in the account.";
@@ -133,17 +131,17 @@ events! {
     FirewallNotReady => Warning on POOL,
         "[`FirewallReady`](conditions.md#firewallready) became False.";
     FirewallWouldIsolate => Warning on POOL,
-        "FLIPOP took nodes out of a firewall of the pool, because no firewall of yours governs them any more: see \
+        "FLIPOP took nodes out of a firewall of the pool, because no firewall of yours covers them any more: see \
          [`FirewallWouldIsolate`](conditions.md#firewallwouldisolate). The message names the nodes.";
     FirewallLeft => Warning on POOL,
-        "The pool was deleted, and its firewalls stay as they are. The message names them. FLIPOP no longer looks after \
-         them: delete those that nobody needs.";
+        "The pool was deleted. FLIPOP no longer manages its firewalls, which the message names: delete those that \
+         nobody needs.";
     Reclaimed => Normal on POOL,
         "FLIPOP deleted an address that it had created for the pool (`reclaimPolicy: Delete`), and a read has confirmed it.";
     ReclaimBlocked => Warning on POOL,
         "The condition [`ReclaimBlocked`](conditions.md#reclaimblocked) became True.";
     ReclaimKept => Warning on POOL,
-        "FLIPOP was to delete an address, but keeps it in the account because it is in use: see \
+        "FLIPOP does not delete an address that it was asked to delete, because it is in use: see \
          [`ReclaimKept`](conditions.md#reclaimkept).";
     CRDsOutdated => Warning on POOL,
         "The condition [`CRDsOutdated`](conditions.md#crdsoutdated) became True.";
@@ -161,9 +159,9 @@ events! {
         "FLIPOP deleted the last records of the name because no node matches (`whenEmpty: Delete`), or because their \
          address is about to be deleted. The message names them.";
     RecordsLeft => Warning on BOTH,
-        "An edit of the spec names another `recordName`, `zone` or `provider`, or removes `dnsRecordSet`. The records \
-         that the message names stay at the former place. Delete them unless somebody uses them. If the edit was made \
-         while FLIPOP was not running, the message lacks the zone, and an edit of the provider alone is not noticed.";
+        "An edit named another `recordName`, `zone` or `provider`, or removed `dnsRecordSet`, and the records that \
+         the message names stay. Delete them unless somebody uses them. After an edit while FLIPOP was not \
+         running, the message lacks the zone, and a change of the provider alone is not noticed.";
     NameClaimed | ZoneNotAllowed | CNAME | NotFound | Unauthorized | Transient | NodeInUse | Invalid | Quota | Permanent =>
         Warning on BOTH,
         "The records cannot be written: [`Ready` or `RecordSetReady`](conditions.md#ready-and-recordsetready) has this \

@@ -24,11 +24,10 @@ faults! {
     Unauthorized =>
         "401 or 403. At Cloudflare also 400, if it is about the token.",
         "401: the token is not valid; set another one. 403: the token lacks scopes. See \
-         [Tokens and scopes](../operations/tokens.md). FLIPOP retries once a minute.";
+         [Tokens](../operations/tokens.md).";
     Throttled =>
         "429.",
-        "Wait. Look for other users of the token, or ask the provider for a higher limit. See \
-         [Request budgets](../how-it-works/budgets.md).";
+        "Wait. Give other users of the token their own. See [Request budgets](../how-it-works/budgets.md).";
     Quota =>
         "403 or 422 about a limit, in answer to a creation. At Cloudflare: the zone is full.",
         "Addresses: ask for more reserved IPs, or lower `desiredIPs`. Records: delete some, or change the plan.";
@@ -40,7 +39,7 @@ faults! {
         "See `ForeignAddress` of [`NodesBlocked`](#nodesblocked). FLIPOP lists the account at once.";
     Invalid =>
         "400, or any other 422.",
-        "Read the message: it says why. One cause is an address in another datacenter than the droplet.";
+        "See the message. One cause is an address in another datacenter than the droplet.";
     InProgress =>
         "409, or 422 about a pending event.",
         "Wait.";
@@ -48,8 +47,8 @@ faults! {
         "5xx, 408, a timeout, a reset, an answer that cannot be read, or an action that ended as `errored`.",
         "Wait.";
     Permanent =>
-        "Anything else, including a redirect. Also a refusal that is `not in the API's format`: the page of a filter, \
-         a captcha, the login of a proxy, or an answer in a form of its own.",
-        "Check `DIGITALOCEAN_API_URL` and `CLOUDFLARE_API_URL`. For a page, check the proxy and the addresses that may \
-         call the API.";
+        "Anything else, including a redirect, or a refusal that is `not in the API's format`, such as the page of \
+         a filter, a captcha or the login of a proxy.",
+        "Check `DIGITALOCEAN_API_URL`, `CLOUDFLARE_API_URL` and the proxy, and from which addresses the API may be \
+         called.";
 }

@@ -124,7 +124,7 @@ pub struct Row {
 }
 
 /// The conditions that only a pool has, except those about its DNS records, its firewalls and the addresses that it
-/// gives back.
+/// releases.
 pub fn of_pools() -> &'static [Section] {
     pool::SECTIONS
 }
@@ -134,7 +134,7 @@ pub fn of_firewalls() -> &'static [Section] {
     firewalls::SECTIONS
 }
 
-/// The conditions that a pool has about addresses that it gives back.
+/// The conditions that a pool has about addresses that it releases.
 pub fn of_reclaims() -> &'static [Section] {
     reclaim::SECTIONS
 }

@@ -11,15 +11,15 @@ sections! {
         /// No node decides what to publish.
         enum Unmatched {
             NoMatchingNode => False,
-                "No node matches `spec.match` of the `NodeDNSRecordSet`. The message counts the nodes by the reason that \
-                 keeps them from matching, and says whether the last records stay, wait for their deletion after 10 \
-                 minutes, or are gone. `status.state` is `active`, because the records are as the spec wants them.",
+                "No node matches `spec.match`. The message counts the nodes by the reason why they do not match, \
+                 and says whether the last records stay, will be deleted after 10 min, or are gone. `status.state` \
+                 is `active`, because the records are as the spec wants them.",
                 "If you did not expect this, see \
                  [No node matches](../operations/troubleshooting.md#no-node-matches).";
         }
     }
 
-    SpecValid: "`SpecValid` is present together with `Ready`, unless `Ready` is Unknown. The message lists every mistake." {
+    SpecValid: "Present together with `Ready`, unless `Ready` is Unknown." {
         /// Reasons of `SpecValid` of a `NodeDNSRecordSet`.
         enum SpecValid {
             Valid => True,
@@ -32,21 +32,18 @@ sections! {
                 "A field of `grace` is negative or above 3,600. No field of `grace` has an effect.",
                 "Set each field to a number from 0 to 3,600.";
             NodeCheckIgnored => False,
-                "A field of `nodeCheck` is out of its range. No node is checked for the object.",
-                "Set the field that the message names to a number in its range, or remove it for its default.";
+                "A field of `nodeCheck` is out of its range. FLIPOP checks no node for the object.",
+                "Correct the field that the message names, or remove it.";
         }
     }
 
-    AddressMissing: "`AddressMissing` is present, with status True, while matching nodes are left out because they have \
-                     no address to publish." {
+    AddressMissing: "Present while matching nodes have no address to publish." {
         /// Reasons of `AddressMissing`.
         enum AddressMissing {
             NodeWithoutAddress => True,
-                "Matching nodes have no IPv4 address of the kind that `addressType` names. The message names these \
-                 nodes.",
-                "If `addressType` is the annotation `flipop.digitalocean.com/ipv4-reserved-ip`, this is normal for nodes \
-                 that wait for an address. Otherwise set the addresses in the status of the node (the cloud controller \
-                 manager does so), or change `addressType`.";
+                "The nodes in the message match, but have no IPv4 address of the kind that `addressType` names.",
+                "If `addressType` is the annotation, this is normal for nodes that wait for an address. Otherwise \
+                 let the cloud controller manager set the addresses of the node, or change `addressType`.";
         }
     }
 }

@@ -3,33 +3,30 @@
 use crate::model::fault::FaultKind;
 
 sections! {
-    Ready: "`Ready` on a `NodeDNSRecordSet`, and `RecordSetReady` on a pool with `dnsRecordSet`, is present once \
-            FLIPOP has evaluated the records. `RecordSetReady` does not affect `Ready` of the pool." {
+    Ready: "Present once FLIPOP has evaluated the records. `RecordSetReady` does not affect `Ready` of the pool." {
         /// Reasons while the records are as wanted.
         enum Settled {
             Published => True,
                 "The name holds exactly the addresses that the message names.",
                 "None.";
             Kept => True,
-                "There is no address to publish, and the last records stay. Either matching nodes lack an address, or no \
-                 node matches the pool and `whenEmpty` is `Keep`, or it is `Delete` and no node has matched this version \
-                 of the spec yet. The message says which.",
+                "There is no address to publish, and the last records stay. The message says why: matching nodes \
+                 lack an address, or no node matches, and `whenEmpty` is `Keep` or no node has matched this \
+                 version of the spec yet.",
                 "None. See also [`AddressMissing`](#addressmissing).";
             Empty => True,
-                "There is no address to publish, and FLIPOP publishes none. Any records at the name were written by \
-                 others.",
+                "There is no address to publish. Any records at the name were written by others.",
                 "If you did not expect this, see \
                  [No node matches](../operations/troubleshooting.md#no-node-matches).";
         }
         /// Reasons while a change of the records is due.
         enum UnderWay {
             InProgress => False,
-                "A change is due or under way, or waits for the limit that the message names. A name without records may \
-                 also be waiting for a second read.",
+                "A change is due or under way, or waits for the limit or the second read that the message names.",
                 "Wait.";
             Paused => False,
-                "The records differ from what is wanted, and the object is paused. They stay as they are. The message has \
-                 the text of the annotation.",
+                "The records are out of date, and stay so because the object is paused. The message quotes the \
+                 annotation.",
                 "See [`Paused`](#paused).";
         }
         /// Reasons why FLIPOP cannot write the records until a fault passes or somebody corrects it.
@@ -47,50 +44,47 @@ sections! {
                 "Choose an allowed zone, or add the zone to the flag.";
             CNAME => False,
                 "A `CNAME` record is at the name. FLIPOP writes nothing there.",
-                "Delete the `CNAME`, or choose another `recordName`. FLIPOP reads the name again after 1 minute, after 5 \
-                 minutes, and then every 10 minutes.";
+                "Delete the `CNAME`, or choose another `recordName`. FLIPOP reads the name again within 10 min.";
             NotFound => False,
                 "The account does not have the zone, or the token cannot see it.",
                 "Create the zone, correct `zone`, or let the token read the zone.";
             Unauthorized => False,
                 "The token may not read or change the records.",
-                "See [Tokens and scopes](../operations/tokens.md). FLIPOP retries once a minute, rotating through the \
-                 zones that refuse the token.";
+                "See [Tokens](../operations/tokens.md). FLIPOP retries once a minute.";
             Transient | NodeInUse | Invalid | Quota | Permanent => False,
                 "The records cannot be read or written.",
                 "See [Kinds of failure](#kinds-of-failure).";
         }
     }
 
-    Conflict: "The condition is present, with status True, while an older object owns the name. The older object keeps \
-               the name: see [DNS records](../concepts/records.md)." {
+    Conflict: "Present while an older object owns the name, and [keeps \
+               it](../concepts/records.md#when-two-objects-want-the-same-name)." {
         /// Reasons of `Conflict` about a name.
         enum Conflict {
             NameClaimed => True,
-                "An older object has the same provider, zone and name. This object writes no records. The message names \
-                 the other one.",
+                "An older object, which the message names, has the same provider, zone and name. This one writes \
+                 no records.",
                 "Choose another `recordName` for one of the two objects.";
         }
     }
 
-    TTLRaised: "The condition is present, with status True, while the records have a longer TTL than the spec asks for." {
+    TTLRaised: "Present while the records have a longer TTL than the spec asks for." {
         /// Reasons of `TTLRaised`.
         enum TTLRaised {
             BelowFloor => True,
-                "The zone does not accept a TTL as low as `ttl`. The records have the lowest TTL that it accepts.",
+                "`ttl` is too low for the zone. The records have the lowest TTL that it accepts.",
                 "Raise `ttl`.";
         }
     }
 
-    ExternalDNS: "The condition is present, with status True, while \
-                  [external-dns](https://github.com/kubernetes-sigs/external-dns) may change the same records." {
+    ExternalDNS: "Present while [external-dns](https://github.com/kubernetes-sigs/external-dns) may change the \
+                  same records." {
         /// Reasons of `ExternalDNS`.
         enum ExternalDNS {
             OwnershipRecord => True,
-                "external-dns has marked the name as its own with a `TXT` record, at the name or at `a-<name>`. The \
-                 message says where.",
-                "Let only one of the two manage the name. If external-dns no longer manages it, delete that `TXT` \
-                 record; the warning ends within 10 minutes.";
+                "external-dns has an ownership `TXT` record at the name or at `a-<name>`, as the message says.",
+                "Let only one of the two manage the name. If external-dns no longer does, delete that record; the \
+                 condition ends within 10 min.";
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::model::words::second_of_day;
 use std::sync::Arc;
 
 /// The remedy for a move that is not repeated.
-const ANEW: &str = "to have the address moved, set the annotation again with another text after #";
+const ANEW: &str = "to move the address, set the annotation again with another text after #";
 
 /// The reason why nothing moves if the answer would be lost.
 const PRUNED: &str =
@@ -35,7 +35,7 @@ const PRUNED: &str =
 
 /// The reasons for waits that only a move by hand has.
 const REFUSED: &str = "the provider refused the request for now, and FLIPOP retries it";
-const LABELS: &str = "labels are being removed from the node that gives the address up";
+const LABELS: &str = "labels are being removed from the node that has the address";
 const DOUBTED: &str = "FLIPOP reads the address before it moves";
 
 /// The reason why a move does not begin now.

@@ -17,9 +17,9 @@ impl Step {
         match self {
             Self::Reading => "waits until the provider has been read",
             Self::Records => "is being withdrawn from the records",
-            Self::Ttl => "waits until clients have forgotten its records",
-            Self::Annotation | Self::Unassigning => "is being taken off its node",
-            Self::Purchase => "waits until a purchase in the account is over",
+            Self::Ttl => "waits for the TTL of its records",
+            Self::Annotation | Self::Unassigning => "is being unassigned",
+            Self::Purchase => "waits until a creation in the account has ended",
             Self::Checking | Self::Mark | Self::Deleting => "is being deleted",
             Self::Listed => "is deleted, and is being removed from spec.ips",
             Self::Paused => "stays as it is while the pool is paused",
@@ -43,8 +43,7 @@ impl Pool {
             giving().filter_map(|(ip, giving)| Some(format!("{ip} {}", giving.step?.text()))).collect();
         let firewalls = self.gives_up_firewalls() && !self.on_server.firewalls.is_empty();
         if steps.is_empty() && firewalls {
-            let message =
-                "every address is given back; the firewalls of the pool are being removed".to_owned();
+            let message = "every address is released; the firewalls of the pool are being removed".to_owned();
             conditions.push(Condition::new(Reclaiming::InProgress, message));
         }
         if !steps.is_empty() {
