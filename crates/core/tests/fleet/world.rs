@@ -431,11 +431,9 @@ impl World {
             target.is_some() && self.cloud.values().any(|read| read.machine == target && read.ip != ip);
         let busy = target.is_some()
             && self.pending.values().any(|pending| !pending.over && pending.target == target);
-        if let Some(mut out) = self.faults.out() {
-            if let CallFailure::Fault(fault) = &mut out {
-                fault.outcome_unknown = !self.faults.unreached;
-            }
-            self.answer(addresses::Outcome::Changed { epoch, ip, result: Err(out) });
+        if let Some(out) = self.faults.out() {
+            let result = Err(self.faults.of_change(out));
+            self.answer(addresses::Outcome::Changed { epoch, ip, result });
             return;
         }
         let result = match (self.cloud.get_mut(&ip), trick) {
