@@ -177,7 +177,7 @@ impl World {
 
     /// The nodes of the first pool that wait for an address, in their order, each with the reason.
     pub(crate) fn waits(&self) -> Vec<(String, String)> {
-        self.details().line
+        self.details().line.into_iter().map(|(node, why, _)| (node, why)).collect()
     }
 
     pub(crate) fn status(&self, name: &str) -> &PoolStatus {
