@@ -94,7 +94,12 @@ views! {
     }
 
     /// A node without an address.
-    WaitView { node: String, waits_for: String, }
+    WaitView {
+        node: String,
+        waits_for: String,
+        /// When its assignment is tried again.
+        retry_seconds: Option<i64>,
+    }
 
     /// A move by hand that is not finished.
     MoveView { ip: String, from: String, to: String, since_seconds: i64, waits_for: String, }
@@ -228,7 +233,11 @@ fn check(node: &CheckedNode) -> CheckView {
 fn pool(pool: &PoolSnapshot, details: &Details, clock: &Clock) -> PoolView {
     let (none, unseen) = (PoolDetails::default(), IpDetails::default());
     let PoolDetails { left_out, line, waiting, ips } = details.pools.get(&pool.name).unwrap_or(&none);
-    let line = line.iter().map(|(node, why)| WaitView { node: node.clone(), waits_for: why.clone() });
+    let line = line.iter().map(|(node, why, at)| WaitView {
+        node: node.clone(),
+        waits_for: why.clone(),
+        retry_seconds: at.map(|at| seconds(at, clock)),
+    });
     let suspects = pool.suspects.iter().map(|suspect| SuspectView {
         node: suspect.node.clone(),
         reason: suspect.reason.clone(),

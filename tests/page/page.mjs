@@ -161,9 +161,19 @@ async function ordered(page) {
   is("narrow", (await seen()).beside, false);
 }
 
+/** Checks that changes which differ only in their times are one row, with the times of the earlier ones in a fold. */
+async function repeated(page) {
+  const seen = () => page.$$eval("#changes .change", (rows) => rows.map((row) => row.innerText.replace(/\s+/g, " ")));
+  await page.evaluate(() => document.querySelector("#changes summary").click());
+  const rows = await seen();
+  const right = [/^2026-01-01 00:00:00.000 .*edge-9 → edge-1.*4 times 2025-12-31 23:30:00.000 2025-12-31 23:00:00.000 2025-12-31 22:00/, /edge-1 → edge-9/];
+  if (rows.length !== 2 || !right.every((words, n) => words.test(rows[n]))) fail(`repeated: ${JSON.stringify(rows)}`);
+}
+
 /** Made-up states: what /debug says, what the page has to say then, and what else holds. */
 function states(version) {
   const base = { version, leading: true, leader: "a_1", nowSeconds: 1000, pools: [], recordSets: [], accounts: [], changes: [] };
+  const moved = { namespace: "default", name: "web", ip: "203.0.113.10", from: "edge-9", to: "edge-1", reason: "edge-9 is not Ready" };
   const hostile = "<img src=x onerror=document.title='owned'>";
   return [
     ["empty", base, ["This replica leads (a_1).", "No pools.", "No token is used.", "No changes"]],
@@ -177,13 +187,15 @@ function states(version) {
           { ip: "203.0.113.11", state: "in-progress", node: "edge-7", target: "edge-8", next: "outcome unknown (503)" }],
         pendingMove: { ip: "203.0.113.11", from: "edge-7", to: "edge-8", sinceSeconds: 0, waitsFor: "the cool-off" },
         suspects: [{ node: "edge-1", reason: "is not Ready", sinceSeconds: 970, endsSeconds: 1030 }],
+        nodesWithoutIP: [{ node: "edge-5", waitsFor: "the last assignment failed", retrySeconds: 43384 }, { node: "edge-6", waitsFor: "the last assignment failed" }],
       })],
       recordSets: [{ namespace: "default", name: "n", provider: "cloudflare", dns: "nodes.example.net", records: 0,
         addresses: [], state: "error", error: "e", conditions: [], leftOut: [] }],
       accounts: [{ provider: "digitalocean", requestsLeft: 4900 }, { provider: "cloudflare", requestsLeft: null }],
-      changes: [{ time: "2026-01-01T00:00:00.000Z", namespace: "default", name: "web", ip: "203.0.113.10", from: "edge-9",
-        to: "edge-1", reason: "edge-9 is not Ready", phases: { noticedMs: 3, decidedMs: 12, confirmedMs: 1500, publishedMs: null } }],
-    }, ["grace ends in 30 s", "21 nodes are left out", "paused", "4900 requests left", "edge-9 → edge-1", "noticed: 3 ms", "requested: 9 ms", "confirmed: 1.5 s", "in all: 1.5 s", "an address: edge-2", "edge-7 → edge-8", "outcome unknown (503)", "Move of 203.0.113.11 from edge-7 to edge-8, pending since 1970-01-01 00:00:00 UTC: the cool-off", "nodes.example.net at cloudflare: no address", "e"]],
+      changes: [["22:00", 7], ["23:00", 8], ["23:30", 9]].map(([time, confirmedMs]) => ({ ...moved, time: `2025-12-31T${time}:00.000Z`, phases: { decidedMs: 1, confirmedMs } }))
+        .concat({ ...moved, from: "edge-1", to: "edge-9", reason: "it is back", time: "2025-12-31T23:45:00.000Z" },
+          { ...moved, time: "2026-01-01T00:00:00.000Z", phases: { noticedMs: 3, decidedMs: 12, confirmedMs: 1500, publishedMs: null } }),
+    }, ["grace ends in 30 s", "21 nodes are left out", "paused", "4900 requests left", "edge-9 → edge-1", "noticed: 3 ms", "requested: 9 ms", "confirmed: 1.5 s", "in all: 1.5 s", "an address: edge-2", "edge-7 → edge-8", "outcome unknown (503)", "Move of 203.0.113.11 from edge-7 to edge-8, pending since 1970-01-01 00:00:00 UTC: the cool-off", "nodes.example.net at cloudflare: no address", "2 nodes: the last assignment failed: edge-5 (tries again at 12:03:04 UTC), edge-6", "4 times", "e"], repeated],
     ["many", {
       ...base, pools: crowd(),
       changes: Array.from({ length: 60 }, (_, n) => ({ time: "2026-01-01T00:00:00.000Z", namespace: "default", name: "zebra", ip: `203.0.113.${n}`,

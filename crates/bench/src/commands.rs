@@ -29,7 +29,7 @@ const POOLS: usize = 100;
 const ADDRESSES: usize = 5;
 
 /// The most time that a command may take of its own.
-const GOAL: Duration = Duration::from_secs(1);
+pub(crate) const GOAL: Duration = Duration::from_secs(1);
 
 /// How often each command runs.
 const ROUNDS: usize = 3;
@@ -59,7 +59,12 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
 }
 
 /// The processor time of one run, which has to end with one of these codes.
-async fn own_time(binary: &Path, word: &str, kubeconfig: &Path, codes: [i32; 2]) -> Outcome<Duration> {
+pub(crate) async fn own_time(
+    binary: &Path,
+    word: &str,
+    kubeconfig: &Path,
+    codes: [i32; 2],
+) -> Outcome<Duration> {
     let before = waited_for()?;
     let mut command = tokio::process::Command::new(binary);
     command.args([word, "-A", "-o", "json"]).env_clear().env("KUBECONFIG", kubeconfig);

@@ -2,6 +2,7 @@
 //!
 //! The addresses stand on their nodes before the operator starts, as after a restart.
 
+use crate::commands;
 use crate::failover::{self, Who};
 use crate::footprint::{Memory, mib, open_files, processor_time};
 use crate::report::Report;
@@ -67,6 +68,15 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     );
     report.value(format_args!("ms, start with {count} pools"), ms(start));
     at_rest(&operator, count, (fewer, small), quick, report).await?;
+    let kubeconfig = world.server.kubectl()?.kubeconfig().to_owned();
+    let status = commands::own_time(stage.binary(), "status", &kubeconfig, [0, 0]).await?;
+    report.row(
+        format_args!("{count} pools: own time of status"),
+        format_args!("≤ {}", Ms(commands::GOAL)),
+        Ms(status),
+        status <= commands::GOAL,
+    );
+    report.value(format_args!("ms of own time of status with {count} pools"), ms(status));
     let samples = if quick { SAMPLES_QUICK } else { SAMPLES };
     let failovers = failovers(&world, samples).await?;
     report.row(

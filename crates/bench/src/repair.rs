@@ -25,6 +25,10 @@ const RETRY_AFTER_S: u64 = 3;
 /// How long an action runs before it fails.
 const ACTION_MS: u64 = 500;
 
+/// How long the provider is out, and how soon after that the request must be sent.
+const OUTAGE: Duration = Duration::from_secs(30);
+const RECOVERY: Duration = Duration::from_secs(6);
+
 /// Repetitions of each fault.
 const ROUNDS: usize = 3;
 
@@ -104,8 +108,37 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
         );
         report.value(format_args!("ms, failed assignment ({}) → repaired", case.name), ms(samples.median()));
     }
+    let mut samples = Samples::default();
+    for _ in 0..rounds {
+        let (took, new) = recover(&world, &droplets, &holder).await?;
+        samples.push(took);
+        world.nodes.set_ready(&holder, true).await?;
+        holder = new;
+    }
+    report.row(
+        format_args!("provider out for {} s, a node fails meanwhile: recovery → request", OUTAGE.as_secs()),
+        format_args!("≤ {}", Ms(RECOVERY)),
+        format_args!("{samples}"),
+        samples.max() <= RECOVERY,
+    );
+    report.value("ms, recovery of a provider → request", ms(samples.median()));
     world.end().await;
     Ok(())
+}
+
+/// Makes every call fail for a while, in which the node of the address fails. Returns the time from the end to the
+/// request, and the address's node.
+async fn recover(world: &World, droplets: &Droplets, holder: &str) -> Outcome<(Duration, String)> {
+    let cloud = world.cloud();
+    let outage = cloud.inject(Injection::always(Target::any(), Fault::status(503)));
+    world.nodes.set_ready(holder, false).await?;
+    tokio::time::sleep(OUTAGE).await;
+    let mut changes = cloud.changes();
+    cloud.withdraw(outage);
+    let (since, ended_us) = (cloud.next_call(), cloud.now_us());
+    let call = world.call(&mut changes, since, |call| is_assign(call, OPERATOR)).await?;
+    let now = stands(world, droplets, Some(holder)).await?;
+    Ok((Duration::from_micros(call.at_us.saturating_sub(ended_us)), now))
 }
 
 /// Makes the next assignment fail once. Returns the time from the fault's end to the repair, and the address's node.

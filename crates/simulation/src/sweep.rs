@@ -3,7 +3,8 @@
 //! Two comparisons with the undisturbed run show whether anything was lost or done twice: the end state, and the counts
 //! of purchases, moves, changed records and written objects. The judge also checks every step.
 
-use super::plan::{Act, Fault, On, Plan, Step, Then, Trigger};
+use super::plan::{Act, Fault, On, Plan, Side, Step, Then, Trigger, Weather, Which};
+use super::scene::HOME;
 use super::{Outcome, Sort, mistakes, pauses};
 use std::net::Ipv4Addr;
 
@@ -206,21 +207,65 @@ pub fn by_hand(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
 
 /// The first replica is told to stop, or hangs until another leads, at every call and event of an undisturbed run.
 pub fn handovers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
+    let moments = undisturbed.moments.iter();
+    moments.flat_map(|at_ms| [0, 1].map(|turn| handover(plan, *at_ms, turn))).collect()
+}
+
+fn handover(plan: &Plan, at_ms: u64, turn: usize) -> Plan {
     const HANGS_MS: u64 = 20_000;
-    let acts =
-        [Act::Stop { replica: 0, restart_ms: RESTART_MS }, Act::Pause { replica: 0, for_ms: HANGS_MS }];
-    let steps = undisturbed
-        .moments
-        .iter()
-        .flat_map(|at_ms| acts.iter().map(move |act| Step { at_ms: *at_ms, act: act.clone() }));
-    steps
-        .map(|step| {
-            let mut plan = with_step(plan, step);
-            plan.end_ms += HANGS_MS;
-            plan.staleness_ms = STALE_MS;
-            plan
-        })
-        .collect()
+    let act = if turn.is_multiple_of(2) {
+        Act::Stop { replica: 0, restart_ms: RESTART_MS }
+    } else {
+        Act::Pause { replica: 0, for_ms: HANGS_MS }
+    };
+    let mut plan = with_step(plan, Step { at_ms, act });
+    plan.end_ms += HANGS_MS;
+    plan.staleness_ms = STALE_MS;
+    plan
+}
+
+/// All accounts, those of one provider, or DNS alone are out from every third call or event of an undisturbed run on.
+/// They fail in different ways, for 4 to 60 s, once or again and again. Calls that are slow may precede that, and calls
+/// that are throttled may follow. With a second replica, the first one gives up its leadership in the outage.
+pub fn outages(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
+    let moments = undisturbed.moments.iter().step_by(3).zip(0..);
+    moments.map(|(from_ms, turn)| outage(plan, *from_ms, turn)).collect()
+}
+
+fn outage(plan: &Plan, from_ms: u64, turn: usize) -> Plan {
+    const UP_MS: u64 = 2_000;
+    let refuse = |status, retry_after_s| Fault::Refuse { status, retry_after_s };
+    let fault = match turn % 3 {
+        0 => refuse(503, None),
+        1 => Fault::ResetBefore,
+        _ => Fault::HangBefore,
+    };
+    let down_ms = match turn % 4 {
+        0 => 4_000,
+        1 => 9_000,
+        2 => 25_000,
+        _ => 60_000,
+    };
+    let (repeats, which) = match turn % 5 {
+        0 => (3, Which { side: Some(Side::Cloud), ..Which::default() }),
+        1 => (1, Which { provider: Some(HOME), ..Which::default() }),
+        2 => (1, Which { text: Some("Record".to_owned()), ..Which::default() }),
+        _ => (1, Which { side: Some(Side::Cloud), ..Which::default() }),
+    };
+    let span = |from_ms, to_ms, fault| Weather { from_ms, to_ms, which: which.clone(), percent: 100, fault };
+    let mut weather: Vec<Weather> = (0..repeats)
+        .map(|number| from_ms + number * (down_ms + UP_MS))
+        .map(|from_ms| span(from_ms, from_ms + down_ms, fault.clone()))
+        .collect();
+    let over_ms = weather.last().map_or(from_ms, |last| last.to_ms);
+    match turn % 7 {
+        5 => weather.push(span(from_ms.saturating_sub(500), from_ms, Fault::Delay { ms: 8_000 })),
+        6 => weather.push(span(over_ms, over_ms + UP_MS, refuse(429, Some(5)))),
+        _ => {}
+    }
+    let mut plan = Plan { weather, end_ms: plan.end_ms.max(over_ms + UP_MS), ..plan.clone() };
+    plan.name = format!("{}: {fault:?} {repeats} times for {down_ms} ms from {from_ms} ms on", plan.name);
+    if plan.replicas > 1 { handover(&plan, from_ms + down_ms / 2, turn) } else { plan }
 }
 
 /// An invalid spec for some seconds, at every call and event of an undisturbed run.

@@ -448,6 +448,21 @@ pub fn firewalls() -> Vec<Plan> {
     ]
 }
 
+/// The plans in which a machine dies and its provider says at once that it is off or gone. Kubernetes notices later.
+pub fn witnessed() -> Vec<Plan> {
+    let off = ("a machine is switched off", Act::ShowOff { node: node(1), off: true });
+    let gone = ("a machine is destroyed", Act::LoseDroplet { node: node(1) });
+    let played = |(name, told)| {
+        let spec = with(pool_spec(&[ip(1), ip(2)], None), &json!({ "nodeCheck": {} }));
+        let dies = at(30_000, Act::Die { node: node(1), dead: true });
+        let unready = at(75_000, Act::LoseContact { node: node(1) });
+        let steps = vec![at(1_000, create("pool", spec)), dies, at(30_000, told), unready];
+        let machines = Machines { kubelets: true, ..Machines::default() };
+        Plan { machines, ..plan(name, scene(3, 2), steps) }
+    };
+    [off, gone].map(played).into()
+}
+
 /// Many hours, each with a failure and a recovery, as seen by a process that is never restarted.
 pub fn hours(hours: u64) -> Plan {
     const HOUR_MS: u64 = 3_600_000;

@@ -74,6 +74,11 @@ function span(ms) {
   return ms < 172800e3 ? `${Math.floor(ms / 3600e3)} h` : `${Math.floor(ms / 86400e3)} d`;
 }
 
+/** The time of day. */
+function clock(ms) {
+  return `${new Date(ms).toISOString().slice(11, 19)} UTC`;
+}
+
 /** How long something has lasted, by a time in seconds. */
 function lasted(since, now) {
   return span(Math.max(1, Math.floor(now - since)) * 1000);
@@ -202,14 +207,21 @@ function leftOut(object, key) {
   return fold(`${count} ${count === 1 ? "node is" : "nodes are"} left out`, `out ${key}`, element("ul", "line", ...lines));
 }
 
+/** The items, grouped by a key, in their order. */
+function grouped(items, key) {
+  const groups = new Map();
+  for (const item of items) groups.set(key(item), [...(groups.get(key(item)) || []), item]);
+  return groups;
+}
+
 /** The nodes without an address: one row for all that wait for the same. */
 function waiting(pool, key) {
-  const groups = new Map();
-  for (const { node, waitsFor } of fitting(pool.nodesWithoutIP || [])) groups.set(waitsFor, [...(groups.get(waitsFor) || []), node]);
+  const groups = grouped(fitting(pool.nodesWithoutIP || []), ({ waitsFor }) => waitsFor);
   if (groups.size === 0) return [];
   const hidden = pool.waiting - pool.nodesWithoutIP.length;
   const count = (nodes) => (nodes.length === 1 ? "" : `${nodes.length} nodes: `);
-  const row = ([why, nodes]) => element("li", "", `${count(nodes)}${why}: `, ...names(nodes, `wait ${key} ${why}`));
+  const name = ({ node, retrySeconds }) => (retrySeconds ? `${node} (tries again at ${clock(retrySeconds * 1000)})` : node);
+  const row = ([why, nodes]) => element("li", "", `${count(nodes)}${why}: `, ...names(nodes.map(name), `wait ${key} ${why}`));
   return [
     none("Nodes that wait for an address:"), element("ul", "line", ...[...groups].map(row)), hidden > 0 ? none(`… and ${hidden} more`) : null,
   ];
@@ -267,16 +279,26 @@ function phases(one) {
   return element("div", "", bar, element("ul", "phases", ...words, element("li", "", `in all: ${span(whole)}`)));
 }
 
-function change(one) {
+/** What a change says besides its times. */
+function described({ ip, from, to, namespace, name, reason }) {
   const where = (node) => node || "no node";
+  return [`${ip}: ${where(from)} → ${where(to)}`, `${namespace}/${name}: ${reason}`];
+}
+
+/** A row of changes that differ only in their times, the newest first. The earlier ones fold. */
+function change([one, ...earlier]) {
+  const time = ({ time }) => time.replace("T", " ").replace("Z", "");
+  const [what, why] = described(one);
+  const times = element("ul", "plain quiet", ...earlier.map((other) => element("li", "", time(other))));
   return element(
     "li", "change",
-    element("span", "quiet", one.time.replace("T", " ").replace("Z", "")),
+    element("span", "quiet", time(one)),
     element(
       "div", "",
-      element("strong", "", `${one.ip}: ${where(one.from)} → ${where(one.to)}`),
-      element("p", "quiet", `${one.namespace}/${one.name}: ${one.reason}`),
+      element("strong", "", what),
+      element("p", "quiet", why),
       phases(one),
+      earlier.length ? fold(`${earlier.length + 1} times`, `change ${what} ${why}`, times) : null,
     ),
   );
 }
@@ -323,7 +345,7 @@ function render(debug) {
   };
   show("accounts", accounts.length ? accounts.map(budget) : [element("li", "quiet", "No token is used.")]);
   const changes = debug.changes || [];
-  const found = changes.filter(passes).reverse().map(change);
+  const found = [...grouped(changes.filter(passes).reverse(), (one) => described(one).join(" ")).values()].map(change);
   show("changes", found.length ? list("ol", "plain", found, MOST_CHANGES, "changes") : [none(nothing(changes, "No changes yet."))]);
 }
 
@@ -344,7 +366,7 @@ async function turn() {
     last = await answer.json();
     lastMs = Date.now();
     render(last);
-    write("refreshed", `Refreshed at ${new Date(lastMs).toISOString().slice(11, 19)} UTC`);
+    write("refreshed", `Refreshed at ${clock(lastMs)}`);
     document.body.className = "";
   } catch (error) {
     state("bad", `The operator does not answer: ${error.message}.`);

@@ -34,8 +34,9 @@ pub struct LeftOut {
 pub struct PoolDetails {
     /// The nodes that have its labels and do not match.
     pub left_out: Vec<LeftOut>,
-    /// The first candidates without an address, in the order in which they get one, each with the reason why it waits.
-    pub line: Vec<(String, String)>,
+    /// The first candidates without an address, in the order in which they get one, each with the reason why it waits,
+    /// and when its assignment is tried again.
+    pub line: Vec<(String, String, Option<Moment>)>,
     /// The number of candidates without an address.
     pub waiting: usize,
     /// Its addresses, once the account is known.
@@ -78,7 +79,7 @@ impl Fleet {
                 line: line
                     .into_iter()
                     .take(MAX_IN_LINE)
-                    .map(|(node, why)| (node.to_owned(), why()))
+                    .map(|(node, wait)| (node.to_owned(), pool.text_of(wait), wait.retry_at()))
                     .collect(),
                 ips: self.ip_details(pool, now),
             };

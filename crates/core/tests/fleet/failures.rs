@@ -155,6 +155,19 @@ fn a_move_that_fails_or_is_undecided_says_where_the_address_is_and_what_happens_
 }
 
 #[test]
+fn a_node_whose_assignment_failed_says_when_it_is_tried_again() {
+    let mut world = World::with(1, 0);
+    world.tricks.push_back(Trick::Refused(FaultKind::NodeInUse));
+    world.set_node(1, true);
+    world.run_while(2, |world| world.assigns < 1);
+    world.run(1);
+    let [(node, why, Some(at))] = world.details().line.try_into().unwrap() else { panic!("no time") };
+    assert!(node == "node-1" && why.starts_with("the last assignment failed"), "{node}: {why}");
+    world.run_while(100, |world| world.assigns < 2);
+    assert!(world.now.millis_since(at) <= 200 && world.now >= at, "{at:?}, {:?}", world.now);
+}
+
+#[test]
 fn which_nodes_wait_stays_told_while_nodes_or_addresses_are_not_known() {
     let restarts: [fn(&mut World); 3] = [
         |world| world.hold_watches = true,

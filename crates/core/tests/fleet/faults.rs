@@ -111,6 +111,14 @@ impl Faults {
         self.out.map(whole)
     }
 
+    /// How a change fails while its provider is out.
+    pub(crate) fn of_change(&self, mut out: CallFailure) -> CallFailure {
+        if let CallFailure::Fault(fault) = &mut out {
+            fault.outcome_unknown = !self.unreached;
+        }
+        out
+    }
+
     fn shown(&self, read: &ReservedIp) -> ReservedIp {
         let machine = read.machine.clone().filter(|_| !self.blind);
         ReservedIp { machine, locked: read.locked && self.polls != Some(FaultKind::NotFound), ..read.clone() }

@@ -263,6 +263,17 @@ fn a_move_by_hand_waits_for_the_labels_to_go() {
 }
 
 #[test]
+fn an_address_returns_to_the_node_that_still_has_its_labels_without_a_wait() {
+    let begun = |node_labels| {
+        let mut world = labelled(1, 1, node_labels);
+        world.delay_labels(5_000);
+        world.move_by_hand(1, None);
+        begins_after(&mut world)
+    };
+    assert_eq!(begun(ON), begun(RawNodeLabels::default()));
+}
+
+#[test]
 fn labels_come_back_if_the_move_does_not_begin() {
     let mut world = labelled(1, 2, ON);
     world.ask("pool", Some("192.0.2.1=node-2#1"));

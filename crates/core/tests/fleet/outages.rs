@@ -2,7 +2,7 @@
 
 use crate::faults::spec;
 use crate::world::{PROVIDER, Trick, World, ip};
-use crate::zones::{CLOUDFLARE, record_set, set_spec};
+use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawRecordSet;
@@ -175,4 +175,29 @@ fn records_follow_when_dns_alone_was_out() {
         let waited = world.now.millis_since(ended);
         assert!(waited <= 11_000, "{provider}: {waited} ms");
     }
+}
+
+#[test]
+fn a_change_of_records_that_fails_after_the_end_of_an_outage_follows_at_once() {
+    let mut world = World::with_set(2);
+    world.run(60);
+    world.dns.out = true;
+    world.faults.unreached = true;
+    world.dns.tricks.push_back(DnsTrick::Slow(9_000));
+    world.set_node(3, true);
+    world.run(2);
+    let applies = |world: &World| {
+        let calls = world.calls.iter().filter(|(_, call)| call.starts_with("apply www."));
+        calls.map(|(at, _)| *at).collect::<Vec<Moment>>()
+    };
+    let slow = applies(&world).pop().unwrap();
+    // The reads of another name begin the outage, which a test ends before the change has failed.
+    world.add_record_set("other", set_spec("new"));
+    world.run(3);
+    assert!(world.fleet.snapshot().accounts[0].out_since_s.is_some());
+    world.dns.out = false;
+    world.run(15);
+    assert_eq!(world.published(WWW), [1, 2, 3]);
+    let again = applies(&world).pop().unwrap().millis_since(slow);
+    assert!((9_050..9_400).contains(&again), "after {again} ms");
 }

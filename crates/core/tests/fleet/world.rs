@@ -177,7 +177,7 @@ impl World {
 
     /// The nodes of the first pool that wait for an address, in their order, each with the reason.
     pub(crate) fn waits(&self) -> Vec<(String, String)> {
-        self.details().line
+        self.details().line.into_iter().map(|(node, why, _)| (node, why)).collect()
     }
 
     pub(crate) fn status(&self, name: &str) -> &PoolStatus {
@@ -431,11 +431,9 @@ impl World {
             target.is_some() && self.cloud.values().any(|read| read.machine == target && read.ip != ip);
         let busy = target.is_some()
             && self.pending.values().any(|pending| !pending.over && pending.target == target);
-        if let Some(mut out) = self.faults.out() {
-            if let CallFailure::Fault(fault) = &mut out {
-                fault.outcome_unknown = !self.faults.unreached;
-            }
-            self.answer(addresses::Outcome::Changed { epoch, ip, result: Err(out) });
+        if let Some(out) = self.faults.out() {
+            let result = Err(self.faults.of_change(out));
+            self.answer(addresses::Outcome::Changed { epoch, ip, result });
             return;
         }
         let result = match (self.cloud.get_mut(&ip), trick) {

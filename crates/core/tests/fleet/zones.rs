@@ -425,7 +425,7 @@ impl World {
                 let emptied = self.dns.emptied.len();
                 let stood = self.dns.addresses(&key.0, &fqdn);
                 let result = match self.dns.failure() {
-                    Some(cause) => Err(Unfinished { done: 0, records: Vec::new(), cause }),
+                    Some(out) => Err(unfinished(0, self.faults.of_change(out))),
                     None => self.dns.apply(&key, &fqdn, &set.changes, self.now),
                 };
                 if self.dns.emptied.len() > emptied {

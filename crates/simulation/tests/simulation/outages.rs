@@ -7,6 +7,7 @@ use crate::lasting::{
 use flipop_cloud::Provider;
 use flipop_simulation::plan::{Act, Fault, Plan, Side, Weather, Which};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// From the end of an outage to the request.
 const SOON_MS: u64 = 6_000;
@@ -34,8 +35,9 @@ fn waited(plan: &Plan) -> u64 {
     assert_eq!(assigns(&outcome), 3, "{}", plan.name);
     let sent =
         calls.iter().filter(|(_, what)| what.starts_with("assign ")).map(|(at_ms, _)| *at_ms).max().unwrap();
-    println!("{}: the assignment is sent {} ms after the end", plan.name, sent.saturating_sub(plan.end_ms));
-    sent.saturating_sub(plan.end_ms)
+    let waited_ms = sent.checked_sub(plan.end_ms).unwrap();
+    println!("{}: the assignment is sent {waited_ms} ms after the end", plan.name);
+    waited_ms
 }
 
 #[test]
@@ -67,12 +69,37 @@ fn an_account_that_is_out_for_six_minutes_is_tested_every_five_seconds_and_asked
 #[test]
 fn a_provider_that_flaps_is_followed_each_time_and_nothing_is_sent_twice() {
     for (down_ms, up_ms) in [(8_000, 400), (20_000, 3_000), (45_000, 12_000)] {
-        let spans =
-            (0..6).map(|n| QUIET_MS + n * (down_ms + up_ms)).map(|from_ms| (from_ms, from_ms + down_ms));
-        let provider = || calls_of(Provider::DigitalOcean);
-        let flaps: Vec<Weather> = spans.map(|span| weather(span, provider(), refuse(502))).collect();
-        let plan = under(&format!("down {down_ms} ms, up {up_ms} ms"), flaps);
-        assert!(waited(&plan) <= SOON_MS);
+        let begins: Vec<u64> = (0..6).map(|n| QUIET_MS + n * (down_ms + up_ms)).collect();
+        let over = |begins: u64| begins + down_ms;
+        // In each outage the node that has the address fails, and another one becomes ready.
+        let waits = (1..).zip(&begins).flat_map(|(number, begins)| {
+            [ready(begins + 1_000, number, false), ready(begins + 1_000, number + 1, true)]
+        });
+        let others = (2..=7).map(|number| ready(0, number, false));
+        let steps = [pool(1, &json!({}))].into_iter().chain(others).chain(waits).collect();
+        let name = format!("down {down_ms} ms, up {up_ms} ms");
+        let mut plan = plan(&name, (7, 1), steps, over(begins[5]));
+        let down =
+            |begins: &u64| weather((*begins, over(*begins)), calls_of(Provider::DigitalOcean), refuse(502));
+        plan.weather = begins.iter().map(down).collect();
+        let (_, calls) = told(&plan);
+        for begins in &begins {
+            assert!(count(&calls, "assign ", (*begins, over(*begins))) <= 1, "{name}: from {begins} ms on");
+        }
+        let accepted = |(at_ms, what): &&(u64, String)| {
+            *at_ms > QUIET_MS && what.starts_with("assign ") && !what.contains("!!")
+        };
+        let accepted: Vec<&(u64, String)> = calls.iter().filter(accepted).collect();
+        println!("{name}: {accepted:?}");
+        for (at_ms, _) in &accepted {
+            let end = begins.iter().copied().map(over).rfind(|end| end <= at_ms).unwrap();
+            assert!(at_ms - end <= SOON_MS, "{name}: sent at {at_ms} ms, {} ms after an end", at_ms - end);
+        }
+        let targets = accepted.iter().filter_map(|(_, what)| what.split(' ').nth(3)).collect::<BTreeSet<_>>();
+        assert_eq!(targets.len(), accepted.len(), "{name}: {accepted:?}");
+        assert!(accepted.last().unwrap().0 >= plan.end_ms, "{name}: nothing waited at the end");
+        // A return that is long enough is always used.
+        assert!(up_ms < SOON_MS || accepted.len() == begins.len(), "{name}: {accepted:?}");
     }
 }
 

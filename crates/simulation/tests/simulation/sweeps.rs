@@ -146,6 +146,7 @@ fn undisturbed_workloads_break_no_invariant() {
         workloads::labels(),
         workloads::firewalls(),
         workloads::given_back(),
+        workloads::witnessed(),
         vec![workloads::traded()],
     ];
     for (plan, outcome) in undisturbed(plans.concat()) {
@@ -336,4 +337,30 @@ fn a_port_that_is_asked_for_stays_open_whatever_a_watch_or_a_list_hides() {
 fn a_port_that_is_asked_for_stays_open_though_another_leads_at_any_call() {
     let spare = Spare { assigns: 1, records: 6, writes: 12, annotations: 0, same_end: true };
     sweep_some(2, workloads::firewalls().into_iter().map(watched).collect(), sweep::handovers, spare, 100);
+}
+
+#[test]
+fn an_outage_at_any_moment_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 1, records: 0, writes: 15, annotations: 0, same_end: true };
+    let plans = [workloads::all(), workloads::grace(), workloads::firewalls(), workloads::by_hand()];
+    sweep_some(2, plans.concat(), sweep::outages, spare, 200);
+}
+
+#[test]
+fn another_leader_within_an_outage_loses_nothing_and_does_nothing_twice() {
+    let spare = Spare { assigns: 1, records: 0, writes: 15, annotations: 0, same_end: true };
+    sweep_some(2, workloads::all().into_iter().map(watched).collect(), sweep::outages, spare, 200);
+}
+
+#[test]
+fn a_dead_machine_loses_its_address_once_whatever_happens_at_any_step_of_it() {
+    let plans_of = |plan: &Plan, undisturbed: &Outcome| {
+        assert_eq!(undisturbed.tally.assigns.values().sum::<usize>(), 3, "{}: one moves", plan.name);
+        let watched = watched(plan.clone());
+        let handovers = sweep::handovers(&watched, undisturbed);
+        let outages = [sweep::outages(plan, undisturbed), sweep::outages(&watched, undisturbed)].concat();
+        at_any_call(plan, undisturbed).into_iter().chain(handovers).chain(outages).collect()
+    };
+    let spare = Spare { assigns: 1, records: 0, writes: 8, annotations: 0, same_end: true };
+    sweep_some(4, workloads::witnessed(), plans_of, spare, 500);
 }

@@ -230,7 +230,7 @@ impl Pool {
 
     /// The candidates without an address, in the order in which they get one, each with the reason why it waits. Those
     /// that get none until somebody does something come last.
-    pub(crate) fn line(&self, now: Moment) -> Vec<(&str, impl Fn() -> String)> {
+    pub(crate) fn line(&self, now: Moment) -> Vec<(&str, &Wait)> {
         let uncommon = self.uncommon(now);
         let queued = self.candidates.queue().map(|(name, _)| (name, &Wait::NoFreeIp));
         let waiting = queued.chain(self.candidates.waits());
@@ -242,7 +242,7 @@ impl Pool {
             })
             .collect();
         line.sort_by_key(|(place, _)| *place);
-        line.into_iter().map(|(_, (name, wait))| (&**name, move || self.text_of(wait))).collect()
+        line.into_iter().map(|(_, (name, wait))| (&**name, wait)).collect()
     }
 
     /// Gives free addresses to candidates that can take one. Returns those that wait for more than a free address, each

@@ -110,6 +110,11 @@ impl Wait {
 }
 
 impl Wait {
+    /// When the assignment is tried again.
+    pub const fn retry_at(&self) -> Option<Moment> {
+        if let Self::RetryAt(at, _) | Self::Pending(at, _) = self { Some(*at) } else { None }
+    }
+
     /// The message for users. `noun` is the word for a machine.
     pub fn text(&self, noun: &str) -> String {
         match self {

@@ -200,7 +200,9 @@ fn a_verdict_that_rests_on_another_lease_is_dropped_and_failures_are_not_believe
         let dead = Some(Err(Mismatch::CheckFailed));
         assert_eq!(evidence.bear_out(&key(1), (Some(&lease(1, 0, 40)), true), at(12)), dead);
         let found = (lease_read.as_ref(), same_heartbeat);
+        assert!(evidence.is_unproven(&key(1), "n-1"));
         assert_eq!(evidence.bear_out(&key(1), found, at(12)), Some(Ok(())));
+        assert!(!evidence.is_unproven(&key(1), "n-1"));
         assert_eq!(evidence.standing(&key(1), at(13)), Standing::Behind);
         assert_eq!(play(&mut evidence, 13..100, |_| false), None);
     }
@@ -274,4 +276,89 @@ fn a_lease_that_was_never_seen_to_change_and_whose_node_does_not_exist_speaks_fo
     }
     play(&mut joined, 2..40, |_| true);
     assert_eq!(play(&mut joined, 40..100, |_| false), None);
+}
+
+/// The first machine falls silent, and its provider says at the sixth failure that it is off or gone.
+fn condemned(gone: bool) -> Evidence {
+    let mut evidence = evidence(40);
+    play(&mut evidence, 0..100, |_| true);
+    renew(&mut evidence, 99);
+    assert_eq!(play(&mut evidence, 100..106, |_| false), None);
+    evidence.shown(&[droplet(1)].into(), at(90));
+    evidence.shown(&[droplet(2)].into(), at(105));
+    testify(&mut evidence, gone, 105);
+    assert_eq!(evidence.standing(&key(1), at(105)), Standing::Dead);
+    assert_eq!(evidence.take_verdicts().len(), 1);
+    evidence
+}
+
+fn testify(evidence: &mut Evidence, gone: bool, second: u64) {
+    if gone {
+        assert!(evidence.is_gone(&droplet(1), at(second), at(second)));
+    } else {
+        evidence.is_off(&droplet(1), at(second), at(second));
+    }
+}
+
+#[test]
+fn the_word_of_a_provider_ends_with_a_report_of_the_kubelet_and_counts_no_more_until_a_check_passes() {
+    let reports: [fn(&mut Evidence); 4] = [
+        |evidence| renew(evidence, 106),
+        |evidence| evidence.reported("n-1", at(106)),
+        |evidence| {
+            let found = (Some(&lease(1, 106, 40)), true);
+            assert_eq!(evidence.bear_out(&key(1), found, at(106)), Some(Ok(())));
+        },
+        |evidence| {
+            let found = (Some(&lease(1, 99, 40)), false);
+            assert_eq!(evidence.bear_out(&key(1), found, at(106)), Some(Ok(())));
+        },
+    ];
+    for (gone, report) in [false, true].into_iter().flat_map(|gone| reports.map(|report| (gone, report))) {
+        let mut evidence = condemned(gone);
+        evidence.take_touched();
+        report(&mut evidence);
+        assert_eq!(evidence.standing(&key(1), at(106)), Standing::Behind);
+        assert!(evidence.take_touched());
+        testify(&mut evidence, gone, 107);
+        assert_eq!(play(&mut evidence, 107..200, |_| false), None);
+        testify(&mut evidence, gone, 200);
+        assert_eq!((evidence.standing(&key(1), at(200)), evidence.silent().count()), (Standing::Behind, 0));
+        play(&mut evidence, 200..300, |_| true);
+        assert_eq!(play(&mut evidence, 300..306, |_| false), None);
+        evidence.shown(&[droplet(2)].into(), at(305));
+        testify(&mut evidence, gone, 305);
+        assert_eq!(evidence.standing(&key(1), at(305)), Standing::Dead);
+    }
+}
+
+#[test]
+fn the_word_of_a_provider_needs_neither_a_lease_nor_other_leases_that_go_on() {
+    for gone in [false, true] {
+        let why = if gone { Mismatch::MachineGone } else { Mismatch::MachineOff };
+        let mut evidence = condemned(gone);
+        let same = lease(1, 99, 40);
+        // Long after the last renewal of the other one.
+        assert_eq!(evidence.bear_out(&key(1), (Some(&same), true), at(300)), Some(Err(why.clone())));
+        evidence.checked(&Checked { key: key(1), outcome: CheckOutcome::Passed }, at(301));
+        assert_eq!(evidence.bear_out(&key(1), (Some(&same), true), at(301)), None, "it answers");
+    }
+}
+
+#[test]
+fn nobody_asks_the_provider_once_the_kubelet_has_reported_after_a_verdict_by_its_lease() {
+    let mut evidence = evidence(40);
+    assert_eq!(play(&mut evidence, 0..30, |_| false), Some(12));
+    assert_eq!(evidence.silent().count(), 1);
+    renew(&mut evidence, 13);
+    assert_eq!(evidence.silent().count(), 0);
+}
+
+#[test]
+fn nobody_asks_the_provider_while_a_report_of_the_kubelet_would_go_unseen() {
+    let mut evidence = evidence(40);
+    assert_eq!(play(&mut evidence, 0..6, |_| false), None);
+    assert_eq!(evidence.silent().count(), 1);
+    evidence.leases = Leases::default();
+    assert_eq!(evidence.silent().count(), 0);
 }
