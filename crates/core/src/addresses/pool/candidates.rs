@@ -49,11 +49,6 @@ pub(super) enum Turn {
 }
 
 impl Candidate {
-    /// Whether it is this node, on the same machine.
-    pub(super) fn is(&self, node: &NodeFacts) -> bool {
-        self.node.uid == node.uid && self.node.provider_id == node.provider_id
-    }
-
     /// The address of this pool that it has, if it has one.
     pub const fn holds(&self) -> Option<Address> {
         self.holds
