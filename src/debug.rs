@@ -216,7 +216,7 @@ fn check(node: &CheckedNode) -> CheckView {
     let standing = match node.standing {
         Standing::Unknown => "unknown",
         Standing::Alive => "alive",
-        Standing::Behind => "failing",
+        Standing::Deprioritized => "failing",
         Standing::Dead => "dead",
     };
     CheckView {

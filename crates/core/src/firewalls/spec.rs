@@ -1,4 +1,5 @@
-//! Parses `spec.firewall` into rules and a list of mistakes. A mistake stops only the parts that depend on it.
+//! Parses `spec.firewall` into rules and a list of mistakes. A mistake stops only the parts that depend on it. Also has
+//! the firewalls that a pool owns, as its status remembers them, and their names.
 
 use super::facts::{Direction, Rule, Targets};
 use crate::model::ids::{AccountId, Uid};

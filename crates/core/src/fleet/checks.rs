@@ -47,15 +47,8 @@ pub(super) struct Checks {
 impl Checks {
     pub(super) fn new(providers: &Providers) -> Self {
         let witnesses = providers.of_addresses().filter(|of| of.tells_power);
-        Self {
-            evidence: Evidence::default(),
-            witnesses: witnesses.map(|of| (AccountId::from(of.name), Witness::default())).collect(),
-            wanted: BTreeMap::new(),
-            version: 0,
-            denied: false,
-            due: None,
-            detections_ms: Vec::new(),
-        }
+        let witnesses = witnesses.map(|of| (AccountId::from(of.name), Witness::default())).collect();
+        Self { witnesses, ..Self::default() }
     }
 
     /// Empties all counts when leadership begins.
@@ -259,7 +252,7 @@ fn thought_of(
                 let why = evidence.why_dead(&key).cloned().unwrap_or(Mismatch::CheckFailed);
                 found.dead.insert(name.to_owned(), (uid.clone(), why));
             }
-            Standing::Behind => {
+            Standing::Deprioritized => {
                 found.deprioritized.insert(uid.clone());
             }
             Standing::Alive | Standing::Unknown => {}

@@ -43,6 +43,7 @@ use crate::addresses::pool::object::PoolObject;
 use crate::mechanism::budget::RateReport;
 use crate::mechanism::effects::{Effect, Notice};
 use crate::mechanism::suspicion::Clocks;
+use crate::mechanism::writes::is_older;
 use crate::model::facts::{NodeFacts, Observed, PodFacts};
 use crate::model::ids::{AccountId, Uid};
 use crate::model::matching::{Criteria, NodeStore, PodStore, WatchKey};
@@ -312,11 +313,8 @@ impl Fleet {
                 self.pools_listed = true;
             }
             Observed::Apply(pool) => {
-                let stale = self
-                    .pools
-                    .get(&pool.object.uid)
-                    .is_some_and(|known| known.is_newer_than(&pool.resource_version));
-                if !stale {
+                let known = self.pools.get(&pool.object.uid);
+                if known.is_none_or(|known| !is_older(&pool.resource_version, &known.resource_version)) {
                     self.apply_pool(pool, !self.leading, now);
                 }
             }

@@ -7,6 +7,7 @@ use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::placement::Placement;
 use crate::mechanism::effects::{Effects, Notice, WrittenStatus};
+use crate::mechanism::writes::is_older;
 use crate::model::catalog::events::EventReason;
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::facts::Observed;
@@ -38,7 +39,7 @@ impl Fleet {
             }
             Observed::Apply(set) => {
                 let known = self.record_sets.get(&set.object.uid);
-                if !known.is_some_and(|known| known.is_newer_than(&set.resource_version)) {
+                if known.is_none_or(|known| !is_older(&set.resource_version, &known.resource_version)) {
                     self.apply_record_set(set, now);
                 }
             }
@@ -212,7 +213,7 @@ impl Fleet {
         let written = set.writes.status_done(result.as_ref().err(), at);
         let Ok(kept) = result else { return };
         set.kept(written.as_ref(), &kept.status, at);
-        if !set.is_newer_than(&kept.resource_version) {
+        if !is_older(&kept.resource_version, &set.resource_version) {
             set.resource_version = kept.resource_version;
             set.on_server = kept.status;
         }

@@ -1,4 +1,5 @@
-//! Decides which statuses and which `spec.ips` of pools are written now.
+//! Decides which statuses and which `spec.ips` of pools are written now. Also has the conditions about failures of the
+//! shell that affect an object.
 
 use super::Fleet;
 use super::action::Action;

@@ -134,7 +134,7 @@ struct Ramp {
 }
 
 /// The budget of one token.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Budget {
     limits: Limits,
     sends: VecDeque<Moment>,
@@ -159,19 +159,7 @@ pub struct Budget {
 impl Budget {
     /// A budget that has sent nothing yet.
     pub fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            sends: VecDeque::new(),
-            creations: VecDeque::new(),
-            started: VecDeque::new(),
-            waiting: BTreeMap::new(),
-            reserved: 0,
-            report: RateReport::default(),
-            announced: 0,
-            since_quota: 0,
-            probe: None,
-            ramp: None,
-        }
+        Self { limits, ..Self::default() }
     }
 
     /// Notes that an outage is over. At first only a few calls run at a time.
@@ -350,18 +338,10 @@ impl Budget {
     }
 
     fn creation_frees(&self, purpose: Purpose, now: Moment) -> Option<Moment> {
-        match purpose {
-            Purpose::Create => {
-                frees(&self.creations, self.limits.creations, self.limits.creation_window_ms, now)
-            }
-            Purpose::Assign
-            | Purpose::Look
-            | Purpose::Dns
-            | Purpose::Poll
-            | Purpose::Reread
-            | Purpose::Firewall
-            | Purpose::Reclaim => None,
+        if purpose != Purpose::Create {
+            return None;
         }
+        frees(&self.creations, self.limits.creations, self.limits.creation_window_ms, now)
     }
 
     /// When to ask again while enough calls run for a provider that has just come back.

@@ -4,6 +4,13 @@ use crate::mechanism::retry::{Pace, Retry};
 use crate::model::fault::WriteFailure;
 use crate::model::moment::{Context, Moment};
 
+/// Whether a version of an object is older than the known one. Watch events and answers to our own writes arrive by
+/// different ways, and may overtake each other.
+pub fn is_older(version: &str, known: &str) -> bool {
+    let number = |text: &str| text.parse::<u64>().ok();
+    number(version).zip(number(known)).is_some_and(|(version, known)| version < known)
+}
+
 /// One call to the API server: whether it is under way, and when it may be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Call {

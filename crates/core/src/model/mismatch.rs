@@ -84,20 +84,7 @@ impl Mismatch {
 
     /// The word for it in a status: the reason, or the key of the taint.
     pub fn name(&self) -> &str {
-        match self {
-            Self::Taint(taint) => &taint.key,
-            Self::PodNotReady
-            | Self::NotReady
-            | Self::ReadyUnknown
-            | Self::CheckFailed
-            | Self::MachineOff
-            | Self::MachineGone
-            | Self::Deleting
-            | Self::Gone
-            | Self::NoProviderId
-            | Self::Replaced
-            | Self::Edited => self.kind(),
-        }
+        if let Self::Taint(taint) = self { &taint.key } else { self.kind() }
     }
 
     /// The word for it in metrics, where all taints count as one.

@@ -48,7 +48,7 @@ pub struct FirewallLimits {
 }
 
 /// The limits that a provider documents, with a margin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
     /// Requests within `window_ms`.
     pub requests: usize,

@@ -284,13 +284,9 @@ impl Selector {
 
     /// The keys of which an object must have one of these values.
     pub fn required(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
-        self.requirements.iter().filter_map(|requirement| match &requirement.operator {
-            Operator::In(values) => Some((requirement.key.as_str(), values)),
-            Operator::Exists
-            | Operator::DoesNotExist
-            | Operator::NotIn(_)
-            | Operator::GreaterThan(_)
-            | Operator::LessThan(_) => None,
+        self.requirements.iter().filter_map(|requirement| {
+            let Operator::In(values) = &requirement.operator else { return None };
+            Some((requirement.key.as_str(), values))
         })
     }
 

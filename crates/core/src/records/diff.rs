@@ -19,6 +19,12 @@ pub enum TtlRule {
     New(u32),
 }
 
+impl Default for TtlRule {
+    fn default() -> Self {
+        Self::New(DEFAULT_TTL)
+    }
+}
+
 /// The addresses that a record set should have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {

@@ -1,8 +1,8 @@
 //! Record sets: the A records of one name, which follow the wishes of one object.
 //!
-//! A set has two sides. The object has its wish ([`spec`], [`node_set`], [`set`]) and its last place ([`home`]). The
-//! name and the token have the state of DNS ([`site`], [`looks`], [`mark`], [`diff`], [`account`] and its refusals),
-//! which outlives any one object. Pools and `NodeDNSRecordSet`s differ here only in their defaults, and in how soon a
+//! A set has two sides. The object has its wish ([`spec`], [`node_set`], [`set`]) and its last place ([`former_name`]).
+//! The name and the token have the state of DNS ([`site`], [`read_trust`], [`mark`], [`diff`], [`account`] and its
+//! refusals), which outlives any one object. Pools and `NodeDNSRecordSet`s differ here only in their defaults, and in how soon a
 //! change is written.
 //!
 //! Invariants: nothing is written before all facts for the decision are known. A set is emptied only if the spec asks

@@ -1,6 +1,7 @@
 //! How users write zones and record names, and the canonical form that the rest of the code uses.
 //!
-//! The canonical form is lower case without a final dot. A name never leaves its zone.
+//! The canonical form is lower case without a final dot. A name never leaves its zone. Also has the zones in which the
+//! operator may write records.
 
 use super::dns::Zone;
 use crate::model::provider::ZoneForm;

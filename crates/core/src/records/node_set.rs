@@ -29,7 +29,7 @@ struct Member {
 }
 
 /// A record set with an object of its own.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct NodeSet {
     /// The object's name and uid.
     pub object: ObjectRef,
@@ -46,7 +46,7 @@ pub struct NodeSet {
     /// The spec.
     pub spec: NodeSetSpec,
     /// The spec as it was written, or why it cannot be read.
-    raw: Result<RawRecordSetSpec, String>,
+    raw: Option<Result<RawRecordSetSpec, String>>,
     /// The status as the server has it.
     pub on_server: RecordSetStatus,
     /// Its knowledge about its nodes.
@@ -66,33 +66,10 @@ pub struct NodeSet {
 impl NodeSet {
     /// A set at its first sight.
     pub fn new(seen: RecordSetObject, providers: &Providers) -> Self {
-        let mut set = Self {
-            object: seen.object.clone(),
-            created_at_s: seen.created_at_s,
-            generation: seen.generation,
-            resource_version: String::new(),
-            deleting: seen.deleting,
-            paused: None,
-            spec: NodeSetSpec::unreadable(None, ""),
-            raw: Err(String::new()),
-            on_server: RecordSetStatus::default(),
-            nodes: FollowedNodes::default(),
-            members: BTreeMap::new(),
-            losses: BTreeMap::new(),
-            conditions: None,
-            writes: Writes::default(),
-            outdated_crds: None,
-        };
+        let (object, created_at_s) = (seen.object.clone(), seen.created_at_s);
+        let mut set = Self { object, created_at_s, ..Self::default() };
         set.update(seen, providers);
         set
-    }
-
-    /// Whether a version of the object is older than the known one.
-    pub fn is_newer_than(&self, resource_version: &str) -> bool {
-        let version = |text: &str| text.parse::<u64>().ok();
-        version(&self.resource_version)
-            .zip(version(resource_version))
-            .is_some_and(|(ours, theirs)| theirs < ours)
     }
 
     /// Drops earlier knowledge, because leadership begins.
@@ -110,7 +87,7 @@ impl NodeSet {
         self.paused = seen.paused.as_deref().map(Reason::new);
         self.on_server = seen.status;
         self.writes.observed_again();
-        if self.raw == seen.spec {
+        if self.raw.as_ref() == Some(&seen.spec) {
             return false;
         }
         // Matches by the old spec prove nothing about the new one.
@@ -122,12 +99,9 @@ impl NodeSet {
                 spec.set.stay(Some(&self.spec.set), &raw.too_large);
                 spec
             }
-            Err(message) => {
-                let before = Some(self.spec.clone());
-                NodeSetSpec::unreadable(before, message)
-            }
+            Err(message) => self.spec.unreadable(message),
         };
-        self.raw = seen.spec;
+        self.raw = Some(seen.spec);
         if criteria != self.spec.criteria {
             self.nodes.criteria_changed(criteria.as_ref());
         }

@@ -28,16 +28,17 @@ pub struct Destination {
 }
 
 /// The treatment of a set without an address to publish.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenEmpty {
     /// It stays as it is.
+    #[default]
     Keep,
     /// It is deleted.
     Delete,
 }
 
 /// The parsed spec of a record set.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SetSpec {
     /// Its place. `None` if the spec does not name one. The place is claimed even if the rest of the spec has
     /// mistakes.
@@ -144,7 +145,7 @@ fn read_ttl(
 ) -> TtlRule {
     let default = match kind {
         ObjectKind::Pool => TtlRule::Every(DEFAULT_TTL),
-        ObjectKind::RecordSet => TtlRule::New(DEFAULT_TTL),
+        ObjectKind::RecordSet => TtlRule::default(),
     };
     let ceiling = rules.map_or(u32::MAX, |rules| rules.ttl_ceiling);
     match u32::try_from(raw) {
@@ -244,7 +245,7 @@ pub struct RawRecordSetSpec {
 }
 
 /// The parsed spec of a `NodeDNSRecordSet`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeSetSpec {
     /// The record set.
     pub set: SetSpec,
@@ -291,29 +292,14 @@ impl NodeSetSpec {
     }
 
     /// The spec if the present one cannot be read: the last readable one, with this mistake.
-    pub fn unreadable(before: Option<Self>, message: &str) -> Self {
-        let empty = Self {
-            set: SetSpec {
-                place: None,
-                provider: String::new(),
-                record_name: String::new(),
-                ttl: TtlRule::New(DEFAULT_TTL),
-                when_empty: WhenEmpty::Keep,
-                valid: false,
-            },
-            source: None,
-            criteria: None,
-            grace: Grace::default(),
-            check: None,
-            problems: Vec::new(),
-        };
+    pub fn unreadable(&self, message: &str) -> Self {
         let problem = SpecProblem {
             scope: Scope::RecordSet,
             field: "spec".to_owned(),
             message: format!("cannot be read: {message}"),
         };
         // The place that was last readable stays claimed.
-        Self { problems: vec![problem], ..before.unwrap_or(empty) }
+        Self { problems: vec![problem], ..self.clone() }
     }
 }
 

@@ -1,4 +1,6 @@
 //! One object's record set, as the rest of the state shows it: its spec, and the addresses to publish.
+//!
+//! Also decides which object owns the records at a name: the oldest one that names it, of either kind, valid or not.
 
 use super::diff::Target;
 use super::site::Site;

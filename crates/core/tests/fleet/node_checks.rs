@@ -235,7 +235,7 @@ fn faults_of_our_own_are_no_verdict() {
     clinic.own_fault = true;
     clinic.idle.insert(1);
     clinic.run(&mut world, 600);
-    assert_eq!((world.assigns, standing(&world, 1)), (1, Some(Standing::Behind)));
+    assert_eq!((world.assigns, standing(&world, 1)), (1, Some(Standing::Deprioritized)));
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn a_node_that_failed_a_check_goes_behind_and_is_taken_where_it_is_the_only_one(
     let (mut world, mut clinic) = world(1, 3);
     clinic.silent.insert(2);
     clinic.run(&mut world, 15);
-    assert_eq!(standing(&world, 2), Some(Standing::Behind));
+    assert_eq!(standing(&world, 2), Some(Standing::Deprioritized));
     world.set_node(1, false);
     clinic.run(&mut world, 5);
     assert_eq!((world.holder(2), world.holder(3)), (None, Some(ip(1))));

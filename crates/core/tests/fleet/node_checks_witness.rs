@@ -88,7 +88,7 @@ fn a_report_of_the_kubelet_since_the_first_failure_cancels() {
     clinic.run_while(&mut world, |world| standing(world, 1) != Some(Standing::Dead));
     clinic.renewal(&mut world, 1);
     clinic.run(&mut world, 60);
-    assert_eq!((world.assigns, standing(&world, 1)), (1, Some(Standing::Behind)));
+    assert_eq!((world.assigns, standing(&world, 1)), (1, Some(Standing::Deprioritized)));
 }
 
 #[test]

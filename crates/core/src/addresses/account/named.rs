@@ -1,4 +1,8 @@
-//! The addresses that an account keeps beliefs about, which are those that pools name at present.
+//! The addresses that an account keeps beliefs about, which are those that pools name at present, and lists that
+//! contradict themselves.
+//!
+//! Invariant: such a list shows where addresses are. It says nothing about addresses that it leaves out, and confirms
+//! nothing.
 
 use super::belief::{Belief, Place};
 use super::op::Op;

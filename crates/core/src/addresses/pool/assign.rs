@@ -27,13 +27,13 @@ struct Rank {
     /// It has not made room for an address.
     no_room: bool,
     /// Its place behind others after a failure.
-    behind: u64,
+    deprioritized: u64,
     /// It failed a check lately.
     fails: bool,
 }
 
 /// The rank of almost every node.
-const COMMON: Rank = Rank { no_room: true, behind: 0, fails: false };
+const COMMON: Rank = Rank { no_room: true, deprioritized: 0, fails: false };
 
 impl Pool {
     /// Decides which assignments start now. Only for a live pool with its nodes and its account known.
@@ -202,10 +202,11 @@ impl Pool {
                 out.later(due);
                 continue;
             }
-            let behind = Behind::place(record.and_then(|record| record.behind), world.now);
+            let deprioritized =
+                Deprioritized::place(record.and_then(|record| record.deprioritized), world.now);
             let released = record.map_or(0, |record| record.released);
             let entry = Free { ip: *ip, region: region.clone(), from: machine.clone() };
-            free.push(((behind, machine.is_some(), released, position), entry));
+            free.push(((deprioritized, machine.is_some(), released, position), entry));
         }
         free.sort_by_key(|(key, _)| *key);
         free.into_iter().map(|(_, free)| free).collect()
@@ -221,10 +222,11 @@ impl Pool {
     fn uncommon(&self, now: Moment) -> BTreeMap<Uid, Rank> {
         let rank = |uid: &Uid| Rank {
             no_room: !self.roomy.contains_key(uid),
-            behind: Behind::place(self.behind.get(uid).copied(), now),
+            deprioritized: Deprioritized::place(self.deprioritized.get(uid).copied(), now),
             fails: self.nodes.checked.deprioritized.contains(uid),
         };
-        let uids = self.roomy.keys().chain(self.behind.keys()).chain(&self.nodes.checked.deprioritized);
+        let uids =
+            self.roomy.keys().chain(self.deprioritized.keys()).chain(&self.nodes.checked.deprioritized);
         uids.map(|uid| (uid.clone(), rank(uid))).filter(|(_, rank)| *rank != COMMON).collect()
     }
 
@@ -426,13 +428,13 @@ fn out_of_turn<'a>(
 
 /// The place in the queue of an item that failed recently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Behind {
+pub struct Deprioritized {
     /// The sequence number of the failure.
     count: u64,
     until: Moment,
 }
 
-impl Behind {
+impl Deprioritized {
     /// Longer than the longest retry wait, so an item that keeps failing stays behind.
     const LASTS_MS: u64 = 900_000;
 
@@ -442,8 +444,10 @@ impl Behind {
     }
 
     /// Its rank: 0 without a recent failure, otherwise higher the later it failed.
-    pub fn place(behind: Option<Self>, now: Moment) -> u64 {
-        behind.filter(|behind| behind.until > now).map_or(0, |behind| behind.count)
+    pub fn place(deprioritized: Option<Self>, now: Moment) -> u64 {
+        deprioritized
+            .filter(|deprioritized| deprioritized.until > now)
+            .map_or(0, |deprioritized| deprioritized.count)
     }
 }
 
@@ -456,10 +460,10 @@ mod tests {
     #[test]
     fn what_fails_at_every_retry_stays_behind() {
         let longest = Schedule::Slow.delay_ms(u32::MAX, Jitter::from_random(999));
-        let behind = Some(Behind::since(7, Moment::default()));
-        let place = |ms| Behind::place(behind, Moment::from_millis(ms));
+        let deprioritized = Some(Deprioritized::since(7, Moment::default()));
+        let place = |ms| Deprioritized::place(deprioritized, Moment::from_millis(ms));
         assert_eq!(
-            (place(longest), place(Behind::LASTS_MS), Behind::place(None, Moment::default())),
+            (place(longest), place(Deprioritized::LASTS_MS), Deprioritized::place(None, Moment::default())),
             (7, 0, 0)
         );
     }

@@ -1,4 +1,5 @@
-//! The reason why a pool stays unready although nodes match, if a user has to act.
+//! The reason why a pool stays unready although nodes match, if a user has to act, and the limits of ours that stand
+//! against a creation.
 
 use super::Pool;
 use super::creation::Purchase;
@@ -65,25 +66,8 @@ impl Pool {
             return None;
         }
         for (_, wait) in self.candidates.waits() {
-            match wait {
-                Wait::Claimed(pool) | Wait::ClaimedBy(pool, _) => pools.insert(pool),
-                Wait::NoFreeIp
-                | Wait::CoolOff
-                | Wait::InFlight(_)
-                | Wait::RetryAt(..)
-                | Wait::Pending(..)
-                | Wait::Foreign(_)
-                | Wait::OtherRegion(_)
-                | Wait::NotAMachine(_)
-                | Wait::SharedMachine(_)
-                | Wait::Paused(_)
-                | Wait::Rereading
-                | Wait::Budget
-                | Wait::Full
-                | Wait::Firewall(_)
-                | Wait::Unsure
-                | Wait::Refused(_) => return None,
-            };
+            let (Wait::Claimed(pool) | Wait::ClaimedBy(pool, _)) = wait else { return None };
+            pools.insert(pool);
         }
         (!pools.is_empty()).then(|| {
             let named = name_all(pools);

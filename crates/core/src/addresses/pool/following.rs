@@ -105,10 +105,10 @@ impl Follower for Pool {
 
     fn forget_gone(&mut self, nodes: &NodeStore, now: Moment) {
         self.nodes.suspects.keep(nodes, now);
-        if !self.node_failures.is_empty() || !self.behind.is_empty() {
+        if !self.node_failures.is_empty() || !self.deprioritized.is_empty() {
             let live: BTreeSet<&Uid> = nodes.iter().map(|node| &node.uid).collect();
             self.node_failures.retain(|uid, _| live.contains(uid));
-            self.behind.retain(|uid, _| live.contains(uid));
+            self.deprioritized.retain(|uid, _| live.contains(uid));
         }
     }
 }

@@ -40,7 +40,7 @@ use crate::model::ids::{Address, ObjectKind, ObjectRef, Owner, Seniority, Uid};
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use crate::model::provider::Providers;
-use assign::Behind;
+use assign::Deprioritized;
 use candidates::{Candidate, Candidates};
 use memory::Memory;
 use pause::Pause;
@@ -62,7 +62,7 @@ pub struct IpRecord {
     /// The failure of its last action, for the status.
     pub error: Option<(FaultKind, String)>,
     /// It could not be assigned recently, so others go first.
-    pub behind: Option<Behind>,
+    pub deprioritized: Option<Deprioritized>,
     /// Nodes that recently could not take it, if the address may be the cause.
     pub refused_by: BTreeSet<Uid>,
     /// The node that had it last and no longer matches, and why.
@@ -75,10 +75,6 @@ pub struct IpRecord {
 
 /// A pool.
 #[derive(Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and any may hold with any other"
-)]
 pub struct Pool {
     /// Which object.
     pub(crate) object: ObjectRef,
@@ -113,7 +109,7 @@ pub struct Pool {
     /// The last failed assignment of each node.
     node_failures: BTreeMap<Uid, Failure<String>>,
     /// Nodes that failed recently and go behind the others.
-    behind: BTreeMap<Uid, Behind>,
+    deprioritized: BTreeMap<Uid, Deprioritized>,
     /// Nodes that made room for an address. They get it before all others.
     roomy: BTreeMap<Uid, Address>,
     /// Moves that wait for the removal of labels.
@@ -157,16 +153,6 @@ impl Pool {
         pool.recall(&seen);
         pool.update(seen, providers);
         pool
-    }
-
-    /// Whether a version of the object is older than the known one. Watch events and answers to our own writes arrive
-    /// by different ways, and may overtake each other.
-    pub fn is_newer_than(&self, resource_version: &str) -> bool {
-        let version = |text: &str| text.parse::<u64>().ok();
-        match (version(&self.resource_version), version(resource_version)) {
-            (Some(ours), Some(theirs)) => theirs < ours,
-            (None, _) | (_, None) => false,
-        }
     }
 
     /// Whether the present spec can be read.

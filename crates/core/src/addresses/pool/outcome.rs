@@ -2,7 +2,7 @@
 //! have to wait.
 
 use super::Pool;
-use super::assign::Behind;
+use super::assign::Deprioritized;
 use crate::addresses::account::op::{End, OpKind};
 use crate::addresses::account::{Account, Finished};
 use crate::mechanism::effects::Notice;
@@ -21,14 +21,7 @@ const FAILURES_THAT_SET_A_NODE_BACK: u32 = 2;
 
 /// Whether the address may be the cause, so that its node should get another one.
 fn says_something_of_the_address(kind: FaultKind) -> bool {
-    match kind {
-        FaultKind::Transient | FaultKind::Permanent | FaultKind::NotFound | FaultKind::Invalid => true,
-        FaultKind::InProgress
-        | FaultKind::Throttled
-        | FaultKind::Unauthorized
-        | FaultKind::Quota
-        | FaultKind::NodeInUse => false,
-    }
+    matches!(kind, FaultKind::Transient | FaultKind::Permanent | FaultKind::NotFound | FaultKind::Invalid)
 }
 
 impl Pool {
@@ -114,10 +107,10 @@ impl Pool {
     /// Forgets the failures of an address that serves, and of its node.
     pub(super) fn forget_failures_of(&mut self, ip: Address, node: &Uid) {
         let record = self.ips.entry(ip).or_default();
-        (record.failure, record.error, record.behind) = (None, None, None);
+        (record.failure, record.error, record.deprioritized) = (None, None, None);
         record.refused_by.clear();
         self.node_failures.remove(node);
-        self.behind.remove(node);
+        self.deprioritized.remove(node);
     }
 
     fn failed(
@@ -133,14 +126,14 @@ impl Pool {
         let (node, name) = &op.node;
         let gone = finished.end == End::AddressGone;
         let record = self.ips.entry(ip).or_default();
-        if Behind::place(record.behind, at.now) == 0 {
+        if Deprioritized::place(record.deprioritized, at.now) == 0 {
             record.refused_by.clear();
         }
         if matches!(kind, FaultKind::Invalid | FaultKind::Permanent) {
             record.refused_by.insert(node.clone());
         }
         let blamed = record.refused_by.len() >= REFUSALS_THAT_BLAME_THE_ADDRESS;
-        let (ip_waits, node_waits, mut goes_behind) = match kind {
+        let (ip_waits, node_waits, mut deprioritized) = match kind {
             FaultKind::Transient => (true, true, errored),
             FaultKind::InProgress => (true, true, false),
             FaultKind::Throttled | FaultKind::Unauthorized | FaultKind::Quota => (true, false, false),
@@ -165,17 +158,17 @@ impl Pool {
                 .map_or_else(|| op.machine.provider_id(), |c| c.node.provider_id.clone());
             Failure::note(&mut slot, (kind, message), (input, self.spec_version), pace, at);
             if let Some(failure) = slot {
-                goes_behind |= failure.retry.tries() >= FAILURES_THAT_SET_A_NODE_BACK;
+                deprioritized |= failure.retry.tries() >= FAILURES_THAT_SET_A_NODE_BACK;
                 self.node_failures.insert(node.clone(), failure);
             }
         }
-        if goes_behind && !unassigns {
-            let behind = Behind::since(self.tick(), at.now);
-            self.behind.insert(node.clone(), behind);
+        if deprioritized && !unassigns {
+            let deprioritized = Deprioritized::since(self.tick(), at.now);
+            self.deprioritized.insert(node.clone(), deprioritized);
         }
         if says_something_of_the_address(kind) && !unassigns {
-            let behind = Behind::since(self.tick(), at.now);
-            self.ips.entry(ip).or_default().behind = Some(behind);
+            let deprioritized = Deprioritized::since(self.tick(), at.now);
+            self.ips.entry(ip).or_default().deprioritized = Some(deprioritized);
         }
         // It is not an error if the provider is busy with an earlier request.
         if kind != FaultKind::InProgress {

@@ -275,7 +275,7 @@ impl Pool {
         let fresh = status.conditions.iter().filter(|condition| !told(condition));
         fresh
             .filter_map(|condition| {
-                let reason = trouble_of(condition)?;
+                let reason = problem_of(condition)?;
                 Some(self.notice(true, reason, &condition.reason, condition.message.clone()))
             })
             .collect()
@@ -452,45 +452,33 @@ fn provider_condition(account: &Account) -> Option<Condition> {
     Some(Condition::new(ProviderReady::from(trouble.kind), trouble.message.clone()))
 }
 
+/// Each condition that is a problem while it has this status, and the reason of the Event about it.
+const PROBLEMS: [(ConditionType, Status, EventReason); 14] = [
+    (ConditionType::SpecValid, Status::False, EventReason::InvalidSpec),
+    (ConditionType::ProviderReady, Status::False, EventReason::ProviderNotReady),
+    (ConditionType::AddressesIdle, Status::True, EventReason::AddressesIdle),
+    (ConditionType::Conflict, Status::True, EventReason::Conflict),
+    (ConditionType::NodesBlocked, Status::True, EventReason::NodesBlocked),
+    (ConditionType::CreationUncertain, Status::True, EventReason::CreationUncertain),
+    (ConditionType::Stalled, Status::True, EventReason::Stalled),
+    (ConditionType::CRDsOutdated, Status::True, EventReason::CRDsOutdated),
+    (ConditionType::AnnotationsDenied, Status::True, EventReason::AnnotationsDenied),
+    (ConditionType::FirewallReady, Status::False, EventReason::FirewallNotReady),
+    (ConditionType::LabelsDenied, Status::True, EventReason::LabelsDenied),
+    (ConditionType::ReclaimBlocked, Status::True, EventReason::ReclaimBlocked),
+    (ConditionType::WriteDenied, Status::True, EventReason::WriteDenied),
+    (ConditionType::WatchFailing, Status::True, EventReason::WatchFailing),
+];
+
 /// The reason of the Event about a condition, if the condition is a problem without another Event.
-fn trouble_of(condition: &Condition) -> Option<EventReason> {
-    let (trouble, event) = match ConditionType::parse(&condition.kind)? {
-        ConditionType::SpecValid => (Status::False, EventReason::InvalidSpec),
-        ConditionType::ProviderReady => (Status::False, EventReason::ProviderNotReady),
-        ConditionType::AddressesIdle => (Status::True, EventReason::AddressesIdle),
-        ConditionType::Conflict => (Status::True, EventReason::Conflict),
-        ConditionType::NodesBlocked => (Status::True, EventReason::NodesBlocked),
-        ConditionType::CreationUncertain => (Status::True, EventReason::CreationUncertain),
-        ConditionType::Stalled => (Status::True, EventReason::Stalled),
-        ConditionType::CRDsOutdated => (Status::True, EventReason::CRDsOutdated),
-        ConditionType::AnnotationsDenied => (Status::True, EventReason::AnnotationsDenied),
-        ConditionType::FirewallReady => (Status::False, EventReason::FirewallNotReady),
-        ConditionType::LabelsDenied => (Status::True, EventReason::LabelsDenied),
-        ConditionType::ReclaimBlocked => (Status::True, EventReason::ReclaimBlocked),
-        ConditionType::WriteDenied => (Status::True, EventReason::WriteDenied),
-        ConditionType::WatchFailing => (Status::True, EventReason::WatchFailing),
-        ConditionType::Ready
-        | ConditionType::CreationFailed
-        | ConditionType::FirewallWouldIsolate
-        | ConditionType::Reclaiming
-        | ConditionType::ReclaimKept
-        | ConditionType::ReclaimAtRisk
-        | ConditionType::Suspect
-        | ConditionType::ChecksUnavailable
-        | ConditionType::ChecksDoubted
-        | ConditionType::Paused
-        | ConditionType::EventsDenied
-        | ConditionType::AddressMissing
-        | ConditionType::TTLRaised
-        | ConditionType::ExternalDNS
-        | ConditionType::RecordSetReady
-        | ConditionType::RecordSetConflict
-        | ConditionType::RecordSetTTLRaised
-        | ConditionType::RecordSetExternalDNS => return None,
-    };
+fn problem_of(condition: &Condition) -> Option<EventReason> {
     let told_elsewhere =
         [NodesBlocked::AssignmentFailed.as_str(), CreationUncertain::SeveralNewAddresses.as_str()];
-    (condition.has(trouble) && !told_elsewhere.contains(&condition.reason.as_str())).then_some(event)
+    let is = |(kind, status, _): &&(ConditionType, Status, EventReason)| {
+        condition.is(*kind) && condition.has(*status)
+    };
+    let problem = PROBLEMS.iter().find(is).filter(|_| !told_elsewhere.contains(&condition.reason.as_str()));
+    problem.map(|(.., event)| *event)
 }
 
 fn error_entry(message: &str) -> IpEntry {

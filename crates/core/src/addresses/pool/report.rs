@@ -81,35 +81,24 @@ impl Wait {
             | Self::Refused(_) => None,
         }
     }
-}
 
-impl Wait {
     /// True where the node gets an address as soon as that is over; an operation on its machine is for one already.
     pub fn takes(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::CoolOff
-            | Self::RetryAt(..)
-            | Self::Pending(..)
-            | Self::Paused(_)
-            | Self::Rereading
-            | Self::Budget
-            | Self::Full
-            | Self::Firewall(_)
-            | Self::Unsure
-            | Self::Refused(_) => true,
-            Self::NoFreeIp
-            | Self::InFlight(_)
-            | Self::Claimed(_)
-            | Self::ClaimedBy(..)
-            | Self::Foreign(_)
-            | Self::OtherRegion(_)
-            | Self::NotAMachine(_)
-            | Self::SharedMachine(_) => false,
-        }
+                | Self::RetryAt(..)
+                | Self::Pending(..)
+                | Self::Paused(_)
+                | Self::Rereading
+                | Self::Budget
+                | Self::Full
+                | Self::Firewall(_)
+                | Self::Unsure
+                | Self::Refused(_)
+        )
     }
-}
 
-impl Wait {
     /// When the assignment is tried again.
     pub const fn retry_at(&self) -> Option<Moment> {
         if let Self::RetryAt(at, _) | Self::Pending(at, _) = self { Some(*at) } else { None }

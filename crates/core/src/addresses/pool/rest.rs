@@ -42,8 +42,9 @@ impl Pool {
             let none_left = former.is_empty() && unknown.is_empty() && intent.is_none();
             known && purchased.is_empty() && none_left && orphans.iter().all(BTreeSet::is_empty)
         };
-        let failed =
-            |record: &IpRecord| record.failure.is_some() || record.error.is_some() || record.behind.is_some();
+        let failed = |record: &IpRecord| {
+            record.failure.is_some() || record.error.is_some() || record.deprioritized.is_some()
+        };
         self.is_live()
             && !self.unread
             && !self.pause.holds()
@@ -56,7 +57,7 @@ impl Pool {
             && self.candidates.are_settled()
             && self.nodes.is_at_rest()
             && self.node_failures.is_empty()
-            && self.behind.is_empty()
+            && self.deprioritized.is_empty()
             && self.roomy.is_empty()
             && self.unlabelling.is_empty()
             && !self.ips.values().any(failed)

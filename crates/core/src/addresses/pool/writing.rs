@@ -8,6 +8,7 @@ use super::creation::Progress;
 use super::status::PoolStatus;
 use crate::mechanism::effects::{Effects, WrittenStatus};
 use crate::mechanism::retry::{Pace, Schedule};
+use crate::mechanism::writes::is_older;
 use crate::model::condition::Condition;
 use crate::model::fault::WriteFailure;
 use crate::model::ids::Address;
@@ -69,7 +70,7 @@ impl Pool {
         } else if kept.status.memory.is_some() || !kept.status.conditions.is_empty() {
             self.crds_are_current(now);
         }
-        if !self.is_newer_than(&kept.resource_version) {
+        if !is_older(&kept.resource_version, &self.resource_version) {
             self.resource_version = kept.resource_version;
             self.know_status(kept.status);
         }

@@ -11,7 +11,7 @@ use crate::model::ids::{Address, Owner};
 use crate::model::moment::Moment;
 use crate::model::provider::ZoneForm;
 use crate::records::action::Action;
-use crate::records::diff::{DEFAULT_TTL, Target, TtlRule, Wanted};
+use crate::records::diff::{Target, TtlRule, Wanted};
 use crate::records::dns::Zone;
 use crate::records::name::Zones;
 use crate::records::set::Set;
@@ -94,7 +94,7 @@ impl Dns {
                 continue;
             }
             let target = Target::Without(ips.clone());
-            let wanted = Wanted { target, undecided: BTreeSet::new(), ttl: TtlRule::New(DEFAULT_TTL) };
+            let wanted = Wanted { target, undecided: BTreeSet::new(), ttl: TtlRule::default() };
             let site = self.sites.entry(key.clone()).or_default();
             let mut set = Set::default();
             let mut scene = Drive { site, set: &mut set, account, accounts, permit, now, out };

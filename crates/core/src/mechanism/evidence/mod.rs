@@ -38,7 +38,7 @@ pub enum Standing {
     /// It answers.
     Alive,
     /// A check failed, or none has passed lately.
-    Behind,
+    Deprioritized,
     /// It is dead.
     Dead,
 }
@@ -289,7 +289,7 @@ impl Evidence {
     pub fn standing(&self, key: &CheckKey, now: Moment) -> Standing {
         match self.records.get(key) {
             Some(record) if record.dead.is_some() => Standing::Dead,
-            Some(record) if record.is_behind(now) => Standing::Behind,
+            Some(record) if record.is_deprioritized(now) => Standing::Deprioritized,
             Some(record) if record.last_pass.is_some() => Standing::Alive,
             Some(_) | None => Standing::Unknown,
         }

@@ -189,7 +189,7 @@ impl Record {
     }
 
     /// Whether other nodes are chosen first: a check failed, or none has passed lately.
-    pub(super) fn is_behind(&self, now: Moment) -> bool {
+    pub(super) fn is_deprioritized(&self, now: Moment) -> bool {
         let stale = self.last_pass.is_some_and(|at| now.millis_since(at) > RECENT_MS);
         self.failures > 0 || stale
     }

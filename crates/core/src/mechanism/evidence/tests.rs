@@ -203,7 +203,7 @@ fn a_verdict_that_rests_on_another_lease_is_dropped_and_failures_are_not_believe
         assert!(evidence.is_unproven(&key(1), "n-1"));
         assert_eq!(evidence.bear_out(&key(1), found, at(12)), Some(Ok(())));
         assert!(!evidence.is_unproven(&key(1), "n-1"));
-        assert_eq!(evidence.standing(&key(1), at(13)), Standing::Behind);
+        assert_eq!(evidence.standing(&key(1), at(13)), Standing::Deprioritized);
         assert_eq!(play(&mut evidence, 13..100, |_| false), None);
     }
 }
@@ -229,9 +229,9 @@ fn a_node_is_behind_from_its_first_failure_on_and_when_no_check_has_passed_latel
     assert_eq!(evidence.standing(&key(1), at(0)), Standing::Unknown);
     play(&mut evidence, 0..2, |_| true);
     assert_eq!(evidence.standing(&key(1), at(26)), Standing::Alive);
-    assert_eq!(evidence.standing(&key(1), at(27)), Standing::Behind);
+    assert_eq!(evidence.standing(&key(1), at(27)), Standing::Deprioritized);
     play(&mut evidence, 2..3, |_| false);
-    assert_eq!(evidence.standing(&key(1), at(2)), Standing::Behind);
+    assert_eq!(evidence.standing(&key(1), at(2)), Standing::Deprioritized);
 }
 
 #[test]

@@ -77,46 +77,17 @@ impl ConditionType {
         }
     }
 
-    /// The type by which an object of this kind reports this condition of its DNS records.
+    /// The type by which an object of this kind reports this condition of its DNS records. Of the conditions of both, a
+    /// pool has some for itself already.
     pub fn about_records(self, object: ObjectKind) -> Self {
-        match object {
-            ObjectKind::Pool => self.of_a_pools_records(),
-            ObjectKind::RecordSet => self,
-        }
-    }
-
-    fn of_a_pools_records(self) -> Self {
-        match self {
-            Self::Ready | Self::RecordSetReady => Self::RecordSetReady,
-            Self::Conflict | Self::RecordSetConflict => Self::RecordSetConflict,
-            Self::TTLRaised | Self::RecordSetTTLRaised => Self::RecordSetTTLRaised,
-            Self::ExternalDNS | Self::RecordSetExternalDNS => Self::RecordSetExternalDNS,
-            // Conditions that are not about records alone keep their type on a pool.
-            Self::SpecValid
-            | Self::ProviderReady
-            | Self::AddressesIdle
-            | Self::NodesBlocked
-            | Self::CreationUncertain
-            | Self::CreationFailed
-            | Self::Stalled
-            | Self::FirewallReady
-            | Self::FirewallWouldIsolate
-            | Self::Reclaiming
-            | Self::ReclaimBlocked
-            | Self::ReclaimKept
-            | Self::ReclaimAtRisk
-            | Self::Suspect
-            | Self::ChecksUnavailable
-            | Self::ChecksDoubted
-            | Self::Paused
-            | Self::WatchFailing
-            | Self::AnnotationsDenied
-            | Self::LabelsDenied
-            | Self::EventsDenied
-            | Self::WriteDenied
-            | Self::CRDsOutdated
-            | Self::AddressMissing => self,
-        }
+        let of_a_pools_records = [
+            (Self::Ready, Self::RecordSetReady),
+            (Self::Conflict, Self::RecordSetConflict),
+            (Self::TTLRaised, Self::RecordSetTTLRaised),
+            (Self::ExternalDNS, Self::RecordSetExternalDNS),
+        ];
+        let renamed = of_a_pools_records.into_iter().find(|(own, _)| *own == self);
+        renamed.filter(|_| object == ObjectKind::Pool).map_or(self, |(_, of_records)| of_records)
     }
 }
 

@@ -430,13 +430,5 @@ impl Pool {
 
 /// Whether a failure only means that it is too early.
 fn passes(kind: FaultKind) -> bool {
-    match kind {
-        FaultKind::InProgress | FaultKind::Throttled | FaultKind::Transient => true,
-        FaultKind::NotFound
-        | FaultKind::NodeInUse
-        | FaultKind::Invalid
-        | FaultKind::Quota
-        | FaultKind::Permanent
-        | FaultKind::Unauthorized => false,
-    }
+    matches!(kind, FaultKind::InProgress | FaultKind::Throttled | FaultKind::Transient)
 }
