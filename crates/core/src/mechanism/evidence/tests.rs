@@ -318,12 +318,15 @@ fn the_word_of_a_provider_ends_with_a_report_of_the_kubelet_and_counts_no_more_u
         let mut evidence = condemned(gone);
         evidence.take_touched();
         report(&mut evidence);
-        assert_eq!(evidence.standing(&key(1), at(106)), Standing::Behind);
+        assert_eq!(evidence.standing(&key(1), at(106)), Standing::Deprioritized);
         assert!(evidence.take_touched());
         testify(&mut evidence, gone, 107);
         assert_eq!(play(&mut evidence, 107..200, |_| false), None);
         testify(&mut evidence, gone, 200);
-        assert_eq!((evidence.standing(&key(1), at(200)), evidence.silent().count()), (Standing::Behind, 0));
+        assert_eq!(
+            (evidence.standing(&key(1), at(200)), evidence.silent().count()),
+            (Standing::Deprioritized, 0)
+        );
         play(&mut evidence, 200..300, |_| true);
         assert_eq!(play(&mut evidence, 300..306, |_| false), None);
         evidence.shown(&[droplet(2)].into(), at(305));
