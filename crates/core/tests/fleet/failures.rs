@@ -161,10 +161,10 @@ fn a_node_whose_assignment_failed_says_when_it_is_tried_again() {
     world.set_node(1, true);
     world.run_while(2, |world| world.assigns < 1);
     world.run(1);
-    let [(node, why, Some(at))] = world.details().line.try_into().unwrap() else { panic!("no time") };
+    let [(node, why, Some(at))] = &world.details().line[..] else { panic!("no time") };
     assert!(node == "node-1" && why.starts_with("the last assignment failed"), "{node}: {why}");
     world.run_while(100, |world| world.assigns < 2);
-    assert!(world.now.millis_since(at) <= 200 && world.now >= at, "{at:?}, {:?}", world.now);
+    assert!(world.now.millis_since(*at) <= 200 && world.now >= *at, "{at:?}, {:?}", world.now);
 }
 
 #[test]
