@@ -1,5 +1,7 @@
 //! Numbers that depend only on a seed and a position, so one decision less does not change all later ones.
 
+use std::collections::BTreeMap;
+
 /// Mixes one number as `SplitMix64` does.
 fn mixed(mut z: u64) -> u64 {
     z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -11,6 +13,19 @@ fn mixed(mut z: u64) -> u64 {
 /// A number below `limit` for the question `salt` about item `number` in the run of `seed`; 0 if `limit` is 0.
 pub(super) fn roll(seed: u64, number: u64, salt: u64, limit: u64) -> u64 {
     mixed(mixed(mixed(seed) ^ number) ^ salt).checked_rem(limit).unwrap_or_default()
+}
+
+/// Numbers for the dice, counted for each kind of item. So an item more or less changes the numbers of no other kind.
+#[derive(Debug, Default)]
+pub(super) struct Kinds(BTreeMap<String, u64>);
+
+impl Kinds {
+    /// The number of the next item of this kind. No other item has it.
+    pub(super) fn next(&mut self, kind: &str) -> u64 {
+        let count = self.0.entry(kind.to_owned()).or_default();
+        *count += 1;
+        Fingerprint::of(format!("{kind} {count}").as_bytes())
+    }
 }
 
 /// A running fingerprint of text (FNV-1a).

@@ -88,6 +88,12 @@ impl Facts {
         }
     }
 
+    /// The kind of the call, without the names of things: the operation, or the verb and the resource.
+    pub(super) fn sort(&self) -> String {
+        let words = if self.side == Side::Kube { 2 } else { 1 };
+        self.what.split(' ').take(words).collect::<Vec<_>>().join(" ")
+    }
+
     /// The droplet that the call reads, if it reads a single one.
     pub(super) fn droplet(&self) -> Option<u64> {
         self.what.strip_prefix(DROPLET)?.parse().ok()

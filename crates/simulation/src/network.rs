@@ -1,10 +1,11 @@
 //! The network between replicas and servers: which call meets which fault, how long each takes, and who is cut off.
 //!
 //! Every call passes here when it is sent, when it takes effect and when it ends. So the judge and the story hear of it
-//! here too. Invariant: the fate of a call depends only on the plan and the call's number.
+//! here too. Invariant: the fate of a call depends only on the plan, its time, its process, and its number among the
+//! calls of this kind that the process has sent.
 
 use super::ailments;
-use super::dice::{Fingerprint, roll};
+use super::dice::{Fingerprint, Kinds, roll};
 use super::diff;
 use super::facts::{Facts, Kind};
 use super::judge::{Ending, Judge, Process};
@@ -115,6 +116,7 @@ pub(super) struct Verdict {
 struct State {
     judge: Judge,
     calls: u64,
+    kinds: Kinds,
     /// The faults during the plan. They end with the plan.
     busy: Busy,
     over: bool,
@@ -148,6 +150,7 @@ impl Network {
         let state = State {
             judge,
             calls: 0,
+            kinds: Kinds::default(),
             busy: Busy::default(),
             over: false,
             hushed: BTreeSet::new(),
@@ -234,7 +237,7 @@ impl Network {
             return None;
         }
         let now_ms = self.now_ms();
-        let (seq, then) = {
+        let (seq, number, then) = {
             let mut state = self.state();
             state.hear(now_ms, false, &self.0.story);
             state.calls += 1;
@@ -243,9 +246,9 @@ impl Network {
             if !matches!(then, Some(Then::CrashBefore { .. })) {
                 state.judge.sent(now_ms, seq, process, facts, body);
             }
-            (seq, then)
+            (seq, state.kinds.next(&format!("{process} {}", facts.sort())), then)
         };
-        let mut verdict = self.verdict(seq, process, facts, now_ms);
+        let mut verdict = self.verdict((seq, number), process, facts, now_ms);
         self.tell_sent(now_ms, process, facts, body, (&verdict, then));
         match then {
             Some(Then::CrashBefore { restart_ms }) => {
@@ -341,10 +344,11 @@ impl Network {
         then
     }
 
-    fn verdict(&self, seq: u64, process: Process, facts: &Facts, now_ms: u64) -> Verdict {
+    /// The fate of a call, for whose `number` the dice answer.
+    fn verdict(&self, (seq, number): (u64, u64), process: Process, facts: &Facts, now_ms: u64) -> Verdict {
         let Plan { seed, weather, .. } = &self.0.plan;
         let (least, spread) = WAY_MS;
-        let way = |salt| least.saturating_add(roll(*seed, seq, salt, spread));
+        let way = |salt| least.saturating_add(roll(*seed, number, salt, spread));
         let mut verdict =
             Verdict { seq, there_ms: way(1), back_ms: way(2), fault: None, death: None, older: None };
         for (salt, weather) in (10..).zip(weather) {
@@ -353,12 +357,12 @@ impl Network {
                 && weather.which.side.is_none_or(|side| side == facts.side)
                 && weather.which.provider.is_none_or(|provider| Some(provider) == facts.account)
                 && weather.which.text.as_ref().is_none_or(|text| facts.what.contains(text));
-            if !matches || roll(*seed, seq, salt, 100) >= weather.percent {
+            if !matches || roll(*seed, number, salt, 100) >= weather.percent {
                 continue;
             }
             if let Fault::Delay { ms } = weather.fault {
-                verdict.there_ms += roll(*seed, seq, salt + 1_000, ms);
-                verdict.back_ms += roll(*seed, seq, salt + 2_000, ms);
+                verdict.there_ms += roll(*seed, number, salt + 1_000, ms);
+                verdict.back_ms += roll(*seed, number, salt + 2_000, ms);
             } else if verdict.fault.is_none() {
                 verdict.fault = Some(weather.fault.clone());
             }
