@@ -218,7 +218,7 @@ async fn check_tells_what_tokens_prove_and_what_is_amiss(world: &mut World) -> O
     let told = text(&output);
     for line in [
         "x  the token of digitalocean lacks tag:read: ",
-        "!  external-dns has an ownership TXT record for www.example.com at digitalocean as its own: ",
+        "!  external-dns has an ownership TXT record for www.example.com at digitalocean: ",
         "!  pools will create 2 more addresses at digitalocean, ",
         "make sure that its token has reserved_ip:update, reserved_ip:create, firewall:create, ",
         "requests are left in the quota of the token of digitalocean",

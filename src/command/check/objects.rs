@@ -189,7 +189,8 @@ mod tests {
                 "False",
                 "NoMatchingNode",
                 Tone::Bad,
-                "Fix what the message names. See No node matches (docs/operations/troubleshooting.md#no-node-matches).",
+                "Correct what the message names: see No node matches \
+                 (docs/operations/troubleshooting.md#no-node-matches).",
             ),
             ("Ready", "False", "NewInAnotherVersion", Tone::Bad, ""),
             ("Ready", "Unknown", "NodesUnread", Tone::Bad, "See WatchFailing and /readyz. "),
@@ -202,7 +203,7 @@ mod tests {
             ("Conflict", "True", "AddressClaimed", Tone::Bad, "Remove the address "),
             ("CreationFailed", "True", "Quota", Tone::Bad, "Ask DigitalOcean for more, "),
             ("ReclaimBlocked", "True", "Locked", Tone::Bad, ""),
-            ("Paused", "True", "Annotation", Tone::Doubtful, "Remove the annotation "),
+            ("Paused", "True", "Annotation", Tone::Doubtful, "Resume the object: see "),
             ("RecordSetExternalDNS", "True", "OwnershipRecord", Tone::Doubtful, "Let only one "),
             ("OfAnotherVersion", "True", "New", Tone::Bad, ""),
         ] {

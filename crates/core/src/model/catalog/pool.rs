@@ -16,7 +16,8 @@ sections! {
                 "Wait. If the condition lasts, see the other conditions and `status.nodeErrors`.";
             NoMatchingNode => False,
                 "No node matches `spec.match`. The message counts the nodes by the reason why they do not match.",
-                "See [No node matches](../operations/troubleshooting.md#no-node-matches).";
+                "Correct what the message names: see [No node \
+                 matches](../operations/troubleshooting.md#no-node-matches).";
             NodesClaimed => False,
                 "Other pools claim every matching node that lacks an address. The message names these pools.",
                 "Narrow `spec.match` of one of the pools, or add nodes.";

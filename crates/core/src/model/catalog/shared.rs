@@ -55,7 +55,7 @@ sections! {
         enum Paused {
             Annotation => True,
                 "FLIPOP starts no new operations for the object. Even an empty text or `false` pauses it.",
-                "[Resume](../recipes/pause.md#resume) the object.";
+                "Resume the object: see [Pause FLIPOP](../recipes/pause.md#resume).";
         }
     }
 
