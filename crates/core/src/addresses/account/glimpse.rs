@@ -17,6 +17,7 @@ impl Account {
 
     /// Drops the content of old lists.
     pub(super) fn forget_listed(&mut self) {
+        self.beliefs.all_move();
         self.listed = None;
         self.glimpsed = None;
     }
@@ -41,6 +42,7 @@ impl Account {
                 belief.listed(entry, begun, now);
             }
         }
+        self.beliefs.all_move();
         self.glimpsed.get_or_insert_default().extend(ips);
         changes
     }
