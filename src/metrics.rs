@@ -295,7 +295,7 @@ fn momentary(snapshot: &Snapshot, health: &WatchHealth) -> Result<Registry, Metr
         &OBJECT_LABELS,
         "Number of addresses in the records of a NodeDNSRecordSet.",
     )?;
-    for set in &snapshot.record_sets {
+    for set in snapshot.record_sets.iter() {
         let RecordSetSnapshot { name: ObjectName { namespace, name }, provider, dns, records: count, .. } =
             &**set;
         let count = i64::try_from(*count).unwrap_or(i64::MAX);

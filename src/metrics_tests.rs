@@ -1,6 +1,7 @@
 //! Conditions in a scrape.
 
 use super::*;
+use flipop_core::model::ids::Uid;
 use std::collections::BTreeMap;
 
 fn condition(kind: &str, status: &str, reason: &str) -> Condition {
@@ -10,6 +11,7 @@ fn condition(kind: &str, status: &str, reason: &str) -> Condition {
 
 fn pool(name: &str, conditions: Vec<Condition>) -> PoolSnapshot {
     PoolSnapshot {
+        uid: Uid(name.to_owned()),
         name: ObjectName::new("team", name),
         provider: "digitalocean".to_owned(),
         dns: String::new(),
@@ -28,6 +30,7 @@ fn pool(name: &str, conditions: Vec<Condition>) -> PoolSnapshot {
 
 fn record_set(name: &str, conditions: Vec<Condition>) -> RecordSetSnapshot {
     RecordSetSnapshot {
+        uid: Uid(name.to_owned()),
         name: ObjectName::new("team", name),
         provider: "cloudflare".to_owned(),
         dns: String::new(),
@@ -63,8 +66,8 @@ fn each_condition_of_an_object_is_a_series_of_the_leader_and_goes_with_it() {
             Snapshot {
                 leading,
                 permit: leading,
-                pools: pools.into_iter().map(Into::into).collect(),
-                record_sets: record_sets.into_iter().map(Into::into).collect(),
+                pools: Arc::new(pools.into_iter().map(Into::into).collect()),
+                record_sets: Arc::new(record_sets.into_iter().map(Into::into).collect()),
                 ..Snapshot::default()
             },
             &[],

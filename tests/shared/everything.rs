@@ -10,7 +10,7 @@ use flipop_core::fleet::{
     AccountSnapshot, FailoverPhase, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot,
 };
 use flipop_core::model::condition::Condition;
-use flipop_core::model::ids::{Address, ObjectName};
+use flipop_core::model::ids::{Address, ObjectName, Uid};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -58,6 +58,7 @@ fn snapshot() -> Snapshot {
     };
     let provider = "digitalocean".to_owned();
     let pool = PoolSnapshot {
+        uid: Uid::default(),
         name: name.clone(),
         provider: provider.clone(),
         dns: String::new(),
@@ -73,6 +74,7 @@ fn snapshot() -> Snapshot {
         published: Vec::new(),
     };
     let record_set = RecordSetSnapshot {
+        uid: Uid::default(),
         name,
         provider: provider.clone(),
         dns: String::new(),
@@ -87,8 +89,8 @@ fn snapshot() -> Snapshot {
     Snapshot {
         leading: true,
         permit: true,
-        pools: vec![pool.into()],
-        record_sets: vec![record_set.into()],
+        pools: vec![pool.into()].into(),
+        record_sets: vec![record_set.into()].into(),
         accounts,
         ..Snapshot::default()
     }

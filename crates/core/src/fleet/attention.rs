@@ -9,7 +9,6 @@
 use super::Fleet;
 use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
-use crate::addresses::pool::candidates::FirstOn;
 use crate::addresses::pool::world::Sights;
 use crate::model::ids::{AccountId, Address, Uid};
 use crate::model::machine::MachineId;
@@ -51,8 +50,10 @@ pub(super) struct Attention {
     watches_changed: bool,
     /// Counts changes of specs.
     edition: u64,
-    /// With the versions of the account and of the claims.
-    sights: BTreeMap<AccountId, ((u64, u64), Arc<Sights>)>,
+    /// With the version of the claims.
+    sights: BTreeMap<AccountId, (u64, Arc<Sights>)>,
+    /// The machines of the candidates of each pool.
+    machines: BTreeSet<(MachineId, Uid)>,
 }
 
 impl Attention {
@@ -66,9 +67,9 @@ impl Attention {
         self.touched.insert(uid.clone());
     }
 
-    /// Whether something concerns the object since the last plan.
-    pub(super) fn is_touched(&self, uid: &Uid) -> bool {
-        self.all || self.touched.contains(uid)
+    /// The objects that something concerns since the last plan, or `None` if something concerns every object.
+    pub(super) fn touched(&self) -> Option<&BTreeSet<Uid>> {
+        (!self.all).then_some(&self.touched)
     }
 
     /// Notes that an object came, went or has another spec.
@@ -122,21 +123,41 @@ impl Attention {
         self.sights.clear();
     }
 
-    /// The places of an account's addresses at these versions of the account and of the claims.
+    /// The places of an account's addresses at this version of the claims. `follow` brings earlier ones up to date.
     pub(super) fn sights(
         &mut self,
         id: &AccountId,
-        versions: (u64, u64),
+        version: u64,
+        follow: impl FnOnce(&mut Sights) -> bool,
         look: impl FnOnce() -> Sights,
     ) -> Arc<Sights> {
-        match self.sights.get(id) {
-            Some((known, sights)) if *known == versions => Arc::clone(sights),
-            Some(_) | None => {
-                let sights = Arc::new(look());
-                self.sights.insert(id.clone(), (versions, Arc::clone(&sights)));
-                sights
+        if let Some((known, sights)) = self.sights.get_mut(id)
+            && *known == version
+            && Arc::get_mut(sights).is_some_and(follow)
+        {
+            return Arc::clone(sights);
+        }
+        let sights = Arc::new(look());
+        self.sights.insert(id.clone(), (version, Arc::clone(&sights)));
+        sights
+    }
+
+    /// Notes the machines on which the pool has other candidates than at the last call.
+    pub(super) fn note_machines(&mut self, pool: &mut Pool) {
+        for machine in pool.candidates.take_changed() {
+            let here = pool.candidates.on(&machine).next().is_some();
+            let key = (machine, pool.object.uid.clone());
+            if here {
+                self.machines.insert(key);
+            } else {
+                self.machines.remove(&key);
             }
         }
+    }
+
+    /// Forgets a pool that is gone.
+    pub(super) fn forget_pool(&mut self, pool: &Pool) {
+        self.machines.retain(|(_, uid)| *uid != pool.object.uid);
     }
 }
 
@@ -197,7 +218,8 @@ impl Fleet {
             let rests = !self.attention.stirred.contains(&uid)
                 // Records that a former spec asked for are left with an Event.
                 && until.is_some() == self.dns.set(&uid).is_some();
-            let rests = if let Some(pool) = self.pools.get(&uid) {
+            let rests = if let Some(pool) = self.pools.get_mut(&uid) {
+                self.attention.note_machines(pool);
                 // The watches of a pool that is being deleted end once it gives nothing back.
                 self.attention.watches_changed |= pool.deleting;
                 rests && pool.is_at_rest(self.accounts.get(&pool.spec.account_id))
@@ -221,11 +243,29 @@ impl Fleet {
         }
     }
 
-    /// Notes that an address or what is on these machines has changed. Returns the pools that this concerns.
-    pub(super) fn touch_concerned(&mut self, ip: Option<Address>, machines: &[MachineId]) -> Vec<Uid> {
-        let machines: Vec<FirstOn> = machines.iter().map(FirstOn::new).collect();
-        let concerned = self.pools.iter().filter(|(_, pool)| pool.is_concerned(ip, &machines));
-        let concerned: Vec<Uid> = concerned.map(|(uid, _)| uid.clone()).collect();
+    /// All pools that may name an address: its owner, and those that are not at rest.
+    pub(super) fn namers(&self, ip: Address) -> BTreeSet<&Uid> {
+        let attention = &self.attention;
+        match self.claims.known_owners().filter(|_| !attention.all) {
+            Some(owners) => {
+                let awake = attention.touched.iter().chain(&attention.restless).chain(&attention.due);
+                awake.chain(owners.get(&ip).map(|owner| &owner.uid)).collect()
+            }
+            None => self.pools.keys().collect(),
+        }
+    }
+
+    /// Notes that an address or what is on these machines has changed. Returns the pools that this may concern.
+    pub(super) fn touch_concerned(&mut self, ip: Option<Address>, machines: &[MachineId]) -> BTreeSet<Uid> {
+        let on = |machine: &MachineId| {
+            let from = self.attention.machines.range((machine.clone(), Uid::default())..);
+            let machine = machine.clone();
+            from.take_while(move |(on, _)| *on == machine).map(|(_, uid)| uid)
+        };
+        // A pool that names an address of another one is not at rest.
+        let owner = ip.zip(self.claims.known_owners()).and_then(|(ip, owners)| owners.get(&ip));
+        let owner = owner.map(|owner| &owner.uid);
+        let concerned: BTreeSet<Uid> = machines.iter().flat_map(on).chain(owner).cloned().collect();
         self.attention.touched.extend(concerned.iter().cloned());
         concerned
     }

@@ -6,7 +6,7 @@ use crate::addresses::pool::Pool;
 use crate::addresses::pool::change::Change;
 use crate::mechanism::follower::Follower;
 use crate::model::catalog::events::EventReason;
-use crate::model::ids::{AccountId, Address};
+use crate::model::ids::{AccountId, Address, Uid};
 use crate::model::machine::MachineId;
 use crate::model::matching::{NodeStore, verdict};
 use crate::model::mismatch::Mismatch;
@@ -52,7 +52,9 @@ impl Fleet {
             let place = account.place(*ip);
             let node = place.machine().and_then(|machine| self.node_on(machine)).map(str::to_owned);
             let text = place.told_of(*ip, node.as_deref(), account.machines().noun);
-            let pools = self.pools.values().filter(|pool| pool.effective().contains(ip));
+            let namers: Vec<Uid> = self.namers(*ip).into_iter().cloned().collect();
+            let pools = namers.iter().filter_map(|uid| self.pools.get(uid));
+            let pools = pools.filter(|pool| pool.effective().contains(ip));
             let pools = pools.filter(|pool| !pool.was_to_move(*ip, node.as_deref()));
             for pool in pools {
                 self.changes.push(pool.change_by_others(*ip, place, now));

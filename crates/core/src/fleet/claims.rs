@@ -134,6 +134,23 @@ impl Claims {
         members.flat_map(|claim| claim.effective.iter().take(claim.used).map(|ip| (&claim.object, *ip)))
     }
 
+    /// The pool of an account that uses an address, if it owns the address. `owners` are those of the present names.
+    pub(super) fn user<'a>(
+        &self,
+        account_id: &AccountId,
+        owners: &'a BTreeMap<Address, ObjectRef>,
+        ip: Address,
+    ) -> Option<&'a ObjectRef> {
+        let owner = owners.get(&ip)?;
+        let claim = self.by_pool.get(&owner.uid).filter(|claim| claim.account_id == *account_id)?;
+        claim.effective.iter().take(claim.used).any(|used| *used == ip).then_some(owner)
+    }
+
+    /// The owners by the last plan, unless names have changed since.
+    pub(super) fn known_owners(&self) -> Option<&BTreeMap<Address, ObjectRef>> {
+        self.owners.as_deref()
+    }
+
     /// Whether an account that is known has been told these names, and keeps beliefs about no other addresses.
     pub(super) fn was_told(&self, account: &Account, names: &Names) -> bool {
         let told = self.told.get(&account.epoch().account_id) == Some(&self.version);

@@ -45,7 +45,7 @@ use crate::mechanism::effects::{Effect, Notice};
 use crate::mechanism::suspicion::Clocks;
 use crate::mechanism::writes::is_older;
 use crate::model::facts::{NodeFacts, Observed, PodFacts};
-use crate::model::ids::{AccountId, Uid};
+use crate::model::ids::{AccountId, ObjectKind, ObjectName, ObjectRef, Uid};
 use crate::model::matching::{Criteria, NodeStore, PodStore, WatchKey};
 use crate::model::moment::{Context, Moment};
 use crate::model::node_check::{Checked, LeaseFacts};
@@ -152,6 +152,8 @@ pub struct Fleet {
     /// Pools whose nodes and pods were completely known at some time since leadership began.
     matched_once: BTreeSet<Uid>,
     record_sets: BTreeMap<Uid, NodeSet>,
+    /// The last object with each name.
+    names: BTreeMap<(ObjectKind, ObjectName), Uid>,
     nodes: BTreeMap<WatchKey, NodeStore>,
     pods: BTreeMap<WatchKey, PodStore>,
     watch_trouble: BTreeMap<WatchKey, String>,
@@ -333,6 +335,10 @@ impl Fleet {
         let (kept, gone): (BTreeMap<Uid, Pool>, BTreeMap<Uid, Pool>) =
             std::mem::take(&mut self.pools).into_iter().partition(|(_, pool)| kept(pool));
         self.pools = kept;
+        for pool in gone.values() {
+            self.attention.forget_pool(pool);
+            self.forget_name(ObjectKind::Pool, &pool.object);
+        }
         let left: Vec<Notice> =
             gone.values().filter_map(|pool| self.firewalls.forget(&pool.object)).collect();
         let purchases = gone.into_values().filter_map(Pool::unresolved_purchase);
@@ -354,9 +360,9 @@ impl Fleet {
 
     fn apply_pool(&mut self, seen: PoolObject, recall: bool, now: Moment) {
         let uid = seen.object.uid.clone();
-        // A new object under an old name is a deletion and a creation, even if the deletion was not seen.
-        let name = seen.object.name.clone();
-        self.keep_pools(|pool| pool.object.uid == uid || pool.object.name != name);
+        if let Some(former) = self.name_object(ObjectKind::Pool, &seen.object) {
+            self.keep_pools(|pool| pool.object.uid != former);
+        }
         let paused = seen.paused.clone();
         let Some(pool) = self.pools.get_mut(&uid) else {
             let mut pool = Pool::new(seen, &self.settings.providers);
@@ -382,12 +388,28 @@ impl Fleet {
         }
     }
 
+    /// Notes the name of an object. Returns the earlier object with this name: a new object under an old name is a
+    /// deletion and a creation, even if the deletion was not seen.
+    fn name_object(&mut self, kind: ObjectKind, object: &ObjectRef) -> Option<Uid> {
+        let former = self.names.insert((kind, object.name.clone()), object.uid.clone());
+        former.filter(|former| *former != object.uid)
+    }
+
+    /// Forgets the name of an object that is gone.
+    fn forget_name(&mut self, kind: ObjectKind, object: &ObjectRef) {
+        let key = (kind, object.name.clone());
+        if self.names.get(&key) == Some(&object.uid) {
+            self.names.remove(&key);
+        }
+    }
+
     /// Looks at every node again for one object.
     fn rematch(&mut self, uid: &Uid, now: Moment) {
         let clocks = self.clocks(now);
         let Some(follower) = followers::get(&mut self.pools, &mut self.record_sets, uid) else { return };
         let Some(stores) = followers::stores(&self.nodes, &self.pods, follower) else { return };
         follower.rematch(None, stores, clocks);
+        self.pools.get_mut(uid).into_iter().for_each(|pool| self.attention.note_machines(pool));
     }
 
     fn observe_nodes(&mut self, key: &WatchKey, observed: Observed<NodeFacts>, now: Moment) {
@@ -423,6 +445,7 @@ impl Fleet {
             };
             let Some(stores) = followers::stores(&self.nodes, &self.pods, follower) else { continue };
             if follower.rematch(touched, stores, clocks) {
+                self.pools.get_mut(uid).into_iter().for_each(|pool| self.attention.note_machines(pool));
                 self.attention.touch(uid);
                 self.dirty = true;
             }

@@ -20,6 +20,7 @@ impl Fleet {
     /// Decides the next actions. They count as begun: a second plan without new facts is empty.
     pub fn plan(&mut self, now: Moment) -> Plan {
         if self.settings.thorough {
+            self.accounts.values_mut().for_each(Account::forget_indexes);
             self.attention.forget();
             self.claims.forget();
         }
@@ -281,13 +282,21 @@ impl Fleet {
     /// Where the addresses of an account are. `named` are those that pools name.
     fn look(
         &mut self,
-        account: &Account,
+        account: &mut Account,
         owners: &BTreeMap<Address, ObjectRef>,
         named: &BTreeSet<Address>,
     ) -> Arc<Sights> {
-        let (id, claims) = (&account.epoch().account_id, &self.claims);
-        self.attention.sights(id, (account.version(), claims.version), || {
-            let mut sights = Sights { seen: account.seen(), holders: account.holders(), ..Sights::default() };
+        let (moved, id, claims) = (account.take_moved(), &account.epoch().account_id, &self.claims);
+        // What no pool names is looked at with everything else.
+        let moved = moved.filter(|moved| moved.keys().all(|ip| named.contains(ip)));
+        let follow = |sights: &mut Sights| {
+            moved.is_some_and(|moved| sights.follow(account, &moved, |ip| claims.user(id, owners, ip)))
+        };
+        self.attention.sights(id, claims.version, follow, || {
+            let mut sights = Sights { seen: account.seen(), ..Sights::default() };
+            for (machine, ip) in account.holders() {
+                sights.crowded |= sights.holders.insert(machine, ip).is_some();
+            }
             for read in sights.seen.values().filter(|read| !named.contains(&read.ip)) {
                 if let Some(machine) = &read.machine {
                     sights.strays.entry(machine.clone()).or_default().push(read.ip);

@@ -33,7 +33,9 @@ impl Fleet {
     /// Other pools that name some of these addresses, as the watches show them.
     fn named_by_others(&self, uid: &Uid, ips: &BTreeSet<Address>) -> BTreeMap<Address, String> {
         let mut named = BTreeMap::new();
-        for pool in self.pools.values().filter(|pool| pool.object.uid != *uid) {
+        let others: BTreeSet<&Uid> = ips.iter().flat_map(|ip| self.namers(*ip)).collect();
+        let others = others.into_iter().filter_map(|uid| self.pools.get(uid));
+        for pool in others.filter(|pool| pool.object.uid != *uid) {
             let text = || described(ObjectKind::Pool, &pool.object.name);
             let used = pool.spec.ips.iter().copied().chain(pool.created()).filter(|_| !pool.deleting);
             let all = used.chain(pool.purchased().map(|bought| bought.ip));
@@ -202,7 +204,11 @@ impl Fleet {
         let bought: BTreeSet<Address> = bought.collect();
         let held = self.dns.names_of(&bought);
         if !held.is_empty() {
-            self.pools.values_mut().for_each(|pool| pool.note_names(&held));
+            for uid in &self.attention.due {
+                if let Some(pool) = self.pools.get_mut(uid) {
+                    pool.note_names(&held);
+                }
+            }
         }
     }
 
@@ -222,8 +228,11 @@ impl Fleet {
         result: &Result<ReservedIp, CallFailure>,
         at: Context,
     ) {
-        for pool in self.pools.values_mut() {
-            pool.read_back((account_id, ip), begun, result, at);
+        let namers: Vec<Uid> = self.namers(ip).into_iter().cloned().collect();
+        for uid in &namers {
+            if let Some(pool) = self.pools.get_mut(uid) {
+                pool.read_back((account_id, ip), begun, result, at);
+            }
         }
     }
 }

@@ -32,6 +32,7 @@ impl Fleet {
                 self.attention.specs_changed();
                 let live: BTreeSet<Uid> = seen.iter().map(|set| set.object.uid.clone()).collect();
                 self.record_sets.retain(|uid, _| live.contains(uid));
+                self.names.retain(|(kind, _), uid| *kind == ObjectKind::Pool || live.contains(uid));
                 for set in seen {
                     self.apply_record_set(set, now);
                 }
@@ -45,18 +46,17 @@ impl Fleet {
             }
             Observed::Delete(set) => {
                 self.record_sets.remove(&set.object.uid);
+                self.forget_name(ObjectKind::RecordSet, &set.object);
                 self.attention.specs_changed();
             }
         }
     }
 
     fn apply_record_set(&mut self, seen: RecordSetObject, now: Moment) {
-        let (uid, name) = (seen.object.uid.clone(), seen.object.name.clone());
+        let uid = seen.object.uid.clone();
         self.attention.touch(&uid);
-        // A new object under an old name is a deletion and a creation, even if the deletion was not seen.
-        let known = self.record_sets.len();
-        self.record_sets.retain(|known, set| *known == uid || set.object.name != name);
-        let replaced = self.record_sets.len() < known;
+        let former = self.name_object(ObjectKind::RecordSet, &seen.object);
+        let replaced = former.is_some_and(|former| self.record_sets.remove(&former).is_some());
         let providers = &self.settings.providers;
         if let Some(set) = self.record_sets.get_mut(&uid) {
             let deleting = set.deleting;

@@ -13,7 +13,7 @@ use crate::model::condition::{Condition, ConditionType};
 use crate::model::ids::{AccountId, Address, ObjectName, Uid};
 use crate::model::moment::Moment;
 use crate::records::node_set::NodeSet;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// One address of a pool.
@@ -40,6 +40,8 @@ pub struct IpSnapshot {
 /// One pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolSnapshot {
+    /// The object's uid.
+    pub uid: Uid,
     /// Namespace and name.
     pub name: ObjectName,
     /// The account, as `provider` or `provider/name`.
@@ -84,6 +86,8 @@ pub struct SuspectSnapshot {
 /// One `NodeDNSRecordSet`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordSetSnapshot {
+    /// The object's uid.
+    pub uid: Uid,
     /// Namespace and name.
     pub name: ObjectName,
     /// The provider of its records.
@@ -122,10 +126,10 @@ pub struct Snapshot {
     pub leading: bool,
     /// Whether it may write now.
     pub permit: bool,
-    /// The pools. Snapshots share those that nothing concerned in between.
-    pub pools: Vec<Arc<PoolSnapshot>>,
+    /// The pools, by uid. Snapshots share those that nothing concerned in between.
+    pub pools: Arc<Vec<Arc<PoolSnapshot>>>,
     /// The `NodeDNSRecordSet` objects, shared in the same way.
-    pub record_sets: Vec<Arc<RecordSetSnapshot>>,
+    pub record_sets: Arc<Vec<Arc<RecordSetSnapshot>>>,
     /// The accounts.
     pub accounts: Vec<AccountSnapshot>,
     /// The last changes of addresses, the oldest first.
@@ -139,10 +143,19 @@ pub struct Snapshot {
 }
 
 /// The data of the objects as the last plan left them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Shown {
-    pools: BTreeMap<Uid, Arc<PoolSnapshot>>,
-    record_sets: BTreeMap<Uid, Arc<RecordSetSnapshot>>,
+    pools: Arc<Vec<Arc<PoolSnapshot>>>,
+    record_sets: Arc<Vec<Arc<RecordSetSnapshot>>>,
+}
+
+/// Replaces or adds an entry.
+fn put<T>(all: &mut Arc<Vec<Arc<T>>>, place: Result<usize, usize>, one: T) {
+    let (all, one) = (Arc::make_mut(all), Arc::new(one));
+    match place {
+        Ok(at) => all.get_mut(at).into_iter().for_each(|known| *known = Arc::clone(&one)),
+        Err(at) => all.insert(at, one),
+    }
 }
 
 fn suspects(pool: &Pool) -> Vec<SuspectSnapshot> {
@@ -161,14 +174,11 @@ impl Fleet {
         if !self.leading {
             return Snapshot::default();
         }
-        let pools = self.pools.iter().filter(|(_, pool)| !pool.deleting).map(|(uid, pool)| {
-            let shown = self.shown.pools.get(uid).filter(|_| !self.attention.is_touched(uid));
-            shown.map_or_else(|| Arc::new(self.pool_snapshot(pool)), Arc::clone)
-        });
-        let sets = self.record_sets.iter().filter(|(_, set)| !set.deleting).map(|(uid, set)| {
-            let shown = self.shown.record_sets.get(uid).filter(|_| !self.attention.is_touched(uid));
-            shown.map_or_else(|| Arc::new(self.record_set_snapshot(set)), Arc::clone)
-        });
+        let mut shown = self.shown.clone();
+        match self.attention.touched() {
+            Some(touched) => self.show(&mut shown, touched),
+            None => self.show_all(&mut shown),
+        }
         let rates = self.accounts.iter().map(|(account_id, account)| (account_id, account.rate_remaining()));
         let accounts = rates.chain(self.dns.rates_remaining()).map(|(account_id, rate_remaining)| {
             let addresses = self.accounts.get(account_id).and_then(Account::out_since);
@@ -182,8 +192,8 @@ impl Fleet {
         Snapshot {
             leading: true,
             permit: self.permit,
-            pools: pools.collect(),
-            record_sets: sets.collect(),
+            pools: shown.pools,
+            record_sets: shown.record_sets,
             accounts: accounts.collect(),
             changes: self.changes.shared(),
             grace: self.grace,
@@ -194,14 +204,32 @@ impl Fleet {
 
     /// Copies the data of the objects of this plan.
     pub(super) fn show_objects(&mut self) {
-        let mut shown = if self.looks_at_all() { Shown::default() } else { std::mem::take(&mut self.shown) };
-        for pool in self.due_pools().filter(|pool| !pool.deleting) {
-            shown.pools.insert(pool.object.uid.clone(), Arc::new(self.pool_snapshot(pool)));
-        }
-        for set in self.due_record_sets().filter(|set| !set.deleting) {
-            shown.record_sets.insert(set.object.uid.clone(), Arc::new(self.record_set_snapshot(set)));
+        let mut shown = std::mem::take(&mut self.shown);
+        if self.looks_at_all() {
+            self.show_all(&mut shown);
+        } else {
+            self.show(&mut shown, &self.attention.due);
         }
         self.shown = shown;
+    }
+
+    fn show_all(&self, shown: &mut Shown) {
+        let pools = self.pools.values().filter(|pool| !pool.deleting);
+        shown.pools = Arc::new(pools.map(|pool| Arc::new(self.pool_snapshot(pool))).collect());
+        let sets = self.record_sets.values().filter(|set| !set.deleting);
+        shown.record_sets = Arc::new(sets.map(|set| Arc::new(self.record_set_snapshot(set))).collect());
+    }
+
+    /// Copies the data of these objects. The others are as before.
+    fn show(&self, shown: &mut Shown, uids: &BTreeSet<Uid>) {
+        for pool in uids.iter().filter_map(|uid| self.pools.get(uid)).filter(|pool| !pool.deleting) {
+            let place = shown.pools.binary_search_by_key(&&pool.object.uid, |known| &known.uid);
+            put(&mut shown.pools, place, self.pool_snapshot(pool));
+        }
+        for set in uids.iter().filter_map(|uid| self.record_sets.get(uid)).filter(|set| !set.deleting) {
+            let place = shown.record_sets.binary_search_by_key(&&set.object.uid, |known| &known.uid);
+            put(&mut shown.record_sets, place, self.record_set_snapshot(set));
+        }
     }
 
     fn pool_snapshot(&self, pool: &Pool) -> PoolSnapshot {
@@ -238,6 +266,7 @@ impl Fleet {
             }
         });
         PoolSnapshot {
+            uid: pool.object.uid.clone(),
             name: pool.object.name.clone(),
             provider: self.provider_label(&pool.spec.account_id),
             dns: self.dns_label(&pool.object.uid),
@@ -286,6 +315,7 @@ impl Fleet {
             None => (set.on_server.state.as_str(), set.on_server.error.as_str(), &set.on_server.addresses),
         };
         RecordSetSnapshot {
+            uid: set.object.uid.clone(),
             name: set.object.name.clone(),
             provider: self.provider_label(&AccountId::from(&set.spec.set.provider)),
             dns: self.dns_label(&set.object.uid),

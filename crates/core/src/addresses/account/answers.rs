@@ -74,12 +74,13 @@ impl Account {
                 self.finish(ip, ended, now, &mut changes);
                 continue;
             }
-            let belief = self.beliefs.entry(ip).or_default();
+            let belief = self.beliefs.about(ip);
             belief.listed(entry, begun, now);
             if belief.is_unlisted() {
                 self.reads.single(ip);
             }
         }
+        self.beliefs.all_move();
         self.listed = Some((begun, list));
         self.glimpsed = None;
         changes
@@ -229,7 +230,7 @@ impl Account {
     pub(super) fn finish(&mut self, ip: Address, ended: Option<End>, now: Moment, changes: &mut Changes) {
         let Some(end) = ended else { return };
         let Some(op) = self.ops.remove(&ip) else { return };
-        let belief = self.beliefs.entry(ip).or_default();
+        let belief = self.beliefs.about(ip);
         match &end {
             End::Done => {
                 let region = match belief.place() {

@@ -5,6 +5,7 @@
 
 mod answers;
 pub mod belief;
+mod beliefs;
 mod deletions;
 mod named;
 pub mod op;
@@ -13,6 +14,7 @@ mod reads;
 pub mod rights;
 mod scope;
 
+pub(crate) use beliefs::Moved;
 pub(crate) use deletions::EFFECT_MS;
 pub use scope::MachineRead;
 
@@ -26,6 +28,7 @@ use crate::model::machine::MachineKind;
 use crate::model::moment::Moment;
 use crate::model::provider::Limits;
 use belief::{Belief, Place};
+use beliefs::Beliefs;
 use op::{End, Op};
 use rights::{Right, Rights};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +70,7 @@ pub struct Changes {
 pub struct Account {
     epoch: Epoch,
     machines: &'static MachineKind,
-    beliefs: BTreeMap<Address, Belief>,
+    beliefs: Beliefs,
     ops: BTreeMap<Address, Op>,
     /// Addresses whose absence has to be confirmed before they are forgotten.
     remembered: BTreeSet<Address>,
@@ -111,7 +114,7 @@ impl Account {
         Self {
             epoch: Epoch::first(id),
             machines,
-            beliefs: BTreeMap::new(),
+            beliefs: Beliefs::default(),
             ops: BTreeMap::new(),
             remembered: BTreeSet::new(),
             budget: Budget::new(limits),
@@ -143,6 +146,16 @@ impl Account {
 
     pub(super) fn touch(&mut self) {
         self.version = self.version.wrapping_add(1);
+    }
+
+    /// The addresses whose place or operation may have changed since the last call, unless anything may have.
+    pub(crate) fn take_moved(&mut self) -> Option<Moved> {
+        self.beliefs.take_moved()
+    }
+
+    /// Forgets everything that spares work.
+    pub(crate) fn forget_indexes(&mut self) {
+        self.beliefs.forget_indexes();
     }
 
     /// The machines that have its addresses.
@@ -271,6 +284,7 @@ impl Account {
         self.sent(Right::Move, purpose, op.started);
         self.budget.started_for(&op.pool, op.started);
         self.touch();
+        self.beliefs.moves(ip);
         self.ops.insert(ip, op);
     }
 
@@ -295,7 +309,7 @@ impl Account {
     pub fn created(&mut self, ip: Address, region: &str, now: Moment) {
         let place = Place::Present { machine: None, region: region.to_owned(), locked: false };
         self.touch();
-        self.beliefs.entry(ip).or_default().settle(place, now);
+        self.beliefs.about(ip).settle(place, now);
     }
 
     /// Whether the token works. If not, one read a minute tests it.

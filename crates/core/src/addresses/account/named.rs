@@ -46,7 +46,7 @@ impl Account {
             } else if let Some((begun, list)) = &self.listed {
                 belief.listed(list.ips.get(ip), *begun, now);
             }
-            self.beliefs.insert(*ip, belief);
+            *self.beliefs.about(*ip) = belief;
         }
         for (ip, machine) in told {
             if let Some(belief) = self.beliefs.get_mut(ip) {
@@ -63,7 +63,7 @@ impl Account {
     /// Restarts the time of absence of all addresses, because none of those that pools name is visible. `going` are
     /// addresses that are given back: their absence counts, since an object would otherwise wait for them for ever.
     pub fn excuse_absences(&mut self, going: &BTreeSet<Address>, now: Moment) {
-        let excused = self.beliefs.iter_mut().filter(|(ip, _)| !going.contains(*ip));
+        let excused = self.beliefs.restless_mut().filter(|(ip, _)| !going.contains(*ip));
         excused.for_each(|(_, belief)| belief.excuse_absence(now));
     }
 
@@ -120,19 +120,22 @@ impl Account {
     /// An address that is being moved is locked and counts as at its destination.
     pub fn seen(&self) -> BTreeMap<Address, ReservedIp> {
         let mut seen: BTreeMap<_, _> = self.shown().map(|(ip, read)| (*ip, read.clone())).collect();
-        for (ip, belief) in &self.beliefs {
+        for (ip, belief) in self.beliefs.iter() {
             match belief.place() {
                 Place::Unknown => {}
                 Place::Absent => drop(seen.remove(ip)),
-                Place::Present { machine, region, locked } => {
-                    let (region, op) = (region.clone(), self.ops.get(ip));
-                    let machine = op.and_then(Op::target).or_else(|| machine.clone());
-                    let locked = *locked || op.is_some();
-                    seen.insert(*ip, ReservedIp { ip: *ip, region, machine, locked });
-                }
+                Place::Present { .. } => drop(self.seen_at(*ip).and_then(|read| seen.insert(*ip, read))),
             }
         }
         seen
+    }
+
+    /// The same for one address whose place is known.
+    pub(crate) fn seen_at(&self, ip: Address) -> Option<ReservedIp> {
+        let Place::Present { machine, region, locked } = self.place(ip) else { return None };
+        let op = self.ops.get(&ip);
+        let machine = op.and_then(Op::target).or_else(|| machine.clone());
+        Some(ReservedIp { ip, region: region.clone(), machine, locked: *locked || op.is_some() })
     }
 
     /// Whether lists showed addresses on machines, foreign ones included.
@@ -143,14 +146,15 @@ impl Account {
         named.any(|belief| belief.place().machine().is_some()) || foreign.any(|read| read.machine.is_some())
     }
 
-    /// The address of each machine, including foreign addresses.
-    pub fn holders(&self) -> BTreeMap<MachineId, Address> {
+    /// The machine of each address that is on one, including foreign addresses.
+    pub(crate) fn holders(&self) -> impl Iterator<Item = (MachineId, Address)> {
         let foreign = self.shown().map(|(_, read)| read).filter(|read| !self.beliefs.contains_key(&read.ip));
         let foreign = foreign.filter_map(|read| Some((read.machine.clone()?, read.ip)));
         let named =
             self.beliefs.iter().filter_map(|(ip, belief)| Some((belief.place().machine()?.clone(), *ip)));
-        foreign.chain(named).collect()
+        foreign.chain(named)
     }
+
     /// Whether the newest list contradicts itself. It shows where addresses are, but not which addresses exist.
     pub fn lists_contradict_themselves(&self) -> bool {
         self.glimpsed.is_some()
@@ -158,6 +162,7 @@ impl Account {
 
     /// Drops the content of old lists.
     pub(super) fn forget_listed(&mut self) {
+        self.beliefs.all_move();
         self.listed = None;
         self.glimpsed = None;
     }
@@ -182,6 +187,7 @@ impl Account {
                 belief.listed(entry, begun, now);
             }
         }
+        self.beliefs.all_move();
         self.glimpsed.get_or_insert_default().extend(ips);
         changes
     }

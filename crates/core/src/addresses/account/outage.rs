@@ -65,7 +65,7 @@ impl Account {
         self.budget.outage_ended(now);
         self.reads.release(now);
         self.ops.values_mut().for_each(|op| op.release(now));
-        self.beliefs.values_mut().for_each(|belief| belief.release(now));
+        self.beliefs.restless_mut().for_each(|(_, belief)| belief.release(now));
     }
 
     /// Tests an account that is out, with a read of an address that an operation waits for, if there is one.

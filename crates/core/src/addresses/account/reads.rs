@@ -213,6 +213,7 @@ impl Account {
         out: &mut Effects<Action>,
     ) {
         let mut turn = Turn { now, out };
+        self.beliefs.settle();
         let listed = self.leaves_polls_to_the_list(now);
         let pending = self.ops.values().filter_map(|op| op.poll_due(true));
         let pending = pending.filter(|(_, _, directly)| !directly).map(|(_, at, _)| at);
@@ -267,7 +268,7 @@ impl Account {
         let looked_at = |ip: &Address, belief: &Belief| {
             belief.look_due().is_some() && !belief.is_unlisted() && !self.ops.contains_key(ip)
         };
-        let locked = self.beliefs.iter().filter(|(ip, belief)| looked_at(ip, belief));
+        let locked = self.beliefs.restless().filter(|(ip, belief)| looked_at(ip, belief));
         let locked: BTreeSet<Address> = locked.map(|(ip, _)| *ip).collect();
         if locked.len() > MAX_POLLED { locked } else { BTreeSet::new() }
     }
@@ -327,7 +328,10 @@ impl Account {
         turn: &mut Turn<'_>,
     ) {
         let mut due: Vec<(Address, Moment, Purpose)> = Vec::new();
-        for (ip, belief) in self.beliefs.iter().filter(|(ip, _)| !(listed && locked.contains(ip))) {
+        let restless = self.beliefs.restless().map(|(ip, _)| ip);
+        let read: BTreeSet<&Address> = restless.chain(self.ops.keys()).collect();
+        for ip in read.into_iter().filter(|ip| !(listed && locked.contains(ip))) {
+            let Some(belief) = self.beliefs.get(ip) else { continue };
             let at = match self.ops.get(ip) {
                 Some(op) => op.read_due(),
                 None => belief.read_due(self.remembered.contains(ip)),

@@ -12,7 +12,6 @@ use crate::model::ids::{Address, Uid};
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::sync::Arc;
 
 /// A node that matches.
@@ -65,17 +64,6 @@ impl Candidate {
     }
 }
 
-/// Comes before every candidate on its machine, and after those on all earlier ones.
-#[derive(Debug)]
-pub struct FirstOn((MachineId, Age));
-
-impl FirstOn {
-    /// Before the candidates on this machine.
-    pub fn new(machine: &MachineId) -> Self {
-        Self((machine.clone(), (i64::MIN, Arc::from(""))))
-    }
-}
-
 /// The nodes that match.
 #[derive(Debug, Default)]
 pub struct Candidates {
@@ -83,6 +71,7 @@ pub struct Candidates {
     /// By machine and age. Two nodes are on one machine for a moment, while one replaces the other; or for as long as
     /// one of them lies.
     on: BTreeSet<(MachineId, Age)>,
+    changed: BTreeSet<MachineId>,
     /// Those that are not alone on their machine.
     sharing: BTreeSet<Arc<str>>,
     holders: BTreeSet<Arc<str>>,
@@ -130,15 +119,15 @@ impl Candidates {
     }
 
     /// The candidates on a machine, the oldest node first.
-    pub(super) fn on(&self, machine: &MachineId) -> impl Iterator<Item = &Arc<str>> {
-        let from = self.on.range((Bound::Included(FirstOn::new(machine).0), Bound::Unbounded));
+    pub(crate) fn on(&self, machine: &MachineId) -> impl Iterator<Item = &Arc<str>> {
         let machine = machine.clone();
+        let from = self.on.range((machine.clone(), (i64::MIN, Arc::from("")))..);
         from.take_while(move |(on, _)| *on == machine).map(|(_, (_, name))| name)
     }
 
-    /// Whether any candidate is on this machine.
-    pub(super) fn any_on(&self, FirstOn(first): &FirstOn) -> bool {
-        self.on.range(first..).next().is_some_and(|(machine, _)| *machine == first.0)
+    /// The machines to which a candidate has come, or from which one has gone, since the last call.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<MachineId> {
+        std::mem::take(&mut self.changed)
     }
 
     /// The candidates that are not alone on their machine, each with the moment from which it gives way to an older one.
@@ -238,6 +227,7 @@ impl Candidates {
     pub(super) fn insert(&mut self, node: &Arc<NodeFacts>, count: u64, settles: Moment) {
         let name: Arc<str> = node.name.as_str().into();
         if let Some(machine) = &node.machine {
+            self.changed.insert(machine.clone());
             self.on.insert((machine.clone(), age(node, &name)));
             self.note_sharing(machine);
         }
@@ -257,6 +247,7 @@ impl Candidates {
         }
         self.leave(&name, candidate.queued.then_some(candidate.turn));
         if let Some(machine) = &candidate.node.machine {
+            self.changed.insert(machine.clone());
             self.on.remove(&(machine.clone(), age(&candidate.node, &name)));
             self.sharing.remove(&name);
             self.note_sharing(machine);

@@ -2,7 +2,6 @@
 
 use super::IpRecord;
 use super::Pool;
-use super::candidates::FirstOn;
 use super::creation::{Creation, Progress, Purchase};
 use super::memory::Memory;
 use super::placement::Whereabouts;
@@ -32,6 +31,7 @@ impl Pool {
             && spec.firewall == FirewallSpec::None
             && self.on_server.firewalls.is_empty()
             && !spec.has_hidden_ips()
+            && spec.released.is_empty()
     }
 
     /// Whether nothing is left to do, to retry or to tell.
@@ -79,12 +79,6 @@ impl Pool {
             && report.placements.len() == used.len()
             && !used.is_empty()
             && used.iter().all(serves)
-    }
-
-    /// Whether a change of this address, or of what is on these machines, concerns the pool.
-    pub(crate) fn is_concerned(&self, ip: Option<Address>, machines: &[FirstOn]) -> bool {
-        let named = |ip: Address| self.spec.ips.contains(&ip) || self.created().any(|created| created == ip);
-        ip.is_some_and(named) || machines.iter().any(|machine| self.candidates.any_on(machine))
     }
 
     /// Whether other pools have to wait for this one: it makes room on a node, or buys an address.

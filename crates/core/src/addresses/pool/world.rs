@@ -1,6 +1,8 @@
 //! A pool's view of everything else, during its plan.
 
 use super::Pool;
+use crate::addresses::account::belief::Place;
+use crate::addresses::account::{Account, Moved};
 use crate::model::facts::ReservedIp;
 use crate::model::ids::{Address, ObjectRef, Uid};
 use crate::model::machine::MachineId;
@@ -49,4 +51,40 @@ pub struct Sights {
     pub strays: BTreeMap<MachineId, Vec<Address>>,
     /// Every address that is on a machine.
     pub holders: BTreeMap<MachineId, Address>,
+    /// Two addresses are on one machine, so one of them is in none of these.
+    pub crowded: bool,
+}
+
+impl Sights {
+    /// Takes in that addresses have moved, each of which a pool names. `used_by` is the pool that uses one. Returns false
+    /// if everything has to be looked at again.
+    pub(crate) fn follow<'a>(
+        &mut self,
+        account: &Account,
+        moved: &Moved,
+        used_by: impl Fn(Address) -> Option<&'a ObjectRef>,
+    ) -> bool {
+        let left = |(ip, machine): (&Address, &Option<MachineId>)| {
+            self.seen.remove(ip);
+            machine.as_ref().is_none_or(|machine| {
+                self.standing.remove(machine);
+                self.holders.remove(machine) == Some(*ip)
+            })
+        };
+        if moved.is_empty() {
+            return true;
+        }
+        if self.crowded || !moved.iter().all(left) {
+            return false;
+        }
+        moved.keys().all(|ip| {
+            let Some(read) = account.seen_at(*ip) else { return *account.place(*ip) == Place::Absent };
+            self.seen.insert(*ip, read);
+            let Some(machine) = account.place(*ip).machine() else { return true };
+            if let Some(object) = used_by(*ip) {
+                self.standing.insert(machine.clone(), (object.clone(), *ip));
+            }
+            self.holders.insert(machine.clone(), *ip).is_none()
+        })
+    }
 }
