@@ -29,10 +29,11 @@ pub(super) fn get<'a>(
     record_sets: &'a mut BTreeMap<Uid, NodeSet>,
     uid: &Uid,
 ) -> Option<&'a mut dyn Follower> {
-    match pools.get_mut(uid) {
-        Some(pool) => Some(pool),
-        None => record_sets.get_mut(uid).map(|set| set as &mut dyn Follower),
+    if let Some(pool) = pools.get_mut(uid) {
+        return Some(pool);
     }
+    let set: &mut dyn Follower = record_sets.get_mut(uid)?;
+    Some(set)
 }
 
 /// The object with this uid, if it acts and knows its nodes completely, and its nodes and pods.
@@ -62,8 +63,8 @@ impl Fleet {
 
     /// The objects of the present plan that act and know their nodes completely.
     pub(super) fn due_followers(&self) -> impl Iterator<Item = &dyn Follower> {
-        let pools = self.due_pools().map(|pool| pool as &dyn Follower);
-        let sets = self.due_record_sets().map(|set| set as &dyn Follower);
+        let pools = self.due_pools().map(|pool| -> &dyn Follower { pool });
+        let sets = self.due_record_sets().map(|set| -> &dyn Follower { set });
         pools.chain(sets).filter(|follower| follower.is_following())
     }
 }

@@ -37,7 +37,8 @@ pub fn counts(begun: Moment, settled: Option<Moment>) -> bool {
     settled.is_none_or(|settled| begun >= settled.plus_millis(LAG_MS))
 }
 
-/// Whether a read that began then confirms the first one, because it began `apart_ms` later or more. Notes the first one.
+/// Whether a read that began then confirms the first one, because it began `apart_ms` later or more. Notes the first
+/// one.
 pub fn two_looks(first: &mut Option<Moment>, begun: Moment, apart_ms: u64) -> bool {
     begun >= first.get_or_insert(begun).plus_millis(apart_ms)
 }
