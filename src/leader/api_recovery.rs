@@ -1,4 +1,4 @@
-//! Detects that the API server came back, which ends the backoff of every watch, and logs failure_log tries: one warning
+//! Detects that the API server came back, which ends the backoff of every watch, and logs failing tries: one warning
 //! when they persist, one message when they are over.
 //!
 //! Invariant: an answer counts only if the latest call of the same sort went unanswered. Otherwise a server that
