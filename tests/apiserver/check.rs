@@ -339,6 +339,8 @@ async fn other_rights(world: &World) -> Outcome {
     patch(world, "validatingadmissionpolicy/flipop-tenants", &replace).await?;
     // Another test may have applied them to this server.
     world.kubectl.run(&["delete", "--ignore-not-found", "-f", &path("k8s/nodecheck")]).await?;
+    let placeholder = "flipop=registry.invalid/flipop:0.1.0";
+    world.kubectl.run(&["set", "image", "deployment/flipop", placeholder, "-n", NAMESPACE]).await?;
     world.kubectl.run(&["set", "env", "deployment/flipop", "-n", NAMESPACE, "NODE_NAME-"]).await.map(drop)
 }
 

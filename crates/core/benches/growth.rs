@@ -455,15 +455,7 @@ fn pools(criterion: &mut Criterion) {
 
 /// A node of one of many record sets fails.
 fn record_sets(criterion: &mut Criterion) {
-    let world = |sets: u16| {
-        let mut world = World::of(Vec::new(), (0..sets).map(record_set).collect(), 10);
-        // The budget of the token spreads the first reads and changes over minutes.
-        while world.names.len() < usize::from(sets) {
-            world.settle();
-        }
-        (0..6).for_each(|_| world.settle());
-        world
-    };
+    let world = |sets: u16| World::of(Vec::new(), (0..sets).map(record_set).collect(), 10);
     among(criterion, "plan: a node of one of many record sets fails", world, |world, _| {
         let set = |ready| Input::Nodes(nodes(0), Observed::Apply(node(1, ready)));
         let (took, _) = world.answer(set(Readiness::NotReady));
