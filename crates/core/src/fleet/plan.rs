@@ -287,7 +287,7 @@ impl Fleet {
         named: &BTreeSet<Address>,
     ) -> Arc<Sights> {
         let (moved, id, claims) = (account.take_moved(), &account.epoch().account_id, &self.claims);
-        // What no pool names is looked at with everything else.
+        // Addresses that no pool names are looked at with everything else.
         let moved = moved.filter(|moved| moved.keys().all(|ip| named.contains(ip)));
         let follow = |sights: &mut Sights| {
             moved.is_some_and(|moved| sights.follow(account, &moved, |ip| claims.user(id, owners, ip)))

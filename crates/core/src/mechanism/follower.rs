@@ -52,7 +52,7 @@ impl CheckedNodes {
     }
 }
 
-/// What an object of either kind knows about its nodes.
+/// The knowledge of a pool or a record set about its nodes.
 #[derive(Debug, Default)]
 pub struct FollowedNodes {
     /// The nodes and pods of the object are completely known.
@@ -101,7 +101,7 @@ pub trait Follower {
     fn is_live(&self) -> bool;
     /// Whether the spec is sound enough to look at nodes.
     fn can_match(&self) -> bool;
-    /// What it knows about its nodes.
+    /// Its knowledge about its nodes.
     fn nodes(&self) -> &FollowedNodes;
     /// The same.
     fn nodes_mut(&mut self) -> &mut FollowedNodes;
@@ -115,9 +115,9 @@ pub trait Follower {
     fn admit(&mut self, node: &Arc<NodeFacts>, member: bool, clocks: Clocks) -> bool;
     /// Removes a node. Returns true if it was a member.
     fn remove(&mut self, name: &str, why: Mismatch, now: Moment) -> bool;
-    /// What happens at the end of the node's grace, for users.
+    /// The consequence of the end of the node's grace, for users.
     fn consequence(&self, node: &str) -> String;
-    /// What a node that matches again does, for users.
+    /// The behavior of a node that matches again, for users.
     fn outcome(&self) -> &'static str;
     /// Notes that the members have changed.
     fn note_changed(&mut self, _now: Moment) {}
