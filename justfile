@@ -1,4 +1,4 @@
-# What CI runs.
+# The steps that CI runs.
 check: fmt-check lint deny doc book workflow release-files checkov test simulate image
 
 # A fast check for daily work: the decisions.

@@ -87,7 +87,7 @@ async function picture(browser, operator) {
   const page = await browser.newPage();
   await page.setViewport({ width: 900, height: 600 });
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "light" }]);
-  // What the failover concerns, and no more: the operator's words about one pool, and its last change.
+  // Only the part about the failover: the operator's words about one pool, and its last change.
   const told = await (await fetch(`${operator}debug`)).json();
   const pools = told.pools.filter((pool) => pool.name === "ingress-pool");
   const debug = { ...told, pools, recordSets: [], accounts: [], changes: told.changes.slice(-1) };
@@ -236,7 +236,7 @@ try {
   await says(page, "KILL edge-1");
   await picture(browser, operator);
   await everywhere(page, "failover");
-  // What has not changed stays, with the selection in it, while the page is renewed.
+  // Unchanged parts stay, with the selection in them, while the page is renewed.
   const kept = await page.evaluateHandle(() => document.querySelector("#pools .lane:last-child"));
   await twoTurns(page);
   if (!(await kept.evaluate((lane) => lane.isConnected))) fail("a pool that did not change was drawn again");
