@@ -71,6 +71,7 @@ impl FollowedNodes {
     /// Drops earlier knowledge, because leadership begins.
     pub fn distrust(&mut self) {
         self.matched = false;
+        self.edited = false;
         self.suspects.distrust();
         self.checked = CheckedNodes::default();
     }

@@ -44,6 +44,17 @@ fn of_two_sets_with_one_name_the_older_writes_and_the_other_says_so_until_it_tak
 }
 
 #[test]
+fn a_record_set_made_again_under_its_name_takes_its_records_over() {
+    let mut world = World::with_set(2);
+    world.run(10);
+    world.add_record_set("set", set_spec("www"));
+    world.run(20);
+    assert_eq!(world.dns.addresses(PROVIDER, WWW), [external(1), external(2)]);
+    assert_eq!(world.set_status("set").state, "active");
+    assert!(condition(&world, "set", "Conflict").is_none(), "the former record set claims nothing");
+}
+
+#[test]
 fn a_name_that_changes_hands_while_it_is_changed_waits_for_the_end_of_that() {
     let mut world = World::with_set(2);
     world.run(10);

@@ -2,6 +2,7 @@
 
 use crate::bounds::too_large;
 use crate::faults::{nodes_key, spec};
+use crate::pause::condition;
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
@@ -336,6 +337,7 @@ fn a_pool_made_again_under_its_name_is_another_one() {
     world.run(20);
     assert_eq!((world.assigns, world.annotations.len()), (2, 2));
     assert_eq!(world.status("pool").ips.len(), 2);
+    assert!(condition(&world, "pool", "Conflict").is_none(), "the former pool claims nothing");
 }
 
 /// The reason of an Event, and an act that causes it.

@@ -119,6 +119,17 @@ fn an_edit_of_the_criteria_is_named_as_the_reason() {
 }
 
 #[test]
+fn an_edit_before_a_change_of_leader_is_no_reason_for_a_loss_after_it() {
+    let mut world = World::with(1, 2);
+    world.run(100);
+    world.edit("pool", |spec| spec.matching.pod_label = "app,app".into());
+    world.lead_again();
+    world.run(10);
+    let (_, text) = events(&world, "MatchLost").pop().unwrap();
+    assert!(text.starts_with("node-1 runs no matching pod that is Ready"), "{text}");
+}
+
+#[test]
 fn addresses_that_serve_nowhere_are_told_after_five_seconds_and_no_longer_than_that_is_true() {
     let mut world = World::with(2, 2);
     world.run(100);

@@ -163,7 +163,6 @@ impl Pool {
     /// Drops earlier knowledge, because leadership begins.
     pub fn distrust(&mut self) {
         self.nodes.distrust();
-        self.nodes.edited = false;
         self.conditions = None;
         self.losses = losses::Losses::default();
     }
