@@ -11,7 +11,7 @@ fn condition(kind: &str, status: &str, reason: &str) -> Condition {
 
 fn pool(name: &str, conditions: Vec<Condition>) -> PoolSnapshot {
     PoolSnapshot {
-        uid: Uid(name.to_owned()),
+        uid: Uid(name.into()),
         name: ObjectName::new("team", name),
         provider: "digitalocean".to_owned(),
         dns: String::new(),
@@ -30,7 +30,7 @@ fn pool(name: &str, conditions: Vec<Condition>) -> PoolSnapshot {
 
 fn record_set(name: &str, conditions: Vec<Condition>) -> RecordSetSnapshot {
     RecordSetSnapshot {
-        uid: Uid(name.to_owned()),
+        uid: Uid(name.into()),
         name: ObjectName::new("team", name),
         provider: "cloudflare".to_owned(),
         dns: String::new(),

@@ -329,7 +329,7 @@ fn reconciler(
     };
     let (sender, done) = mpsc::channel(OUTCOMES);
     let executor = Executor {
-        providers,
+        providers: providers.into(),
         observer: Arc::<Metrics>::clone(&base.metrics),
         client: base.clients.requests.clone(),
         permit: election.permits.permit(),

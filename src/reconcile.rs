@@ -67,7 +67,7 @@ pub struct Reconciler {
     has_admission: bool,
     done: mpsc::Receiver<Done>,
     tokens: BTreeMap<AccountId, (watch::Receiver<u64>, watch::Receiver<RateReport>)>,
-    providers: Providers,
+    providers: Arc<Providers>,
     conditions: BTreeMap<(ObjectKind, Uid), Vec<Condition>>,
     troubles: BTreeMap<WatchKey, String>,
     /// Rights that were found missing and objects that could not be read: each is said once.
@@ -124,7 +124,7 @@ impl Reconciler {
             random,
             heartbeat,
         } = parts;
-        let providers = executor.providers.clone();
+        let providers = Arc::clone(&executor.providers);
         let tokens = providers
             .accounts()
             .map(|(id, account)| (id.clone(), (account.token_generation(), account.rate())))
@@ -430,7 +430,7 @@ fn first_time(told: &mut BTreeSet<String>, text: String) -> bool {
 }
 
 fn uid(object: &impl kube::Resource) -> Uid {
-    Uid(object.meta().uid.clone().unwrap_or_default())
+    Uid(object.meta().uid.clone().unwrap_or_default().into())
 }
 
 fn map<T, U>(step: &Observed<T>, cut: impl Fn(&T) -> U) -> Observed<U> {

@@ -304,7 +304,7 @@ impl Watches {
     /// before pods, which are far more numerous.
     pub async fn next(&mut self) -> Step {
         loop {
-            if let Some(step) = self.ready.pop_front() {
+            if let Some(step) = self.take_ready() {
                 return step;
             }
             let heard = tokio::select! {
@@ -323,7 +323,7 @@ impl Watches {
     /// The next step, if one has arrived.
     pub fn try_next(&mut self) -> Option<Step> {
         loop {
-            if let Some(step) = self.ready.pop_front() {
+            if let Some(step) = self.take_ready() {
                 return Some(step);
             }
             let heard = if let Ok((round, step)) = self.pools.receiver.try_recv() {
@@ -343,6 +343,15 @@ impl Watches {
             };
             self.hear(heard);
         }
+    }
+
+    fn take_ready(&mut self) -> Option<Step> {
+        let step = self.ready.pop_front();
+        if step.is_none() {
+            // After the first lists of many objects.
+            self.ready.shrink_to(64);
+        }
+        step
     }
 
     /// Takes in a message, unless its watch has ended.

@@ -104,7 +104,7 @@ pub(crate) fn seen<K>(guard: Guarded<K>) -> Seen<K> {
         Guarded::Readable(object) => Ok(object),
         Guarded::Unreadable(meta, error) => Err(Undecodable {
             name: ObjectName::new(meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default()),
-            uid: Uid(meta.uid.unwrap_or_default()),
+            uid: Uid(meta.uid.unwrap_or_default().into()),
             resource_version: meta.resource_version.unwrap_or_default(),
             generation: meta.generation,
             created: meta.creation_timestamp.map(|time| time.0),

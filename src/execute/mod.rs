@@ -55,7 +55,7 @@ impl<O: Into<Outcome>> From<O> for Done {
 #[derive(Clone)]
 pub struct Executor {
     /// Clients of providers.
-    pub providers: Providers,
+    pub providers: Arc<Providers>,
     /// Hears of operations that are made of several calls.
     pub observer: Arc<dyn CallObserver>,
     /// Client for reads and writes of the API server.
@@ -83,7 +83,11 @@ impl Executor {
         let before = before.to_vec();
         self.tracker.spawn(
             async move {
-                if let Some(done) = executor.run(action, &before).await {
+                let is_status =
+                    matches!(action, Action::WriteStatus { .. } | Action::WriteRecordSetStatus { .. });
+                let _turn = if is_status { executor.underway.turn_of_a_status().await } else { None };
+                // Boxed, because a task has room for everything that it may await, and many wait for their turn.
+                if let Some(done) = Box::pin(executor.run(action, &before)).await {
                     if done.unknown {
                         executor.underway.gave_up();
                     }
@@ -115,7 +119,7 @@ impl Executor {
             kind: Some(kind.to_owned()),
             namespace: Some(object.name.namespace),
             name: Some(object.name.name),
-            uid: Some(object.uid.0),
+            uid: Some(object.uid.0.to_string()),
             ..ObjectReference::default()
         };
         let note = Note { regarding, severity, reason, action, text: message };
@@ -128,11 +132,9 @@ impl Executor {
             Action::Records(call) => self.call_dns_provider(call).await.map(Done::from),
             Action::Firewalls(call) => self.call_firewall_provider(call).await.map(Done::from),
             Action::WriteStatus { pool, resource_version, generation, status } => {
-                let _turn = self.underway.turn_of_a_status().await;
                 Some(self.write_pool_status(pool, resource_version, (generation, &status), before).await)
             }
             Action::WriteRecordSetStatus { record_set, resource_version, generation, status } => {
-                let _turn = self.underway.turn_of_a_status().await;
                 let described = (generation, &*status);
                 Some(self.write_record_set_status(record_set, resource_version, described, before).await)
             }

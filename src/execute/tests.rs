@@ -35,7 +35,7 @@ fn start() -> Bench {
     let (tracker, mut tasks) = (TaskTracker::new(), JoinSet::new());
     tasks.spawn(writer.run(CancellationToken::new()));
     let executor = Executor {
-        providers: Providers::default(),
+        providers: Arc::default(),
         observer: Arc::new(NoObserver),
         client,
         permit: source.permit(),
@@ -55,7 +55,7 @@ impl Bench {
 
     /// Annotates a node and answers with `answer`. Returns whether no request may still arrive after its outcome.
     async fn annotate(&mut self, answer: Answer) -> bool {
-        let action = Action::Annotate { node: "a".to_owned(), uid: Uid("u1".to_owned()), value: None };
+        let action = Action::Annotate { node: "a".to_owned(), uid: Uid("u1".into()), value: None };
         self.executor.start(action, &[]);
         self.calls.next().await.answer(answer);
         self.done.recv().await.unwrap();
@@ -119,7 +119,7 @@ async fn a_dry_run_of_a_foreign_annotation_that_is_accepted_shows_that_no_policy
 }
 
 fn notice() -> Notice {
-    let object = ObjectRef { name: ObjectName::new("ns", "pool"), uid: Uid("u1".to_owned()) };
+    let object = ObjectRef { name: ObjectName::new("ns", "pool"), uid: Uid("u1".into()) };
     Notice {
         kind: ObjectKind::Pool,
         object,
@@ -177,10 +177,10 @@ async fn an_event_without_a_clear_answer_counts_for_a_lease_longer() {
 async fn so_many_statuses_are_written_at_once_and_the_next_one_when_one_has_ended() {
     let mut bench = start();
     for number in 0..MAX_STATUSES + 2 {
-        let uid = Uid(number.to_string());
+        let uid = Uid(number.to_string().into());
         bench.executor.start(
             Action::WriteStatus {
-                pool: ObjectRef { name: ObjectName::new("ns", &uid.0), uid },
+                pool: ObjectRef { name: ObjectName::new("ns", &*uid.0), uid },
                 resource_version: "1".to_owned(),
                 generation: 1,
                 status: Box::default(),
@@ -194,7 +194,7 @@ async fn so_many_statuses_are_written_at_once_and_the_next_one_when_one_has_ende
     }
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert!(bench.calls.is_quiet(), "the others wait");
-    let address = Action::Annotate { node: "a".to_owned(), uid: Uid("u1".to_owned()), value: None };
+    let address = Action::Annotate { node: "a".to_owned(), uid: Uid("u1".into()), value: None };
     bench.executor.start(address, &[]);
     assert!(bench.calls.next().await.uri().contains("/nodes/a"), "what moves an address waits for no status");
     for call in written.into_iter().take(2) {

@@ -217,7 +217,7 @@ where
 {
     let ending = !permit.may_go_on();
     let mut object = get_raw::<K>(client, name).await?;
-    if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(uid.0.as_str()) {
+    if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(&*uid.0) {
         return Err(WriteError::NotFound);
     }
     let current: Vec<String> = object
@@ -250,7 +250,7 @@ pub async fn replace_finalizer<K: Resource<DynamicType = ()>>(
     (finalizer, present): (&str, bool),
 ) -> Result<(), WriteError> {
     let mut object = get_raw::<K>(client, name).await?;
-    if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(uid.0.as_str()) {
+    if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(&*uid.0) {
         return Err(WriteError::NotFound);
     }
     let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
@@ -314,7 +314,7 @@ pub async fn annotate_node(
     value: Option<Address>,
 ) -> Result<NodeSlim, WriteError> {
     let annotations = json!({RESERVED_IP_ANNOTATION: value.map(|ip| ip.to_string())});
-    patch_node(client, permit, node, json!({"metadata": {"uid": uid.0, "annotations": annotations}})).await
+    patch_node(client, permit, node, json!({"metadata": {"uid": *uid.0, "annotations": annotations}})).await
 }
 
 /// Sets and removes labels of one node. Returns the node's facts as stored.
@@ -330,7 +330,7 @@ pub async fn label_node(
 ) -> Result<NodeSlim, WriteError> {
     let labels: serde_json::Map<String, Value> =
         changes.iter().map(|(key, value)| (key.as_str().to_owned(), json!(value))).collect();
-    patch_node(client, permit, node, json!({"metadata": {"uid": uid.0, "labels": labels}})).await
+    patch_node(client, permit, node, json!({"metadata": {"uid": *uid.0, "labels": labels}})).await
 }
 
 /// Asks, by a dry run, whether the API server would accept an annotation that FLIPOP never writes. Then no admission

@@ -27,7 +27,7 @@ fn start() -> Bench {
 fn object() -> ObjectVersion {
     ObjectVersion {
         name: ObjectName::new("web", "pool"),
-        uid: Uid("u1".to_owned()),
+        uid: Uid("u1".into()),
         resource_version: "7".to_owned(),
     }
 }
@@ -118,7 +118,7 @@ async fn each_refusal_has_its_own_error() {
         (500, "InternalError", transient(true, "500 refused: InternalError")),
     ] {
         let mut bench = start();
-        let uid = Uid("u1".to_owned());
+        let uid = Uid("u1".into());
         let write = annotate_node(&bench.client, &bench.permit, "a", &uid, None);
         let server = async { bench.calls.next().await.answer(stub::refusal(code, reason)) };
         let (result, ()) = tokio::join!(write, server);
@@ -133,7 +133,7 @@ fn transient(unknown: bool, message: &str) -> WriteError {
 #[tokio::test(start_paused = true)]
 async fn an_annotation_is_patched_on_the_node_that_was_meant() {
     let mut bench = start();
-    let uid = Uid("u1".to_owned());
+    let uid = Uid("u1".into());
     for (value, wire) in [(Some(Address::from([192, 0, 2, 1])), json!("192.0.2.1")), (None, Value::Null)] {
         let write = annotate_node(&bench.client, &bench.permit, "a", &uid, value);
         let server = async {
@@ -155,7 +155,7 @@ async fn an_annotation_is_patched_on_the_node_that_was_meant() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_replaced_under_its_name_is_gone() {
     let mut bench = start();
-    let uid = Uid("u1".to_owned());
+    let uid = Uid("u1".into());
     let write = annotate_node(&bench.client, &bench.permit, "a", &uid, None);
     let server = async {
         let status = json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid",
@@ -174,7 +174,7 @@ async fn a_node_that_was_replaced_under_its_name_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn only_spec_ips_of_a_fresh_read_changes() {
     let mut bench = start();
-    let (name, uid) = (ObjectName::new("web", "pool"), Uid("u1".to_owned()));
+    let (name, uid) = (ObjectName::new("web", "pool"), Uid("u1".into()));
     let stored = json!({"apiVersion": "flipop.digitalocean.com/v1alpha1", "kind": "FloatingIPPool",
         "metadata": {"name": "pool", "namespace": "web", "uid": "u1", "resourceVersion": "8",
             "annotations": {"kept": "yes"}},
@@ -204,7 +204,7 @@ async fn spec_ips_of_a_namesake_or_with_nothing_to_do_are_not_written() {
     let mut bench = start();
     let name = ObjectName::new("web", "pool");
     for (uid, expected) in [("other", Err(WriteError::NotFound)), ("u1", Ok(None))] {
-        let uid = Uid(uid.to_owned());
+        let uid = Uid(uid.into());
         let write =
             replace_spec_ips::<FloatingIPPool, _>(&bench.client, &bench.permit, &name, &uid, |_| None);
         let server = async {
@@ -220,7 +220,7 @@ async fn spec_ips_of_a_namesake_or_with_nothing_to_do_are_not_written() {
 async fn a_process_that_ends_writes_no_spec_ips_that_it_had_only_read_and_those_that_it_decided_on_since() {
     for decided_since in [false, true] {
         let mut bench = start();
-        let (name, uid) = (ObjectName::new("web", "pool"), Uid("u1".to_owned()));
+        let (name, uid) = (ObjectName::new("web", "pool"), Uid("u1".into()));
         let stored = json!({"metadata": {"uid": "u1"}, "spec": {}});
         if decided_since {
             bench.source.close();
@@ -292,7 +292,7 @@ async fn the_sweep_reads_metadata_page_by_page_and_keeps_what_is_annotated() {
     let (found, ()) = tokio::join!(sweep, server);
     let node = |name: &str, uid: &str, value: &str, ours| MarkedNode {
         name: name.to_owned(),
-        uid: Uid(uid.to_owned()),
+        uid: Uid(uid.into()),
         value: Some(value.to_owned()),
         ours,
         labels: flipop_core::model::node_labels::NodeLabels::default(),

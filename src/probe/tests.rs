@@ -44,7 +44,7 @@ impl Probe for Shared {
 }
 
 fn key(n: u32, port: u16) -> CheckKey {
-    CheckKey { node: Uid(format!("uid-{n}")), check: NodeCheck { port, ..NodeCheck::default() } }
+    CheckKey { node: Uid(format!("uid-{n}").into()), check: NodeCheck { port, ..NodeCheck::default() } }
 }
 
 fn target(n: u32, period_ms: u64) -> CheckTarget {

@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_write_that_is_refused_until_somebody_acts_is_logged_and_others_are_not() {
         let said = |failure| {
-            let outcome = Outcome::StatusWritten { pool: Uid("uid".to_owned()), result: Err(failure) };
+            let outcome = Outcome::StatusWritten { pool: Uid("uid".into()), result: Err(failure) };
             refused_write(&outcome).map(str::to_owned)
         };
         let refused = || "a policy says no".to_owned();

@@ -93,7 +93,7 @@ fn pods(pool: u16) -> WatchKey {
 fn node(number: u16, ready: Readiness) -> NodeFacts {
     NodeFacts {
         name: format!("node-{number:05}"),
-        uid: Uid(format!("uid-{number}")),
+        uid: Uid(format!("uid-{number}").into()),
         provider_id: machine(number).provider_id(),
         machine: Some(machine(number)),
         ready,
@@ -124,7 +124,10 @@ fn matching(number: u16) -> RawMatch {
 }
 
 fn object(number: u16) -> ObjectRef {
-    ObjectRef { uid: Uid(format!("uid-{number}")), name: ObjectName::new("web", format!("pool-{number}")) }
+    ObjectRef {
+        uid: Uid(format!("uid-{number}").into()),
+        name: ObjectName::new("web", format!("pool-{number}")),
+    }
 }
 
 /// A record set with the addresses of its nodes.

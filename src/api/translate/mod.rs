@@ -34,7 +34,7 @@ fn readable_meta(meta: &ObjectMeta) -> Meta {
     let name =
         ObjectName::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
     Meta {
-        object: ObjectRef { uid: Uid(meta.uid.clone().unwrap_or_default()), name },
+        object: ObjectRef { uid: Uid(meta.uid.clone().unwrap_or_default().into()), name },
         created_at_s: meta.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
         generation: numbered(meta.generation),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
@@ -190,7 +190,7 @@ mod tests {
             assert_eq!(record_set::record_set_object(&Ok(set)).paused.as_deref(), expected);
             let undecodable = Undecodable {
                 name: ObjectName::new("b", "a"),
-                uid: Uid(String::new()),
+                uid: Uid::default(),
                 resource_version: String::new(),
                 generation: None,
                 created: None,

@@ -123,7 +123,7 @@ pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
         suspect_reason: entry.suspect_reason.clone(),
     };
     PoolStatus {
-        ips: status.ips.iter().map(|(ip, status)| (ip.clone(), entry(status))).collect(),
+        ips: status.ips.iter().map(|(ip, status)| (ip.clone(), Box::new(entry(status)))).collect(),
         used_ips: status.used_ips,
         assignable_nodes: status.assignable_nodes.clone().into(),
         assignable_count: status.assignable_node_count,
@@ -180,7 +180,7 @@ fn purchased(entry: &PurchasedIp) -> Option<Purchased> {
     Some(Purchased {
         ip: Address::v4(&ip)?,
         account_id: AccountId { provider, name: account },
-        uid: Uid(uid),
+        uid: Uid(uid.into()),
         held_on,
         names: names.into_iter().map(name).collect(),
         deleting,
@@ -199,7 +199,7 @@ fn written_purchase(plain: &Purchased) -> PurchasedIp {
         ip: ip.to_string(),
         provider: account_id.provider,
         account: account_id.name,
-        uid: uid.0,
+        uid: uid.0.to_string(),
         held_on,
         names: names.into_iter().map(name).collect(),
         deleting,
@@ -352,13 +352,13 @@ mod tests {
         let status = PoolStatus {
             ips: [(
                 "192.0.2.1".to_owned(),
-                IpEntry {
+                Box::new(IpEntry {
                     state: "active".into(),
                     node_name: "a".into(),
                     suspect_since_s: Some(1_795_705_200),
                     suspect_reason: "NotReady".into(),
                     ..IpEntry::default()
-                },
+                }),
             )]
             .into(),
             used_ips: Some(2),

@@ -153,7 +153,7 @@ where
             .unwrap_or_default();
         Undecodable {
             name: ObjectName::new(meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default()),
-            uid: Uid(String::new()),
+            uid: Uid::default(),
             resource_version: String::new(),
             generation: None,
             created: None,
@@ -303,7 +303,7 @@ where
         }
         Err(undecodable) => {
             let known = before.and_then(|before| before.meta().uid.clone());
-            undecodable.uid = Uid(known.unwrap_or_else(|| format!("new:{named}")));
+            undecodable.uid = Uid(known.unwrap_or_else(|| format!("new:{named}")).into());
         }
     }
     all.push(object);

@@ -242,7 +242,7 @@ impl From<RawNode> for NodeSlim {
             metadata: slim_metadata(metadata.resource_version),
             facts: NodeFacts {
                 name: metadata.name,
-                uid: Uid(metadata.uid),
+                uid: Uid(metadata.uid.into()),
                 created_at_s: metadata.creation_timestamp,
                 machine: provider::machine(&spec.provider_id),
                 provider_id: spec.provider_id,

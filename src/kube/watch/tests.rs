@@ -418,7 +418,7 @@ mod resources {
         let Observed::Reset(seen) = step(&mut steps).await else { panic!("a list") };
         assert!(seen[0].is_ok());
         let bad = seen[1].as_ref().unwrap_err();
-        assert_eq!((bad.name.to_string(), bad.uid.0.as_str()), ("web/bad".to_owned(), "u"));
+        assert_eq!((bad.name.to_string(), &*bad.uid.0), ("web/bad".to_owned(), "u"));
         assert_eq!((bad.generation, bad.resource_version.as_str()), (Some(2), "4"));
         assert!(!bad.error.is_empty());
         let pen = begin(calls.next().await);

@@ -34,7 +34,7 @@ fn node_again(facts: &NodeFacts) -> Value {
     };
     json!({
         "metadata": {
-            "name": facts.name, "uid": facts.uid.0, "creationTimestamp": created,
+            "name": facts.name, "uid": *facts.uid.0, "creationTimestamp": created,
             "deletionTimestamp": facts.deleting.then_some("2024-01-01T00:00:00Z"),
             "labels": {"topology.kubernetes.io/region": facts.region},
             "annotations": {RESERVED_IP_ANNOTATION: facts.annotation},

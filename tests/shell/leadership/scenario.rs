@@ -93,7 +93,7 @@ impl World {
         let server = ApiServer::simulated(seed, "2026-03-01T12:00:00Z".parse().unwrap());
         let node = NodeSpec { name: NODE.to_owned(), ready: true, ..NodeSpec::default() };
         let node = server.create_node(&node).unwrap();
-        let node = Uid(node["metadata"]["uid"].as_str().unwrap().to_owned());
+        let node = Uid(node["metadata"]["uid"].as_str().unwrap().into());
         server
             .create_object("v1", "Namespace", "", json!({ "metadata": { "name": "flipop" } }), "test")
             .unwrap();

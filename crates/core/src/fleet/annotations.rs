@@ -342,7 +342,7 @@ mod tests {
         let mut desired = Desired::default();
         for number in 0..100 {
             let ip = Address::from([192, 0, 2, number]);
-            desired.confirmed.insert(Uid(format!("u{number}")), (format!("n{number}"), ip));
+            desired.confirmed.insert(Uid(format!("u{number}").into()), (format!("n{number}"), ip));
         }
         let mut under_way = plan(&mut annotations, &desired);
         let mut written = 0;
@@ -362,10 +362,10 @@ mod tests {
         let mut annotations = Annotations::default();
         annotations.restart();
         annotations.swept(Ok(Sweep::default()), Context::exactly(Moment::default()));
-        let (uid, ip) = (Uid("u".to_owned()), Address::from([192, 0, 2, 1]));
+        let (uid, ip) = (Uid("u".into()), Address::from([192, 0, 2, 1]));
         let seen = |annotation: Option<String>, ours| NodeFacts {
             name: "n".to_owned(),
-            uid: Uid("u".to_owned()),
+            uid: Uid("u".into()),
             ready: true.into(),
             annotation,
             annotation_ours: ours,
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn after_a_gap_in_the_leadership_nothing_is_removed_before_nodes_were_read() {
-        let (uid, ip) = (Uid("u".to_owned()), Address::from([192, 0, 2, 1]));
+        let (uid, ip) = (Uid("u".into()), Address::from([192, 0, 2, 1]));
         let now = Context::exactly(Moment::default());
         for listed in [true, false] {
             let mut annotations = Annotations::default();
@@ -408,7 +408,7 @@ mod tests {
                 annotations.swept(Ok(Sweep::default()), now);
             }
             let also = |annotations: &mut Annotations| {
-                annotations.written("m".to_owned(), Uid("m".to_owned()), Some(ip), Ok(()), now);
+                annotations.written("m".to_owned(), Uid("m".into()), Some(ip), Ok(()), now);
                 removed(annotations, false)
             };
             assert_eq!(removed(&mut annotations, listed), 1);
@@ -434,7 +434,7 @@ mod tests {
         assert_eq!(sweeps(&mut annotations), 0, "one at a time");
         let left = |name: &str, ip: &str| MarkedNode {
             name: name.to_owned(),
-            uid: Uid(name.to_owned()),
+            uid: Uid(name.into()),
             value: Some(ip.to_owned()),
             ours: true,
             labels: NodeLabels::default(),
@@ -449,7 +449,7 @@ mod tests {
     #[test]
     fn a_removal_that_met_a_conflict_is_tried_again() {
         let mut annotations = Annotations::default();
-        let (uid, ip) = (Uid("u".to_owned()), Address::from([192, 0, 2, 1]));
+        let (uid, ip) = (Uid("u".into()), Address::from([192, 0, 2, 1]));
         annotations.written(
             "n".to_owned(),
             uid.clone(),

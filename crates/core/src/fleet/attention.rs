@@ -185,7 +185,7 @@ impl Fleet {
 
     /// The pools of the present plan.
     pub(super) fn due_pools(&self) -> impl Iterator<Item = &Pool> {
-        self.attention.due.iter().filter_map(|uid| self.pools.get(uid))
+        self.attention.due.iter().filter_map(|uid| self.pools.get(uid)).map(Box::as_ref)
     }
 
     /// The record sets of the present plan.

@@ -72,7 +72,7 @@ pub(super) struct Claims {
 
 impl Claims {
     /// Looks again at these pools, among them all new ones. Returns whether anything has changed.
-    pub(super) fn review(&mut self, pools: &BTreeMap<Uid, Pool>, uids: &BTreeSet<Uid>) -> bool {
+    pub(super) fn review(&mut self, pools: &BTreeMap<Uid, Box<Pool>>, uids: &BTreeSet<Uid>) -> bool {
         let mut changed = false;
         for (uid, pool) in uids.iter().filter_map(|uid| Some((uid, pools.get(uid)?))) {
             let claim = Claim::of(pool);

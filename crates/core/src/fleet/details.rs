@@ -74,7 +74,7 @@ impl Fleet {
         let pools = self.pools.values().filter(|pool| !pool.deleting).map(|pool| {
             let line = pool.line(now);
             let details = PoolDetails {
-                left_out: self.left_out_by(pool),
+                left_out: self.left_out_by(&**pool),
                 waiting: line.len(),
                 line: line
                     .into_iter()

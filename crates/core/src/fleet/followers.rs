@@ -25,12 +25,12 @@ pub(super) fn stores<'a>(
 
 /// The object with this uid.
 pub(super) fn get<'a>(
-    pools: &'a mut BTreeMap<Uid, Pool>,
+    pools: &'a mut BTreeMap<Uid, Box<Pool>>,
     record_sets: &'a mut BTreeMap<Uid, NodeSet>,
     uid: &Uid,
 ) -> Option<&'a mut dyn Follower> {
     if let Some(pool) = pools.get_mut(uid) {
-        return Some(pool);
+        return Some(&mut **pool);
     }
     let set: &mut dyn Follower = record_sets.get_mut(uid)?;
     Some(set)
@@ -38,7 +38,7 @@ pub(super) fn get<'a>(
 
 /// The object with this uid, if it acts and knows its nodes completely, and its nodes and pods.
 pub(super) fn following<'a, 'b>(
-    pools: &'a mut BTreeMap<Uid, Pool>,
+    pools: &'a mut BTreeMap<Uid, Box<Pool>>,
     record_sets: &'a mut BTreeMap<Uid, NodeSet>,
     (nodes, pods): (&'b BTreeMap<WatchKey, NodeStore>, &'b BTreeMap<WatchKey, PodStore>),
     uid: &Uid,

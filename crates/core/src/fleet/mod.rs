@@ -142,7 +142,7 @@ pub struct Fleet {
     events_denied: bool,
     pools_listed: bool,
     record_sets_listed: bool,
-    pools: BTreeMap<Uid, Pool>,
+    pools: BTreeMap<Uid, Box<Pool>>,
     attention: attention::Attention,
     claims: claims::Claims,
     /// The objects as the last plan left them.
@@ -274,8 +274,8 @@ impl Fleet {
     /// True while an address was bought that the server's copy of the status does not remember yet.
     pub fn has_unrecorded_creation(&self) -> bool {
         // A pool that is being deleted gets no more status writes, unless it gives something back.
-        let written = |pool: &&Pool| !pool.deleting || pool.is_going();
-        self.pools.values().filter(written).any(Pool::has_unrecorded_creation)
+        let written = |pool: &&Box<Pool>| !pool.deleting || pool.is_going();
+        self.pools.values().filter(written).any(|pool| pool.has_unrecorded_creation())
     }
 
     /// Begins leadership. Everything that a predecessor may have changed is read again before any decision.
@@ -287,7 +287,7 @@ impl Fleet {
         self.record_sets_listed = false;
         self.nodes.values_mut().for_each(NodeStore::distrust);
         self.pods.values_mut().for_each(PodStore::distrust);
-        self.pools.values_mut().for_each(Pool::distrust);
+        self.pools.values_mut().for_each(|pool| pool.distrust());
         self.matched_once.clear();
         self.record_sets.values_mut().for_each(NodeSet::distrust);
         self.dns.restart();
@@ -328,11 +328,11 @@ impl Fleet {
 
     /// Removes the other pools, which are gone.
     fn keep_pools(&mut self, kept: impl Fn(&Pool) -> bool) {
-        if self.pools.values().all(&kept) {
+        if self.pools.values().all(|pool| kept(pool)) {
             return;
         }
         self.attention.specs_changed();
-        let (kept, gone): (BTreeMap<Uid, Pool>, BTreeMap<Uid, Pool>) =
+        let (kept, gone): (BTreeMap<Uid, Box<Pool>>, BTreeMap<Uid, Box<Pool>>) =
             std::mem::take(&mut self.pools).into_iter().partition(|(_, pool)| kept(pool));
         self.pools = kept;
         for pool in gone.values() {
@@ -341,7 +341,7 @@ impl Fleet {
         }
         let left: Vec<Notice> =
             gone.values().filter_map(|pool| self.firewalls.forget(&pool.object)).collect();
-        let purchases = gone.into_values().filter_map(Pool::unresolved_purchase);
+        let purchases = gone.into_values().filter_map(|pool| pool.unresolved_purchase());
         self.outbox.extend(purchases.chain(left).filter(|_| self.permit));
     }
 
@@ -368,7 +368,7 @@ impl Fleet {
             let mut pool = Pool::new(seen, &self.settings.providers);
             pool.pause.observe(paused.as_deref(), now);
             pool.note_namespace(self.settings.own_namespace.as_deref());
-            self.pools.insert(uid.clone(), pool);
+            self.pools.insert(uid.clone(), Box::new(pool));
             self.attention.specs_changed();
             self.rematch(&uid, now);
             return;

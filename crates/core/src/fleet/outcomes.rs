@@ -83,7 +83,7 @@ impl Fleet {
         self.attention.look_at_all();
         self.accounts.get_mut(account_id).into_iter().for_each(|account| account.release(now));
         self.firewalls.release(account_id, now);
-        let concerned = |pool: &&mut Pool| {
+        let concerned = |pool: &&mut Box<Pool>| {
             pool.spec.account_id == *account_id
                 || pool.creates_at() == account_id
                 || pool.has_bought_in(account_id)
@@ -129,7 +129,7 @@ impl Fleet {
                     }
                     gone => {
                         // So it no longer delays the other pools of the account.
-                        gone.into_iter().for_each(Pool::forget_intent);
+                        gone.into_iter().for_each(|pool| pool.forget_intent());
                         self.outbox.extend(orphans::ownerless(pool, &result));
                     }
                 }

@@ -135,7 +135,7 @@ impl Fleet {
             self.accounts.insert(account_id, account);
         }
         for uid in &self.attention.due {
-            self.pools.get_mut(uid).into_iter().for_each(Pool::end_plan);
+            self.pools.get_mut(uid).into_iter().for_each(|pool| pool.end_plan());
         }
     }
 
@@ -225,7 +225,7 @@ impl Fleet {
             same && !other.deleting && other.seniority() > pool.seniority()
         };
         let new: Vec<Uid> = new
-            .filter_map(|uid| self.pools.get(uid))
+            .filter_map(|uid| self.pools.get(uid).map(Box::as_ref))
             .filter(younger)
             .map(|pool| pool.object.uid.clone())
             .collect();
@@ -255,8 +255,11 @@ impl Fleet {
         if !self.claims.was_told(account, &names) {
             let pools =
                 self.pools.values().filter(|pool| !pool.deleting && pool.spec.account_id == account_id);
-            let told =
-                if account.is_known() { BTreeMap::new() } else { pools.flat_map(Pool::told).collect() };
+            let told = if account.is_known() {
+                BTreeMap::new()
+            } else {
+                pools.flat_map(|pool| pool.told()).collect()
+            };
             account.name(&names.watched, names.remembered.clone(), &told, now);
             self.claims.tell(account);
         }
@@ -268,7 +271,7 @@ impl Fleet {
         let is_present = |ip| matches!(account.place(ip), Place::Present { .. });
         let visible = self.claims.any_effective(&account_id, is_present);
         if !visible {
-            let going = self.pools.values().flat_map(Pool::due_back).collect();
+            let going = self.pools.values().flat_map(|pool| pool.due_back()).collect();
             account.excuse_absences(&going, now);
         }
         for uid in &self.attention.due {
@@ -328,7 +331,7 @@ impl Fleet {
             let strange = |pool: &Pool| {
                 (pool.deleting || pool.spec.account_id != *account_id) && pool.creates_at() == account_id
             };
-            if !self.pools.get(uid).is_some_and(strange) {
+            if !self.pools.get(uid).is_some_and(|pool| strange(pool)) {
                 continue;
             }
             let Some(mut pool) = self.pools.remove(uid) else { continue };
@@ -353,7 +356,7 @@ impl Fleet {
                 let gives_back = pool.is_going() && pool.has_bought_in(account_id);
                 pool.spec.account_id == *account_id || pool.creates_at() == account_id || gives_back
             };
-            let wanted = self.pools.values().any(concerns);
+            let wanted = self.pools.values().any(|pool| concerns(pool));
             if !wanted && account.ops().next().is_none() {
                 // Old lists must not answer a later request.
                 account.forget_lists(now);

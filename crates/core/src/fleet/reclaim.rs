@@ -117,7 +117,8 @@ impl Fleet {
         let uids: Vec<Uid> = self.attention.due.iter().cloned().collect();
         let mut listed_since = self.adoption_waits.take();
         for uid in uids {
-            let Some(ips) = self.pools.get_mut(&uid).map(Pool::on_their_way).filter(|ips| !ips.is_empty())
+            let Some(ips) =
+                self.pools.get_mut(&uid).map(|pool| pool.on_their_way()).filter(|ips| !ips.is_empty())
             else {
                 continue;
             };
@@ -147,7 +148,7 @@ impl Fleet {
         account: &Account,
         named: &mut Arc<BTreeSet<Address>>,
     ) -> bool {
-        let others = self.pools.values();
+        let others = self.pools.values().map(Box::as_ref);
         if !pool.may_adopt() || !others.chain([pool]).any(|pool| pool.spec.has_hidden_ips()) {
             return true;
         }

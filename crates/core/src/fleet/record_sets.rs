@@ -5,7 +5,6 @@ use super::action::Action;
 use super::writes::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
-use crate::addresses::pool::placement::Placement;
 use crate::mechanism::effects::{Effects, Notice, WrittenStatus};
 use crate::mechanism::writes::is_older;
 use crate::model::catalog::events::EventReason;
@@ -77,8 +76,11 @@ impl Fleet {
     /// The record sets of this plan, of both kinds, the oldest first.
     pub(super) fn views(&self) -> Vec<View> {
         let pools = self.due_pools().filter(|pool| !pool.deleting).filter_map(|pool| {
-            let older =
-                self.pools.values().filter(|other| !other.deleting && other.seniority() < pool.seniority());
+            let older = self
+                .pools
+                .values()
+                .filter(|other| !other.deleting && other.seniority() < pool.seniority())
+                .map(Box::as_ref);
             pool_view(pool, self.accounts.get(&pool.spec.account_id), older)
         });
         let sets = self.due_record_sets().filter(|set| !set.deleting).map(node_view);
@@ -278,7 +280,7 @@ fn pool_choice(pool: &Pool, account: &Account) -> Option<Choice> {
     let confirmed = placements.iter().filter(|(_, placement)| placement.node().is_some());
     Some(Choice {
         addresses: confirmed.map(|(ip, _)| *ip).collect(),
-        undecided: ours.filter(|ip| placements.get(ip).is_some_and(Placement::is_undecided)).collect(),
+        undecided: ours.filter(|ip| placements.get(ip).is_some_and(|place| place.is_undecided())).collect(),
         // While the only address moves, none is active.
         any_node: !pool.candidates.is_empty(),
         withdrawn: BTreeSet::new(),

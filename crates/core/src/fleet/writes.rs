@@ -128,7 +128,8 @@ impl Fleet {
     /// Writes the statuses of pools that are being deleted and give something back.
     fn write_going(&mut self, firewalls: &mut BTreeMap<Uid, Told>, now: Moment, out: &mut Effects<Action>) {
         let draining = self.draining;
-        let written = |pool: &&mut Pool| pool.is_going() && (!draining || pool.has_unrecorded_creation());
+        let written =
+            |pool: &&mut Box<Pool>| pool.is_going() && (!draining || pool.has_unrecorded_creation());
         for uid in &self.attention.due {
             let Some(pool) = self.pools.get_mut(uid).filter(written) else { continue };
             let mut status = pool.render_going(now);

@@ -41,7 +41,7 @@ fn polls_and_dns_leave_a_share_of_the_window_to_assignments() {
 
 #[test]
 fn while_others_wait_one_object_starts_a_quarter_of_the_window() {
-    let object = |name: &str| Uid(name.to_owned());
+    let object = |name: &str| Uid(name.into());
     let start = |budget: &mut Budget, name: &str, now| {
         let mut sent = 0;
         while budget.admit_for(&object(name), Purpose::Assign, now).is_ok() {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{AddrParseError, IpAddr, Ipv4Addr};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Namespace and name of one of our objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -28,7 +29,7 @@ impl fmt::Display for ObjectName {
 
 /// `metadata.uid`. An object that is deleted and recreated under the same name gets a new one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Uid(pub String);
+pub struct Uid(pub Arc<str>);
 
 impl fmt::Display for Uid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

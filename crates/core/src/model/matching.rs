@@ -341,7 +341,7 @@ pub(crate) mod example {
     pub(crate) fn node(name: &str) -> NodeFacts {
         NodeFacts {
             name: name.into(),
-            uid: Uid(format!("uid-{name}")),
+            uid: Uid(format!("uid-{name}").into()),
             provider_id: "digitalocean://1".into(),
             ready: Readiness::Ready,
             ..NodeFacts::default()

@@ -12,7 +12,7 @@ use std::fmt;
 /// A parsed label selector. The empty one matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Selector {
-    requirements: Vec<Requirement>,
+    requirements: Box<[Requirement]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,12 +21,15 @@ struct Requirement {
     operator: Operator,
 }
 
+/// Sorted. A slice, because a selector is kept for each object, and mostly has one value.
+type Values = Box<[String]>;
+
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Operator {
     Exists,
     DoesNotExist,
-    In(BTreeSet<String>),
-    NotIn(BTreeSet<String>),
+    In(Values),
+    NotIn(Values),
     GreaterThan(i64),
     LessThan(i64),
 }
@@ -119,7 +122,7 @@ impl Parser {
     fn selector(&mut self) -> Result<Selector, SelectorError> {
         let mut requirements = Vec::new();
         if self.peek() == Token::End {
-            return Ok(Selector { requirements });
+            return Ok(Selector::default());
         }
         loop {
             requirements.push(self.requirement()?);
@@ -133,7 +136,7 @@ impl Parser {
         }
         requirements.sort();
         requirements.dedup();
-        Ok(Selector { requirements })
+        Ok(Selector { requirements: requirements.into() })
     }
 
     fn requirement(&mut self) -> Result<Requirement, SelectorError> {
@@ -155,8 +158,8 @@ impl Parser {
         }
         let token = self.next();
         match &token {
-            Token::Symbol("=" | "==") => Ok(Operator::In(BTreeSet::from([self.exact_value()?]))),
-            Token::Symbol("!=") => Ok(Operator::NotIn(BTreeSet::from([self.exact_value()?]))),
+            Token::Symbol("=" | "==") => Ok(Operator::In(Box::new([self.exact_value()?]))),
+            Token::Symbol("!=") => Ok(Operator::NotIn(Box::new([self.exact_value()?]))),
             Token::Symbol(">") => Ok(Operator::GreaterThan(self.number()?)),
             Token::Symbol("<") => Ok(Operator::LessThan(self.number()?)),
             Token::Word(word) if word == "in" => Ok(Operator::In(self.values()?)),
@@ -183,7 +186,7 @@ impl Parser {
         value.parse().map_err(|_| SelectorError::Number(shown(&value)))
     }
 
-    fn values(&mut self) -> Result<BTreeSet<String>, SelectorError> {
+    fn values(&mut self) -> Result<Values, SelectorError> {
         let open = self.next();
         if open != Token::Symbol("(") {
             return Err(unexpected(&open, "'('"));
@@ -203,7 +206,7 @@ impl Parser {
             values.insert(value);
             match self.next() {
                 Token::Symbol(",") => {}
-                Token::Symbol(")") => return Ok(values),
+                Token::Symbol(")") => return Ok(values.into_iter().collect()),
                 other @ (Token::Word(_) | Token::Symbol(_) | Token::End) => {
                     return Err(unexpected(&other, "',' or ')'"));
                 }
@@ -274,8 +277,8 @@ impl Selector {
             match &requirement.operator {
                 Operator::Exists => value.is_some(),
                 Operator::DoesNotExist => value.is_none(),
-                Operator::In(values) => value.is_some_and(|value| values.contains(value)),
-                Operator::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                Operator::In(values) => value.is_some_and(|value| values.binary_search(value).is_ok()),
+                Operator::NotIn(values) => value.is_none_or(|value| values.binary_search(value).is_err()),
                 Operator::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
                 Operator::LessThan(bound) => number().is_some_and(|number| number < *bound),
             }
@@ -283,10 +286,10 @@ impl Selector {
     }
 
     /// The keys of which an object must have one of these values.
-    pub fn required(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
+    pub fn required(&self) -> impl Iterator<Item = (&str, &[String])> {
         self.requirements.iter().filter_map(|requirement| {
             let Operator::In(values) = &requirement.operator else { return None };
-            Some((requirement.key.as_str(), values))
+            Some((requirement.key.as_str(), &**values))
         })
     }
 
@@ -303,8 +306,7 @@ impl fmt::Display for Selector {
             if position > 0 {
                 f.write_str(",")?;
             }
-            let list =
-                |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+            let list = |values: &Values| values.join(",");
             match operator {
                 Operator::Exists => write!(f, "{key}")?,
                 Operator::DoesNotExist => write!(f, "!{key}")?,

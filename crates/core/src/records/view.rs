@@ -109,7 +109,8 @@ mod tests {
 
     fn claim(fqdn: &str, created_at_s: i64, kind: ObjectKind, name: &str) -> Claim {
         let site = SiteKey { account_id: "p".into(), zone: "z".into(), fqdn: fqdn.into() };
-        let object = ObjectRef { uid: Uid(format!("{name}-{kind:?}")), name: ObjectName::new("ns", name) };
+        let object =
+            ObjectRef { uid: Uid(format!("{name}-{kind:?}").into()), name: ObjectName::new("ns", name) };
         Claim { site, created_at_s, owner: Owner { kind, object } }
     }
 

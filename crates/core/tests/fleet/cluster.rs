@@ -21,7 +21,7 @@ impl World {
         self.version += 1;
         let pool = PoolObject {
             object: ObjectRef {
-                uid: Uid(format!("uid-{name}-{}", self.version)),
+                uid: Uid(format!("uid-{name}-{}", self.version).into()),
                 name: ObjectName::new("ns", name),
             },
             created_at_s: i64::try_from(self.version).unwrap(),
@@ -91,7 +91,7 @@ impl World {
     }
 
     pub(crate) fn set_node(&mut self, n: u8, ready: bool) {
-        let uid = Uid(format!("uid-node-{n}"));
+        let uid = Uid(format!("uid-node-{n}").into());
         self.put_node(n, uid, droplet(n), ready);
     }
 
@@ -101,7 +101,7 @@ impl World {
     }
 
     pub(crate) fn set_node_on_as(&mut self, n: u8, on: u8, ready: bool) {
-        self.put_node(n, Uid(format!("uid-node-{n}")), droplet(on), ready);
+        self.put_node(n, Uid(format!("uid-node-{n}").into()), droplet(on), ready);
     }
 
     /// Replaces a node by another one of the same name. Nobody sees the deletion.
@@ -109,7 +109,7 @@ impl World {
         self.version += 1;
         self.annotations.remove(&format!("node-{n}"));
         self.labels.remove(&format!("node-{n}"));
-        self.put_node(n, Uid(format!("uid-{}", self.version)), droplet(on), true);
+        self.put_node(n, Uid(format!("uid-{}", self.version).into()), droplet(on), true);
     }
 
     fn put_node(&mut self, n: u8, uid: Uid, on: MachineId, ready: bool) {

@@ -34,7 +34,7 @@ fn address(number: u16) -> Address {
 fn node(number: u64) -> NodeFacts {
     NodeFacts {
         name: format!("node-{number}"),
-        uid: Uid(format!("uid-{number}")),
+        uid: Uid(format!("uid-{number}").into()),
         provider_id: droplet_of(number).provider_id(),
         machine: Some(droplet_of(number)),
         ready: Readiness::Ready,
@@ -65,7 +65,7 @@ fn pool(number: u16) -> PoolObject {
     let matching = RawMatch { node_label, pod_namespace: "ns".into(), ..RawMatch::default() };
     PoolObject {
         object: ObjectRef {
-            uid: Uid(format!("uid-pool-{number}")),
+            uid: Uid(format!("uid-pool-{number}").into()),
             name: ObjectName::new("ns", format!("pool-{number}")),
         },
         created_at_s: i64::from(number),

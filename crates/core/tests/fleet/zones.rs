@@ -339,7 +339,7 @@ impl World {
         let version = self.next_version();
         let set = RecordSetObject {
             object: ObjectRef {
-                uid: Uid(format!("set-{name}-{version}")),
+                uid: Uid(format!("set-{name}-{version}").into()),
                 name: ObjectName::new("ns", name),
             },
             created_at_s: i64::try_from(version).unwrap(),

@@ -105,7 +105,7 @@ pub struct Pool {
     /// Its knowledge about its nodes.
     pub(crate) nodes: FollowedNodes,
     /// The records of its addresses.
-    ips: BTreeMap<Address, IpRecord>,
+    ips: BTreeMap<Address, Box<IpRecord>>,
     /// The last failed assignment of each node.
     node_failures: BTreeMap<Uid, Failure<String>>,
     /// Nodes that failed recently and go behind the others.

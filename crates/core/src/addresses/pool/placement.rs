@@ -93,7 +93,7 @@ impl Pool {
         let ips = self.effective().into_iter().chain(self.effective_before().iter().copied());
         let ips: BTreeSet<Address> = ips.chain(active.keys().copied()).collect();
         let moves = |ip| account.is_some_and(|account| self.leaves(ip, account));
-        let place = |ip| (ip, Placement::of(ip, active.get(&ip), account, moves(ip)));
+        let place = |ip| (ip, Box::new(Placement::of(ip, active.get(&ip), account, moves(ip))));
         self.report.placements = ips.into_iter().map(place).collect();
         self.candidates.keep_assignable();
         self.shown = self.render_addresses(account);

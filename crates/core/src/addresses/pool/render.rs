@@ -59,11 +59,11 @@ impl Pool {
     pub(super) fn render_addresses(&self, account: Option<&Account>) -> PoolStatus {
         let mut status = PoolStatus::default();
         for (text, message) in &self.spec.bad_ips {
-            status.ips.insert(text.clone(), error_entry(message));
+            status.ips.insert(text.clone(), Box::new(error_entry(message)));
         }
         let used: BTreeSet<Address> = self.used().into_iter().collect();
         for ip in self.effective() {
-            let entry = account.and_then(|account| self.entry(ip, used.contains(&ip), account));
+            let entry = account.and_then(|account| self.entry(ip, used.contains(&ip), account)).map(Box::new);
             let entry = entry.or_else(|| self.on_server.ips.get(&ip.to_string()).cloned());
             status.ips.extend(entry.map(|entry| (ip.to_string(), entry)));
         }
@@ -71,7 +71,7 @@ impl Pool {
             // Its earlier addresses stay in their places. They are given up only once the spec is valid again.
             for ip in self.effective_before() {
                 let followed = account.filter(|_| self.ips.get(ip).is_some_and(|record| record.was_active));
-                let entry = followed.and_then(|account| self.entry(*ip, true, account));
+                let entry = followed.and_then(|account| self.entry(*ip, true, account)).map(Box::new);
                 let name = ip.to_string();
                 if let Some(entry) = entry.or_else(|| self.on_server.ips.get(&name).cloned()) {
                     status.ips.entry(name).or_insert(entry);
@@ -172,7 +172,7 @@ impl Pool {
         let last = self.on_server.ips.get(&ip.to_string());
         if !self.nodes.matched && last.is_some_and(|last| last.provider_id == provider_id(&machine)) {
             // It is unknown whether that node matches, so the last report stays.
-            return last.cloned();
+            return last.map(|last| last.as_ref().clone());
         }
         if let Some((kind, message)) = self.ips.get(&ip).and_then(|record| record.error.as_ref()) {
             let error = format!("{kind}: {message}");

@@ -160,5 +160,5 @@ pub struct Report {
     /// Addresses on candidates, each with the node's name.
     pub active: BTreeMap<Address, String>,
     /// Where each address is, including unknown places.
-    pub placements: BTreeMap<Address, Placement>,
+    pub placements: BTreeMap<Address, Box<Placement>>,
 }

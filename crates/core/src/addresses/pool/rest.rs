@@ -42,7 +42,7 @@ impl Pool {
             let none_left = former.is_empty() && unknown.is_empty() && intent.is_none();
             known && purchased.is_empty() && none_left && orphans.iter().all(BTreeSet::is_empty)
         };
-        let failed = |record: &IpRecord| {
+        let failed = |record: &Box<IpRecord>| {
             record.failure.is_some() || record.error.is_some() || record.deprioritized.is_some()
         };
         self.is_live()

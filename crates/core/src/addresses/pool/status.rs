@@ -64,7 +64,7 @@ impl IpEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolStatus {
     /// The entries by address. An entry of `spec.ips` that is not an address appears as written.
-    pub ips: BTreeMap<String, IpEntry>,
+    pub ips: BTreeMap<String, Box<IpEntry>>,
     /// How many addresses the pool uses, including those that are still to be created. `None` before the first count.
     pub used_ips: Option<i64>,
     /// Candidates that wait for an address, sorted. The list is shared, because it can have thousands of names and

@@ -220,6 +220,6 @@ fn claim(world: &World<'_>, claimer: &ObjectRef, ip: Address, machine: &MachineI
     let name: ObjectName = claimer.name.clone();
     // A pool whose nodes are not read yet may serve the machine.
     let serves = |pool: &Pool| !pool.nodes.matched || pool.candidate_on(machine).is_some();
-    let serves = world.others.get(&claimer.uid).is_some_and(serves);
+    let serves = world.others.get(&claimer.uid).is_some_and(|pool| serves(pool));
     if serves { Wait::Claimed(name) } else { Wait::ClaimedBy(name, ip) }
 }

@@ -27,7 +27,7 @@ pub struct World<'a> {
     /// An unconfirmed deletion in this account has taken effect or may do so.
     pub deleting: bool,
     /// The other pools.
-    pub others: &'a BTreeMap<Uid, Pool>,
+    pub others: &'a BTreeMap<Uid, Box<Pool>>,
     /// Those of them that make room or buy.
     pub in_the_way: &'a BTreeSet<Uid>,
 }
@@ -36,7 +36,7 @@ impl<'a> World<'a> {
     /// The other pools that make room or buy.
     pub(super) fn in_the_way(&self) -> impl Iterator<Item = &'a Pool> {
         let others = self.others;
-        self.in_the_way.iter().filter_map(|uid| others.get(uid))
+        self.in_the_way.iter().filter_map(|uid| others.get(uid)).map(Box::as_ref)
     }
 }
 

@@ -71,7 +71,7 @@ struct Cluster {
 }
 
 fn key(n: u8) -> CheckKey {
-    CheckKey { node: Uid(format!("uid-{n}")), check: NodeCheck::default() }
+    CheckKey { node: Uid(format!("uid-{n}").into()), check: NodeCheck::default() }
 }
 
 impl Cluster {

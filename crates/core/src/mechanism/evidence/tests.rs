@@ -9,7 +9,7 @@ use crate::model::provider::examples::droplet;
 const SECOND_MS: u64 = 1_000;
 
 fn key(n: u8) -> CheckKey {
-    CheckKey { node: Uid(format!("uid-{n}")), check: NodeCheck::default() }
+    CheckKey { node: Uid(format!("uid-{n}").into()), check: NodeCheck::default() }
 }
 
 fn lease(n: u8, renewed: u64, duration_s: u64) -> LeaseFacts {
