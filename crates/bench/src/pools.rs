@@ -96,8 +96,33 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     );
     report.value(format_args!("ms, {together} failovers at once among {count} pools"), ms(burst));
     operator.terminate().await?;
+    let (mut operator, restart) = restarted(&world).await?;
+    report.row(
+        format_args!("{count} pools, a node failed meanwhile: restart → assign request"),
+        format_args!("≤ {}", Ms(START)),
+        Ms(restart),
+        restart <= START,
+    );
+    report.value(format_args!("ms, restart with {count} pools"), ms(restart));
+    operator.terminate().await?;
     world.end().await;
     Ok(())
+}
+
+/// Starts the operator again after a node has failed, whose pool has another one. Returns the time until the address of
+/// that node is sent there.
+async fn restarted(world: &World) -> Outcome<(Operator, Duration)> {
+    world.nodes.set_ready(&node(1, "a"), true).await?;
+    world.nodes.set_ready(&node(1, "b"), false).await?;
+    let cloud = world.cloud();
+    let (since, begun_us) = (cloud.next_call(), cloud.now_us());
+    let operator = world.start()?;
+    let sent_us = eventually("the address is sent elsewhere", SOON, || async move {
+        let sent = cloud.calls(since).into_iter().find(|call| is_assign(call, OPERATOR));
+        sent.map(|call| call.at_us).ok_or_else(|| Failure::new("no assign request"))
+    })
+    .await?;
+    Ok((operator, Duration::from_micros(sent_us.saturating_sub(begun_us))))
 }
 
 /// The cost of the operator while nothing happens.
