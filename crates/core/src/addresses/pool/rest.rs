@@ -9,7 +9,6 @@ use crate::addresses::account::Account;
 use crate::addresses::account::belief::Belief;
 use crate::firewalls::spec::FirewallSpec;
 use crate::model::ids::Address;
-use crate::model::label_mode::LabelMode;
 use std::collections::BTreeSet;
 
 impl Pool {
@@ -21,13 +20,12 @@ impl Pool {
         account.is_some_and(|account| self.is_plain() && self.is_settled() && self.all_serve(account))
     }
 
-    /// Whether the spec asks only for addresses and records, so that the plan for firewalls, checks and labels does not
+    /// Whether the spec asks only for addresses, records and labels, so that the plan for firewalls and checks does not
     /// concern the pool.
     fn is_plain(&self) -> bool {
         let spec = &self.spec;
         spec.problems.is_empty()
             && spec.check.is_none()
-            && spec.labels == LabelMode::Off
             && spec.firewall == FirewallSpec::None
             && self.on_server.firewalls.is_empty()
             && !spec.has_hidden_ips()
