@@ -102,11 +102,4 @@ impl Fleet {
             uids.iter().cloned().partition(|uid| self.pools.contains_key(uid));
         pools.into_iter().chain(sets).collect()
     }
-
-    /// The objects of the present plan that act and know their nodes completely.
-    pub(super) fn due_followers(&self) -> impl Iterator<Item = &dyn Follower> {
-        let pools = self.due_pools().map(|pool| -> &dyn Follower { pool });
-        let sets = self.due_record_sets().map(|set| -> &dyn Follower { set });
-        pools.chain(sets).filter(|follower| follower.is_following())
-    }
 }

@@ -438,6 +438,12 @@ impl Fleet {
         let first = !store.is_complete();
         let touched = store.observe(observed);
         self.shown_by.note(key, store, &touched);
+        for uid in users.iter().filter(|_| !touched.is_empty()) {
+            let pool = self.pools.get(uid).is_some_and(|pool| pool.spec.check.is_some());
+            let set = self.record_sets.get(uid).is_some_and(|set| set.spec.check.is_some());
+            // More counts of these nodes than whether they match.
+            (pool || set).then(|| self.attention.touch(uid));
+        }
         self.rematch_users(&users, Some(&touched).filter(|_| !first), clocks);
         self.dirty |= self.annotations.take_changed() | self.labels.take_changed();
     }

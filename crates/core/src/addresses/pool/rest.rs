@@ -20,12 +20,11 @@ impl Pool {
         account.is_some_and(|account| self.is_plain() && self.is_settled() && self.all_serve(account))
     }
 
-    /// Whether the spec asks only for addresses, records and labels, so that the plan for firewalls and checks does not
-    /// concern the pool.
+    /// Whether the spec asks only for addresses, records, labels and checks, so that the plan for firewalls does not concern
+    /// the pool.
     fn is_plain(&self) -> bool {
         let spec = &self.spec;
         spec.problems.is_empty()
-            && spec.check.is_none()
             && spec.firewall == FirewallSpec::None
             && self.on_server.firewalls.is_empty()
             && !spec.has_hidden_ips()
