@@ -86,7 +86,9 @@ impl Checks {
     /// Forgets what other objects ask for.
     fn replace_all(&mut self, is_kept: impl Fn(&Uid) -> bool) {
         let gone: Vec<Asker> = self.parts.keys().filter(|(_, uid)| !is_kept(uid)).cloned().collect();
-        gone.into_iter().for_each(|asker| self.replace(asker, (String::new(), Part::new())));
+        for asker in gone {
+            self.replace(asker, (String::new(), Part::new()));
+        }
     }
 
     /// Replaces what an object asks for.
@@ -236,7 +238,7 @@ impl Fleet {
         if !self.checks.evidence.take_touched() && !self.dirty {
             return;
         }
-        match self.checks.evidence.take_news(now) {
+        match self.checks.evidence.take_news() {
             Some(keys) => {
                 for (_, uid) in keys.iter().flat_map(|key| self.checks.askers(key)) {
                     self.attention.touch(uid);

@@ -40,6 +40,7 @@ pub use unready::QUIET_AFTER_START_MS;
 use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::object::PoolObject;
+use crate::firewalls::spec::FirewallSpec;
 use crate::mechanism::budget::RateReport;
 use crate::mechanism::effects::{Effect, Notice};
 use crate::mechanism::suspicion::Clocks;
@@ -439,7 +440,10 @@ impl Fleet {
         let touched = store.observe(observed);
         self.shown_by.note(key, store, &touched);
         for uid in users.iter().filter(|_| !touched.is_empty()) {
-            let pool = self.pools.get(uid).is_some_and(|pool| pool.spec.check.is_some());
+            let pool = self
+                .pools
+                .get(uid)
+                .is_some_and(|pool| pool.spec.check.is_some() || pool.spec.firewall != FirewallSpec::None);
             let set = self.record_sets.get(uid).is_some_and(|set| set.spec.check.is_some());
             // More counts of these nodes than whether they match.
             (pool || set).then(|| self.attention.touch(uid));

@@ -26,7 +26,7 @@ use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use crate::model::node_check::{CheckKey, CheckOutcome, CheckTarget, Checked, LeaseFacts};
 use leases::Leases;
-use record::{Record, is_stale};
+use record::Record;
 use std::collections::{BTreeMap, BTreeSet};
 pub use witness::{Silent, Witness};
 
@@ -90,12 +90,10 @@ pub struct Evidence {
     /// Something other than the counts has changed.
     touched: bool,
     news: News,
-    /// When each check that has passed may have been silent for too long.
-    expiries: BTreeSet<(Moment, CheckKey)>,
     verdicts: Vec<Verdict>,
 }
 
-/// The checks whose judgement may have changed.
+/// The checks that may count against their nodes, other than before.
 #[derive(Debug, Default)]
 struct News {
     keys: BTreeSet<CheckKey>,
@@ -154,21 +152,12 @@ impl Evidence {
         let Some(record) = self.records.get_mut(&checked.key) else { return };
         match &checked.outcome {
             CheckOutcome::Passed => {
-                if record.passed(now) {
-                    self.touched = true;
-                    self.news.keys.insert(checked.key.clone());
-                }
-                if !std::mem::replace(&mut record.expires, true) {
-                    self.expiries.insert((now, checked.key.clone()));
-                }
+                self.touched |= record.passed(now);
                 self.failing.remove(&checked.key);
             }
             CheckOutcome::Failed => {
                 record.failed(now);
-                if record.failures == 1 {
-                    self.touched = true;
-                    self.news.keys.insert(checked.key.clone());
-                }
+                self.touched |= record.failures == 1;
                 if record.failures >= checked.key.check.threshold {
                     self.failing.insert(checked.key.clone());
                 }
@@ -189,11 +178,9 @@ impl Evidence {
     /// Notes that the kubelet of a node lives: it renewed its Lease, or reported that the node is Ready.
     pub fn reported(&mut self, node: &str, now: Moment) {
         for key in self.by_name.get(node).into_iter().flatten() {
-            if let Some(record) = self.records.get_mut(key) {
-                if record.renewed(key.check, now) {
-                    self.touched = true;
-                    self.news.keys.insert(key.clone());
-                }
+            if self.records.get_mut(key).is_some_and(|record| record.renewed(key.check, now)) {
+                self.touched = true;
+                self.news.keys.insert(key.clone());
             }
         }
     }
@@ -328,21 +315,9 @@ impl Evidence {
         std::mem::take(&mut self.touched)
     }
 
-    /// The checks whose judgement may have changed since the last call. `None` if all may have.
-    pub fn take_news(&mut self, now: Moment) -> Option<BTreeSet<CheckKey>> {
-        while let Some((at, key)) = self.expiries.pop_first() {
-            if !is_stale(at, now) {
-                self.expiries.insert((at, key));
-                break;
-            }
-            let Some(record) = self.records.get_mut(&key) else { continue };
-            let last = record.last_pass.filter(|last| !is_stale(*last, now));
-            record.expires = last.is_some();
-            match last {
-                Some(last) => self.expiries.insert((last, key)),
-                None => self.news.keys.insert(key),
-            };
-        }
+    /// The checks that may count against their nodes, other than at the last call. `None` if all may. A node that only
+    /// goes behind others is not among them, because that matters only while an address moves.
+    pub fn take_news(&mut self) -> Option<BTreeSet<CheckKey>> {
         let News { keys, all } = std::mem::take(&mut self.news);
         (!all).then_some(keys)
     }

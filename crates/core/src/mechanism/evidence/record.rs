@@ -50,8 +50,6 @@ pub(super) struct Record {
     /// Passed checks in a row.
     passes: u32,
     pub(super) last_pass: Option<Moment>,
-    /// It is noted when its last answer may be too old.
-    pub(super) expires: bool,
     /// When its checks began.
     since: Moment,
     /// When the first of the present failures was noted.
@@ -77,7 +75,6 @@ impl Record {
             failures: 0,
             passes: 0,
             last_pass: None,
-            expires: false,
             since: now,
             first_failure: None,
             history: 0,
@@ -193,11 +190,7 @@ impl Record {
 
     /// Whether other nodes are chosen first: a check failed, or none has passed lately.
     pub(super) fn is_deprioritized(&self, now: Moment) -> bool {
-        self.failures > 0 || self.last_pass.is_some_and(|at| is_stale(at, now))
+        let stale = self.last_pass.is_some_and(|at| now.millis_since(at) > RECENT_MS);
+        self.failures > 0 || stale
     }
-}
-
-/// Whether a check that passed at `at` says little about now.
-pub(super) const fn is_stale(at: Moment, now: Moment) -> bool {
-    now.millis_since(at) > RECENT_MS
 }
