@@ -152,7 +152,7 @@ impl FirewallAccount {
         Scene { account_id, capacity, looks, owned, counts, remembered, now }
     }
 
-    /// Decides which reads and changes to send. `wishes` are those of the pools that are `due`. Returns the pools for which
+    /// Decides which reads and changes to send. `wishes` are those of these pools. Returns the pools for which
     /// something is to be done or awaited.
     pub fn plan(
         &mut self,

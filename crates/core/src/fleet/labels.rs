@@ -83,8 +83,8 @@ impl DesiredLabels {
         self.matching.extend(matching);
     }
 
-    /// Replaces the labels for a pool. What stays because of it is not taken away. Returns the nodes whose labels may be
-    /// others now.
+    /// Replaces the labels for a pool. What stays because of it is not taken away. Returns the nodes whose labels may
+    /// be others now.
     pub(super) fn replace(&mut self, old: &Self, new: Self) -> BTreeSet<Uid> {
         let differ = |one: &Self, two: &Self| -> BTreeSet<Uid> {
             let wanted = one.wanted.iter().filter(|(key, wanted)| two.wanted.get(*key) != Some(*wanted));

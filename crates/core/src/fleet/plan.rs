@@ -384,9 +384,9 @@ impl Fleet {
         }
     }
 
-    /// The addresses of a pool that labels name, each with the nodes that have the labels. A node that fails or is being
-    /// deleted is left out, so no move waits for its labels. A node that no watch shows may only have left a filter. If
-    /// it is gone, the answer to the write shows that at once.
+    /// The addresses of a pool that labels name, each with the nodes that have the labels. A node that fails or is
+    /// being deleted is left out, so no move waits for its labels. A node that no watch shows may only have left a
+    /// filter. If it is gone, the answer to the write shows that at once.
     fn labelled(&self, pool: &Pool) -> BTreeMap<Address, BTreeSet<Uid>> {
         if pool.spec.labels == LabelMode::Off {
             return BTreeMap::new();
