@@ -32,6 +32,9 @@ pub struct FirewallAccount {
     machines: &'static MachineKind,
     looks: Looks,
     sets: BTreeMap<Uid, Set>,
+    /// The pools that need looks, and those that only need a guard.
+    wanting: BTreeSet<Uid>,
+    guarding: BTreeSet<Uid>,
     /// The gate before changes.
     gate: RefusedRight,
 }
@@ -58,6 +61,8 @@ impl FirewallAccount {
             machines,
             looks: Looks::default(),
             sets: BTreeMap::new(),
+            wanting: BTreeSet::new(),
+            guarding: BTreeSet::new(),
             gate: RefusedRight::default(),
         }
     }
@@ -65,6 +70,8 @@ impl FirewallAccount {
     /// Starts again when leadership begins, because a predecessor may have changed everything.
     pub fn restart(&mut self, now: Moment) {
         self.sets.clear();
+        self.wanting.clear();
+        self.guarding.clear();
         self.looks.restart(now);
         self.gate = RefusedRight::default();
     }
@@ -95,6 +102,8 @@ impl FirewallAccount {
 
     /// Forgets a pool that is gone. Returns the firewalls that it leaves behind.
     pub fn forget(&mut self, uid: &Uid) -> Vec<Entry> {
+        self.wanting.remove(uid);
+        self.guarding.remove(uid);
         self.sets.remove(uid).iter().flat_map(Set::entries).cloned().collect()
     }
 
@@ -143,36 +152,55 @@ impl FirewallAccount {
         Scene { account_id, capacity, looks, owned, counts, remembered, now }
     }
 
-    /// Decides which reads and changes to send.
-    pub fn plan(&mut self, wishes: &[(Wish, Vec<Entry>)], mut means: Means<'_>, out: &mut Effects<Action>) {
+    /// Decides which reads and changes to send. `wishes` are those of these pools. Returns the pools for which
+    /// something is to be done or awaited.
+    pub fn plan(
+        &mut self,
+        (wishes, pools): (&[(Wish, Vec<Entry>)], &BTreeSet<Uid>),
+        mut means: Means<'_>,
+        out: &mut Effects<Action>,
+    ) -> BTreeSet<Uid> {
         let now = means.now;
         let asks = |uid: &Uid| wishes.iter().any(|(wish, _)| wish.pool.uid == *uid);
-        self.sets.retain(|uid, set| !set.firewalls.is_empty() || asks(uid));
+        self.sets.retain(|uid, set| !set.firewalls.is_empty() || !pools.contains(uid) || asks(uid));
         self.note(wishes, now);
         let (owned, counts) = (self.owned(), self.counts());
         let mut whole_by = None;
-        let (mut wanted, mut guards) = (false, false);
+        let mut restless = BTreeSet::new();
+        self.wanting.retain(|uid| !pools.contains(uid));
+        self.guarding.retain(|uid| !pools.contains(uid));
         for (wish, remembered) in wishes {
-            let Some(mut set) = self.sets.remove(&wish.pool.uid) else { continue };
+            let uid = &wish.pool.uid;
+            let Some(mut set) = self.sets.remove(uid) else { continue };
+            let before = out.additions();
             let due = set.plan(wish, &self.scene(&owned, counts, remembered, now));
             let acts = wish.leave == Leave::Act;
-            wanted |=
-                acts && (!set.firewalls.is_empty() || (wish.rules.is_some() && !wish.machines.is_empty()));
-            guards |= !set.firewalls.is_empty();
+            if acts && (!set.firewalls.is_empty() || (wish.rules.is_some() && !wish.machines.is_empty())) {
+                self.wanting.insert(uid.clone());
+            }
+            if !set.firewalls.is_empty() {
+                self.guarding.insert(uid.clone());
+            }
             out.later(due.wake);
             for until in set.gates(&self.looks, now).into_values() {
                 out.later(until);
             }
             whole_by = [whole_by, due.whole_by].into_iter().flatten().min();
+            let waits = !due.steps.is_empty() || due.whole_by.is_some() || set.lacking().next().is_some();
             self.send(&mut set, wish, due, &mut means, out);
-            self.sets.insert(wish.pool.uid.clone(), set);
+            if waits || out.additions() != before {
+                restless.insert(uid.clone());
+            }
+            self.sets.insert(uid.clone(), set);
         }
         let guard_from = self.looks.guard_from();
-        if wanted || guards && guard_from <= now {
+        let guards = !self.guarding.is_empty();
+        if !self.wanting.is_empty() || guards && guard_from <= now {
             self.look(whole_by, &mut means, out);
         } else if guards {
             out.later(guard_from);
         }
+        restless
     }
 
     fn look(&mut self, whole_by: Option<Moment>, means: &mut Means<'_>, out: &mut Effects<Action>) {

@@ -61,7 +61,7 @@ pub(super) struct Annotations {
     changed: bool,
     /// Values of ours that nodes may have.
     standing: BTreeMap<Uid, (String, Address)>,
-    writes: NodeWrites,
+    writes: NodeWrites<Option<Address>>,
     sweep: Option<Retry>,
     /// A sweep has ended since leadership began.
     swept: bool,
@@ -69,10 +69,6 @@ pub(super) struct Annotations {
     listed: bool,
     /// A sweep is under way. True if it began before leadership.
     sweeping: Option<bool>,
-    /// Nodes that the next plan looks at, or every node (`None`). The annotations of all others are as they should be.
-    due: Option<BTreeSet<Uid>>,
-    /// Writes that wait for room or for their next try: the node's name and the value. Removals come last.
-    waiting: BTreeMap<(bool, Uid), (String, Option<Address>)>,
 }
 
 impl Annotations {
@@ -82,18 +78,12 @@ impl Annotations {
         self.sweeping.iter_mut().for_each(|outdated| *outdated = true);
         self.sweep.get_or_insert_default().put_off_to(Moment::default());
         (self.swept, self.listed) = (false, false);
-        self.due = None;
+        self.look_at(None);
     }
 
     /// Has the next plan look at these nodes, or at every node (`None`).
     pub(super) fn look_at(&mut self, nodes: Option<BTreeSet<Uid>>) {
-        self.due = self.due.take().zip(nodes).map(|(due, nodes)| due.into_iter().chain(nodes).collect());
-    }
-
-    fn look_at_one(&mut self, uid: &Uid) {
-        if let Some(due) = &mut self.due {
-            due.insert(uid.clone());
-        }
+        self.writes.look_at(nodes);
     }
 
     /// Whether a node is known to carry an address, and nothing is about to change that.
@@ -123,10 +113,10 @@ impl Annotations {
             Observed::Apply(node) => self.see(node, of_pool),
             Observed::Delete(node) if !of_pool => {
                 self.seen.remove(&node.uid);
-                self.look_at_one(&node.uid);
+                self.writes.look_at_one(&node.uid);
             }
             Observed::Delete(node) => {
-                self.look_at_one(&node.uid);
+                self.writes.look_at_one(&node.uid);
                 // The node may only have left the filter. Its value is then removed unseen.
                 self.changed |= self.seen.remove(&node.uid).is_some_and(|seen| seen.value.is_some());
             }
@@ -143,7 +133,7 @@ impl Annotations {
         let seen = Seen { name: node.name.clone(), value: node.annotation.clone() };
         if self.seen.insert(node.uid.clone(), seen.clone()) != Some(seen) {
             self.changed = true;
-            self.look_at_one(&node.uid);
+            self.writes.look_at_one(&node.uid);
         }
     }
 
@@ -156,7 +146,7 @@ impl Annotations {
             && !self.writes.is_under_way(&node.uid)
         {
             self.standing.insert(node.uid.clone(), (node.name.clone(), ip));
-            self.look_at_one(&node.uid);
+            self.writes.look_at_one(&node.uid);
             self.changed = true;
         }
     }
@@ -180,21 +170,17 @@ impl Annotations {
         now: Moment,
         out: &mut Effects<Action>,
     ) {
-        let due = self.due.replace(BTreeSet::new()).unwrap_or_else(|| {
-            self.waiting.clear();
-            desired.confirmed.keys().chain(self.standing.keys()).cloned().collect()
-        });
+        let all = || desired.confirmed.keys().chain(self.standing.keys()).cloned().collect();
+        let due = self.writes.take_due(all);
         self.listed |= listed || self.swept;
         for uid in due {
-            let wanted = desired.confirmed.get(&uid);
-            self.waiting.remove(&(wanted.is_none(), uid.clone()));
-            self.waiting.remove(&(wanted.is_some(), uid.clone()));
-            match wanted {
+            match desired.confirmed.get(&uid) {
                 Some((name, ip)) => self.look_at_wanted(uid, name, *ip),
                 None => self.look_at_left(uid, desired),
             }
         }
-        self.write(now, out);
+        let action = |node, uid, value| Action::Annotate { node, uid, value };
+        self.writes.begin_waiting(now, out, action);
         self.plan_sweep(may_sweep, now, out);
     }
 
@@ -205,14 +191,14 @@ impl Annotations {
             self.writes.succeeded(&uid);
             self.standing.insert(uid, (name.to_owned(), ip));
         } else {
-            self.waiting.insert((false, uid), (name.to_owned(), Some(ip)));
+            self.writes.wait(uid, false, (name.to_owned(), Some(ip)));
         }
     }
 
     fn look_at_left(&mut self, uid: Uid, desired: &Desired) {
         let Some((name, ip)) = self.standing.get(&uid).cloned() else { return };
         if !self.listed || desired.protects(&uid, ip) {
-            self.look_at_one(&uid);
+            self.writes.look_at_one(&uid);
             return;
         }
         let other = self.seen.get(&uid).is_some_and(|seen| seen.value != Some(ip.to_string()));
@@ -220,24 +206,7 @@ impl Annotations {
             // Someone else has removed or replaced it already.
             self.standing.remove(&uid);
         } else {
-            self.waiting.insert((true, uid), (name, None));
-        }
-    }
-
-    /// Begins writes that wait, as far as there is room. The answer to each has the next plan look at its node.
-    fn write(&mut self, now: Moment, out: &mut Effects<Action>) {
-        let mut begun = Vec::new();
-        for (key @ (_, uid), (node, value)) in &self.waiting {
-            if self.writes.is_full() {
-                break;
-            }
-            if self.writes.begin(uid, now, out) {
-                out.act(Action::Annotate { node: node.clone(), uid: uid.clone(), value: *value });
-                begun.push(key.clone());
-            }
-        }
-        for key in begun {
-            self.waiting.remove(&key);
+            self.writes.wait(uid, true, (name, None));
         }
     }
 
@@ -261,7 +230,6 @@ impl Annotations {
         at: Context,
     ) {
         self.writes.end(&uid);
-        self.look_at_one(&uid);
         match result {
             Ok(()) => {
                 self.writes.succeeded(&uid);
@@ -298,7 +266,8 @@ impl Annotations {
         }
         match result {
             Ok(sweep) => {
-                (self.swept, self.due) = (true, None);
+                self.swept = true;
+                self.look_at(None);
                 self.sweep = Some(Retry::at(now.plus_millis(SWEEP_INTERVAL_MS)));
                 for MarkedNode { name, uid, value, ours, .. } in &sweep.marked {
                     let Some(ip) = value.as_deref().and_then(Address::v4) else { continue };

@@ -121,6 +121,7 @@ impl Attention {
         self.all = true;
         self.asked = None;
         self.sights.clear();
+        self.machines.clear();
     }
 
     /// The places of an account's addresses at this version of the claims. `follow` brings earlier ones up to date.

@@ -12,14 +12,14 @@ use crate::model::catalog::events::EventReason;
 use crate::model::catalog::shared::{ChecksDoubted, ChecksUnavailable};
 use crate::model::condition::Condition;
 use crate::model::facts::{NodeFacts, Observed};
-use crate::model::ids::AccountId;
+use crate::model::ids::{AccountId, Uid};
 use crate::model::matching::{NodeStore, WatchKey};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use crate::model::node_check::{CheckKey, CheckTarget, NodeCheck, target_of};
 use crate::model::provider::Providers;
 use crate::model::words::enumerate;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most checks of nodes that serve nothing, for the objects of one namespace: those of the largest supported cluster.
 const MAX_IDLE_CHECKS: usize = 5_000;
@@ -27,12 +27,34 @@ const MAX_IDLE_CHECKS: usize = 5_000;
 /// A node that serves nothing is checked at most this often, because its death moves no address.
 const IDLE_PERIOD_MS: u64 = 10_000;
 
+/// A pool or a record set (true). Pools come first.
+type Asker = (bool, Uid);
+
+/// The checks that one object asks for.
+type Part = BTreeMap<CheckKey, CheckTarget>;
+
+/// Adds a check to those that other objects ask for.
+fn add(wanted: &mut Part, key: &CheckKey, target: &CheckTarget) {
+    let of = wanted.entry(key.clone()).or_insert_with(|| target.clone());
+    of.period_ms = of.period_ms.min(target.period_ms);
+    of.holds |= target.holds;
+}
+
 /// The checks to make, and their results.
 #[derive(Debug, Default)]
 pub(super) struct Checks {
     pub(super) evidence: Evidence,
     /// The accounts that tell whether one of their machines is switched off.
     pub(super) witnesses: BTreeMap<AccountId, Witness>,
+    /// What each object asks for, whatever the others do, with its namespace.
+    parts: BTreeMap<Asker, (String, Part)>,
+    askers: BTreeSet<(CheckKey, Asker)>,
+    /// How many nodes that serve nothing the parts name, by namespace.
+    idle: BTreeMap<String, usize>,
+    /// Parts have changed for these nodes.
+    changed: BTreeSet<CheckKey>,
+    /// Everything has to be put together again.
+    stale: bool,
     wanted: BTreeMap<CheckKey, CheckTarget>,
     /// Counts changes of `wanted`.
     version: u64,
@@ -55,18 +77,103 @@ impl Checks {
     pub(super) fn restart(&mut self) {
         self.evidence.restart();
         self.witnesses.values_mut().for_each(Witness::restart);
+        self.replace_all(|_| false);
         self.wanted.clear();
         self.version += 1;
         self.due = None;
     }
 
-    fn follow(&mut self, wanted: BTreeMap<CheckKey, CheckTarget>, now: Moment) {
-        if self.wanted == wanted {
+    /// Forgets what other objects ask for.
+    fn replace_all(&mut self, is_kept: impl Fn(&Uid) -> bool) {
+        let gone: Vec<Asker> = self.parts.keys().filter(|(_, uid)| !is_kept(uid)).cloned().collect();
+        for asker in gone {
+            self.replace(asker, (String::new(), Part::new()));
+        }
+    }
+
+    /// Replaces what an object asks for.
+    fn replace(&mut self, asker: Asker, part: (String, Part)) {
+        let of_none = (String::new(), Part::new());
+        let (namespace, old) = self.parts.get(&asker).unwrap_or(&of_none);
+        if part.1 == *old {
             return;
         }
-        self.wanted = wanted;
-        self.version += 1;
-        self.evidence.follow(&self.wanted, now);
+        let idle = |part: &Part| part.values().filter(|target| !target.holds).count();
+        *self.idle.entry(part.0.clone()).or_default() += idle(&part.1);
+        if let Some(count) = self.idle.get_mut(namespace) {
+            *count -= idle(old);
+        }
+        for key in old.keys().filter(|key| !part.1.contains_key(*key)) {
+            self.changed.insert(key.clone());
+            self.askers.remove(&(key.clone(), asker.clone()));
+        }
+        for (key, _) in part.1.iter().filter(|(key, target)| old.get(*key) != Some(*target)) {
+            self.changed.insert(key.clone());
+            self.askers.insert((key.clone(), asker.clone()));
+        }
+        if part.1.is_empty() {
+            self.parts.remove(&asker);
+        } else {
+            self.parts.insert(asker, part);
+        }
+    }
+
+    /// The objects that ask for a check.
+    fn askers(&self, key: &CheckKey) -> impl Iterator<Item = &Asker> {
+        let from = (key.clone(), Asker::default());
+        let key = key.clone();
+        self.askers.range(from..).take_while(move |(asked, _)| *asked == key).map(|(_, asker)| asker)
+    }
+
+    /// Puts together what all objects ask for. A namespace has a limit.
+    fn together(&self) -> BTreeMap<CheckKey, CheckTarget> {
+        let (mut wanted, mut idle) = (Part::new(), BTreeMap::<&String, usize>::new());
+        for (namespace, part) in self.parts.values() {
+            let idle = idle.entry(namespace).or_default();
+            let mut part: Vec<(&CheckKey, &CheckTarget)> = part.iter().collect();
+            part.sort_by_key(|(_, target)| &target.name);
+            for (key, target) in part {
+                if !target.holds && !wanted.contains_key(key) {
+                    if *idle >= MAX_IDLE_CHECKS {
+                        continue;
+                    }
+                    *idle += 1;
+                }
+                add(&mut wanted, key, target);
+            }
+        }
+        wanted
+    }
+
+    /// Makes the checks that objects ask for now.
+    fn follow(&mut self, now: Moment) {
+        self.idle.retain(|_, count| *count > 0);
+        let limited = self.idle.values().any(|count| *count > MAX_IDLE_CHECKS);
+        let mut changed = std::mem::take(&mut self.changed);
+        if std::mem::replace(&mut self.stale, limited) || limited {
+            let wanted = self.together();
+            let differ = |one: &Part, two: &Part| -> Vec<CheckKey> {
+                let only = one.iter().filter(|(key, target)| two.get(*key) != Some(*target));
+                only.map(|(key, _)| key.clone()).collect()
+            };
+            changed =
+                differ(&wanted, &self.wanted).into_iter().chain(differ(&self.wanted, &wanted)).collect();
+            self.wanted = wanted;
+        } else {
+            changed.retain(|key| {
+                let mut now = Part::new();
+                let parts = self.askers(key).filter_map(|asker| self.parts.get(asker)?.1.get(key));
+                parts.for_each(|target| add(&mut now, key, target));
+                let (now, before) = (now.remove(key), self.wanted.remove(key));
+                let differs = now != before;
+                self.wanted.extend(now.map(|target| (key.clone(), target)));
+                differs
+            });
+        }
+        if !changed.is_empty() {
+            self.version += 1;
+            self.evidence.follow(&changed, &self.wanted, now);
+        }
     }
 }
 
@@ -131,6 +238,14 @@ impl Fleet {
         if !self.checks.evidence.take_touched() && !self.dirty {
             return;
         }
+        match self.checks.evidence.take_news() {
+            Some(keys) => {
+                for (_, uid) in keys.iter().flat_map(|key| self.checks.askers(key)) {
+                    self.attention.touch(uid);
+                }
+            }
+            None => self.checks.parts.keys().for_each(|(_, uid)| self.attention.touch(uid)),
+        }
         let own = self.settings.own_node.as_deref();
         let evidence = &self.checks.evidence;
         let mut told = Vec::new();
@@ -167,43 +282,25 @@ impl Fleet {
 
     /// Decides which nodes are checked from now on. Returns when to judge them again.
     pub(super) fn plan_checks(&mut self, now: Moment) -> Option<Moment> {
-        let (mut wanted, mut idle) = (BTreeMap::new(), BTreeMap::new());
-        if self.checks_unavailable().is_none() {
-            for follower in self.due_followers() {
-                self.want((&mut wanted, &mut idle), follower);
-            }
+        let available = self.checks_unavailable().is_none();
+        self.checks.stale |= self.settings.thorough;
+        if self.looks_at_all() {
+            let due = &self.attention.due;
+            self.checks.replace_all(|uid| due.contains(uid));
         }
-        self.checks.follow(wanted, now);
+        for uid in &self.attention.due {
+            let follower = followers::get(&mut self.pools, &mut self.record_sets, uid);
+            let part = follower.filter(|follower| available && follower.is_following()).map(|follower| {
+                let stores = followers::stores(&self.nodes, &self.pods, follower);
+                let own = self.settings.own_node.as_deref();
+                let part = stores.map(|(nodes, _)| asked_by(follower, nodes, own)).unwrap_or_default();
+                (follower.owner().object.name.namespace, part)
+            });
+            let asker = (self.record_sets.contains_key(uid), uid.clone());
+            self.checks.replace(asker, part.unwrap_or_default());
+        }
+        self.checks.follow(now);
         self.checks_due(now)
-    }
-
-    fn want(
-        &self,
-        (wanted, idle): (&mut BTreeMap<CheckKey, CheckTarget>, &mut BTreeMap<String, usize>),
-        follower: &dyn Follower,
-    ) {
-        let Some((check, (nodes, _))) = follower.node_check().zip(self.stores_of(follower)) else { return };
-        let idle = idle.entry(follower.owner().object.name.namespace).or_default();
-        for (name, uid, holds) in follower.checks() {
-            let Some(node) = nodes.get(name).filter(|node| node.uid == *uid) else { continue };
-            let Some(Ok(address)) = target_of(node) else { continue };
-            if self.settings.own_node.as_deref() == Some(name) {
-                continue;
-            }
-            let period_ms = if holds { check.period_ms } else { check.period_ms.max(IDLE_PERIOD_MS) };
-            let key = CheckKey { node: uid.clone(), check };
-            if !holds && !wanted.contains_key(&key) {
-                if *idle >= MAX_IDLE_CHECKS {
-                    continue;
-                }
-                *idle += 1;
-            }
-            let machine = node.machine.clone();
-            let target = CheckTarget { name: name.to_owned(), address, machine, period_ms, holds };
-            let of = wanted.entry(key).or_insert(target);
-            of.period_ms = of.period_ms.min(period_ms);
-            of.holds |= holds;
-        }
     }
 
     /// The latest moment at which to judge again, or to ask a provider.
@@ -223,6 +320,20 @@ impl Fleet {
     pub fn take_detections_ms(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.checks.detections_ms)
     }
+}
+
+/// The checks that an object asks for.
+fn asked_by(follower: &dyn Follower, nodes: &NodeStore, own: Option<&str>) -> Part {
+    let Some(check) = follower.node_check() else { return Part::new() };
+    let target = |(name, uid, holds): (&str, &Uid, bool)| {
+        let node = nodes.get(name).filter(|node| node.uid == *uid && own != Some(name))?;
+        let address = target_of(node)?.ok()?;
+        let period_ms = if holds { check.period_ms } else { check.period_ms.max(IDLE_PERIOD_MS) };
+        let machine = node.machine.clone();
+        let target = CheckTarget { name: name.to_owned(), address, machine, period_ms, holds };
+        Some((CheckKey { node: uid.clone(), check }, target))
+    };
+    follower.checks().filter_map(target).collect()
 }
 
 /// The results of the checks for the nodes of one object.

@@ -175,12 +175,16 @@ impl Fleet {
             };
             let epoch = account.epoch().clone();
             let means = Means { epoch: &epoch, budget: account.budget(), permit, now };
-            firewalls.plan(&wishes, means, out);
+            let restless = firewalls.plan((&wishes, &self.attention.due), means, out);
+            for uid in &restless {
+                self.attention.stirs(uid);
+            }
         }
     }
 
     /// Takes in an answer.
     pub(super) fn firewalls_answered(&mut self, mut outcome: Outcome, at: Context) {
+        self.attention.look_at_all();
         let (epoch, failure) = outcome.epoch_and_failure();
         let id = epoch.account_id.clone();
         super::outcomes::judge(epoch, self.accounts.get(&id).map(Account::epoch), failure);

@@ -3,6 +3,7 @@
 use super::Fleet;
 use crate::addresses::pool::Pool;
 use crate::mechanism::follower::{Follower, Stores};
+use crate::model::facts::NodeFacts;
 use crate::model::ids::Uid;
 use crate::model::matching::{NodeStore, PodStore, WatchKey};
 use crate::records::node_set::NodeSet;
@@ -48,7 +49,48 @@ pub(super) fn following<'a, 'b>(
     Some((follower, stores))
 }
 
+/// Which watches show a node of a name.
+#[derive(Debug, Default)]
+pub(super) struct Shown(BTreeSet<(String, WatchKey)>);
+
+impl Shown {
+    /// Notes that a watch shows other nodes than before.
+    pub(super) fn note(&mut self, key: &WatchKey, store: &NodeStore, touched: &BTreeSet<String>) {
+        for name in touched {
+            let entry = (name.clone(), key.clone());
+            if store.get(name).is_some() {
+                self.0.insert(entry);
+            } else {
+                self.0.remove(&entry);
+            }
+        }
+    }
+
+    /// Forgets a watch.
+    pub(super) fn forget(&mut self, key: &WatchKey, store: &NodeStore) {
+        for node in store.iter() {
+            self.0.remove(&(node.name.clone(), key.clone()));
+        }
+    }
+}
+
 impl Fleet {
+    /// Looks again at which watches show which nodes.
+    pub(super) fn find_nodes(&mut self) {
+        let shown = |(key, store): (&WatchKey, &NodeStore)| {
+            store.iter().map(|node| (node.name.clone(), key.clone())).collect::<Vec<_>>()
+        };
+        self.shown_by = Shown(self.nodes.iter().flat_map(shown).collect());
+    }
+
+    /// A node, as the first watch that has it shows it.
+    pub(super) fn node_named(&self, name: &str, uid: &Uid) -> Option<&NodeFacts> {
+        let first = WatchKey::Nodes { selector: String::new() };
+        let shown = self.shown_by.0.range((name.to_owned(), first)..).take_while(|(shown, _)| shown == name);
+        let mut nodes = shown.filter_map(|(_, key)| self.nodes.get(key)?.get(name));
+        nodes.find(|node| node.uid == *uid)
+    }
+
     /// The nodes and pods for a follower, if it has criteria.
     pub(super) fn stores_of(&self, follower: &dyn Follower) -> Option<Stores<'_>> {
         stores(&self.nodes, &self.pods, follower)
@@ -59,12 +101,5 @@ impl Fleet {
         let (pools, sets): (Vec<Uid>, Vec<Uid>) =
             uids.iter().cloned().partition(|uid| self.pools.contains_key(uid));
         pools.into_iter().chain(sets).collect()
-    }
-
-    /// The objects of the present plan that act and know their nodes completely.
-    pub(super) fn due_followers(&self) -> impl Iterator<Item = &dyn Follower> {
-        let pools = self.due_pools().map(|pool| -> &dyn Follower { pool });
-        let sets = self.due_record_sets().map(|set| -> &dyn Follower { set });
-        pools.chain(sets).filter(|follower| follower.is_following())
     }
 }

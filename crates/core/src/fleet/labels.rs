@@ -17,55 +17,98 @@ use crate::model::moment::{Context, Moment};
 use crate::model::node_labels::{LabelChanges, Labels, NodeLabels};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The labels that nodes should have.
+/// The labels that nodes should have, for one pool or for all pools together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct DesiredLabels {
-    /// By the node's uid: its name and its labels.
-    pub(super) wanted: BTreeMap<Uid, (String, Labels)>,
+    /// By the uids of the node and of the pool: the node's name, and its labels with this address.
+    wanted: BTreeMap<(Uid, Uid), (String, LabelMode, Address)>,
     /// The addresses whose labels stay, for pools with labels only. Its `confirmed` is not used.
-    pub(super) kept: Desired,
+    kept: Desired,
     /// Nodes whose labels without an address stay, because too little is known about a pool that matches them.
-    pub(super) kept_nodes: BTreeSet<Uid>,
+    kept_nodes: BTreeSet<Uid>,
     /// For some pool it is unknown which nodes it matches.
-    pub(super) unread: bool,
-    /// Addresses that are about to move. The labels that name them are removed from every node.
-    leaving: BTreeSet<Address>,
-    /// Nodes that get a label if they have no address: the name by uid.
-    matching: BTreeMap<Uid, String>,
+    unread: bool,
+    /// Addresses that are about to move, each with its pool. The labels that name them are removed from every node.
+    leaving: BTreeSet<(Address, Uid)>,
+    /// Nodes that get a label if they have no address: the name by the uids of the node and of the pool.
+    matching: BTreeMap<(Uid, Uid), String>,
 }
 
 impl DesiredLabels {
-    /// Takes in the labels for a pool. `desired` are its annotations. `known` says that its account is known.
-    pub(super) fn of_pool(&mut self, pool: &Pool, desired: &Desired, known: bool) {
+    /// The labels for a pool. `desired` are its annotations. `known` says that its account is known.
+    pub(super) fn of_pool(pool: &Pool, desired: &Desired, known: bool) -> Self {
         let mode = pool.spec.labels;
         if mode == LabelMode::Off {
-            return;
+            return Self::default();
         }
-        self.leaving.extend(pool.unlabelling());
+        let here = |uid: &Uid| (uid.clone(), pool.object.uid.clone());
         let confirmed = desired.confirmed.iter().filter(|(_, (_, ip))| !pool.is_unlabelling(*ip));
-        self.wanted
-            .extend(confirmed.map(|(uid, (node, ip))| (uid.clone(), (node.clone(), mode.labels(Some(*ip))))));
-        self.kept.extend(Desired { confirmed: BTreeMap::new(), ..desired.clone() });
+        let mut labels = Self {
+            wanted: confirmed.map(|(uid, (node, ip))| (here(uid), (node.clone(), mode, *ip))).collect(),
+            kept: Desired { confirmed: BTreeMap::new(), ..desired.clone() },
+            leaving: pool.unlabelling().map(|ip| (ip, pool.object.uid.clone())).collect(),
+            ..Self::default()
+        };
         if mode != LabelMode::Legacy {
-            return;
+            return labels;
         }
-        let candidates =
-            pool.candidates.iter().map(|(name, candidate)| (candidate.node.uid.clone(), name.to_string()));
+        let candidates = pool.candidates.iter().map(|(name, candidate)| (&candidate.node.uid, name));
         if pool.nodes.matched && pool.may_begin() && known {
-            self.matching.extend(candidates);
+            labels.matching = candidates.map(|(uid, name)| (here(uid), name.to_string())).collect();
         } else {
-            self.unread |= !pool.nodes.matched;
-            self.kept_nodes.extend(candidates.map(|(uid, _)| uid));
+            labels.unread = !pool.nodes.matched;
+            labels.kept_nodes = candidates.map(|(uid, _)| uid.clone()).collect();
         }
+        labels
     }
 
-    /// Gives a label to the matching nodes on which no pool has an address. Every pool must have been taken in before.
-    pub(super) fn without_address(&mut self, desired: &Desired) {
-        for (uid, name) in std::mem::take(&mut self.matching) {
-            if !desired.confirmed.contains_key(&uid) {
-                self.wanted.entry(uid).or_insert_with(|| (name, LabelMode::Legacy.labels(None)));
-            }
+    /// The labels for a pool that is being deleted.
+    pub(super) fn of_deleted(kept: &Desired) -> Self {
+        Self { kept: kept.clone(), ..Self::default() }
+    }
+
+    /// Whether all labels stay that it does not name.
+    pub(super) fn keeps_any(&self) -> bool {
+        self.unread || !self.kept_nodes.is_empty() || self.kept != Desired::default()
+    }
+
+    /// Adds the labels for another pool.
+    pub(super) fn extend(&mut self, other: Self) {
+        let Self { wanted, kept, kept_nodes, unread, leaving, matching } = other;
+        self.wanted.extend(wanted);
+        self.kept.extend(kept);
+        self.kept_nodes.extend(kept_nodes);
+        self.unread |= unread;
+        self.leaving.extend(leaving);
+        self.matching.extend(matching);
+    }
+
+    /// Replaces the labels for a pool. What stays because of it is not taken away. Returns the nodes whose labels may
+    /// be others now.
+    pub(super) fn replace(&mut self, old: &Self, new: Self) -> BTreeSet<Uid> {
+        let differ = |one: &Self, two: &Self| -> BTreeSet<Uid> {
+            let wanted = one.wanted.iter().filter(|(key, wanted)| two.wanted.get(*key) != Some(*wanted));
+            let matching = one.matching.keys().filter(|key| !two.matching.contains_key(*key));
+            wanted.map(|(key, _)| key).chain(matching).map(|(node, _)| node.clone()).collect()
+        };
+        let changed = differ(old, &new).into_iter().chain(differ(&new, old)).collect();
+        old.wanted.keys().for_each(|key| drop(self.wanted.remove(key)));
+        self.leaving.retain(|key| !old.leaving.contains(key));
+        old.matching.keys().for_each(|key| drop(self.matching.remove(key)));
+        self.extend(new);
+        changed
+    }
+
+    /// The labels of a node. A node without any address may get one that says so. `desired` are the annotations.
+    fn of_node(&self, uid: &Uid, desired: &Desired) -> Option<(&str, Labels)> {
+        let from = (uid.clone(), Uid::default());
+        let wanted = self.wanted.range(from.clone()..).take_while(|((node, _), _)| node == uid).last();
+        if let Some((_, (name, mode, ip))) = wanted {
+            return Some((name, mode.labels(Some(*ip))));
         }
+        let ((node, _), name) = self.matching.range(from..).next()?;
+        let bare = node == uid && !desired.confirmed.contains_key(uid);
+        bare.then(|| (name.as_str(), LabelMode::Legacy.labels(None)))
     }
 
     fn keeps(&self, uid: &Uid, labels: &NodeLabels) -> bool {
@@ -81,10 +124,14 @@ impl DesiredLabels {
 pub(super) struct NodeLabelling {
     /// The labels of nodes as last seen or written, with the nodes' names.
     seen: BTreeMap<Uid, (String, NodeLabels)>,
+    /// The addresses that these labels name.
+    naming: BTreeSet<(Address, Uid)>,
     changed: bool,
     /// Nodes that may have labels of ours, which FLIPOP may remove.
     standing: BTreeSet<Uid>,
-    writes: NodeWrites,
+    writes: NodeWrites<LabelChanges>,
+    /// The addresses that were about to move at the last plan.
+    left: BTreeSet<Address>,
     /// A sweep has ended since leadership began.
     swept: bool,
     /// At least some nodes were read since leadership began.
@@ -95,6 +142,12 @@ impl NodeLabelling {
     /// Starts again when leadership begins.
     pub(super) fn restart(&mut self) {
         (self.swept, self.listed) = (false, false);
+        self.look_at(None);
+    }
+
+    /// Has the next plan look at these nodes, or at every node (`None`).
+    pub(super) fn look_at(&mut self, nodes: Option<BTreeSet<Uid>>) {
+        self.writes.look_at(nodes);
     }
 
     /// Why a wanted label is refused, if one is.
@@ -102,13 +155,14 @@ impl NodeLabelling {
         self.writes.denied()
     }
 
-    /// The addresses that our labels name, each with its node. Labels whose last write failed are left out, because
-    /// their removal may take long.
-    pub(super) fn named(&self) -> impl Iterator<Item = (Address, &Uid, &str)> {
+    /// The nodes whose labels of ours name an address. Those whose last write failed are left out, because the removal
+    /// may take long.
+    pub(super) fn naming(&self, ip: Address) -> impl Iterator<Item = (&Uid, &str)> {
+        let named = self.naming.range((ip, Uid::default())..).take_while(move |(named, _)| *named == ip);
         // A new leader may move addresses before its sweep has found the labels of its predecessor.
-        let ours = self.seen.iter().filter(|(uid, _)| !self.swept || self.standing.contains(*uid));
-        let writable = ours.filter(|(uid, _)| !self.writes.has_failed(uid));
-        writable.filter_map(|(uid, (name, labels))| Some((labels.address()?, uid, name.as_str())))
+        let ours = named.map(|(_, uid)| uid).filter(|uid| !self.swept || self.standing.contains(*uid));
+        let writable = ours.filter(|uid| !self.writes.has_failed(uid));
+        writable.filter_map(|uid| Some((uid, self.seen.get(uid)?.0.as_str())))
     }
 
     /// Takes in a step of a watch of nodes. `of_pool` says that a pool uses the watch.
@@ -118,7 +172,7 @@ impl NodeLabelling {
             Observed::Apply(node) => self.see(node, of_pool),
             // The node may only have left the filter. Its labels are then removed as last seen.
             Observed::Delete(node) if self.standing.contains(&node.uid) => self.changed = true,
-            Observed::Delete(node) => drop(self.seen.remove(&node.uid)),
+            Observed::Delete(node) => self.know(&node.uid, None),
         }
     }
 
@@ -127,11 +181,36 @@ impl NodeLabelling {
             return;
         }
         // Events may come late. Before the first sweep too little is known to call a label left over.
-        if of_pool && self.swept && node.labels.any_ours() && !self.writes.is_under_way(&node.uid) {
-            self.changed |= self.standing.insert(node.uid.clone());
+        let late = of_pool && self.swept && node.labels.any_ours() && !self.writes.is_under_way(&node.uid);
+        let ours = late && self.standing.insert(node.uid.clone());
+        let known = self
+            .seen
+            .get(&node.uid)
+            .is_some_and(|(name, labels)| (name, labels) == (&node.name, &node.labels));
+        if ours || !known {
+            self.changed = true;
+            self.know(&node.uid, Some((node.name.clone(), node.labels.clone())));
         }
-        let seen = (node.name.clone(), node.labels.clone());
-        self.changed |= self.seen.insert(node.uid.clone(), seen.clone()) != Some(seen);
+    }
+
+    /// Finds out again which addresses the labels name.
+    pub(super) fn find_naming(&mut self) {
+        let named =
+            |(uid, (_, labels)): (&Uid, &(String, NodeLabels))| Some((labels.address()?, uid.clone()));
+        self.naming = self.seen.iter().filter_map(named).collect();
+    }
+
+    /// Notes the labels of a node.
+    fn know(&mut self, uid: &Uid, seen: Option<(String, NodeLabels)>) {
+        self.writes.look_at_one(uid);
+        let named = |seen: &(String, NodeLabels)| Some((seen.1.address()?, uid.clone()));
+        let now = seen.as_ref().and_then(named);
+        let before = match seen {
+            Some(seen) => self.seen.insert(uid.clone(), seen),
+            None => self.seen.remove(uid),
+        };
+        before.as_ref().and_then(named).map(|key| self.naming.remove(&key));
+        self.naming.extend(now);
     }
 
     /// Whether a label changed since the last call.
@@ -139,43 +218,63 @@ impl NodeLabelling {
         std::mem::take(&mut self.changed)
     }
 
-    /// Decides on writes. `listed` says that nodes of some pool were read.
+    /// Decides on writes. `desired` are the annotations. `listed` says that nodes of some pool were read.
     pub(super) fn plan(
         &mut self,
-        desired: &DesiredLabels,
+        (labels, desired): (&DesiredLabels, &Desired),
         listed: bool,
         now: Moment,
         out: &mut Effects<Action>,
     ) {
-        let standing = &self.standing;
-        self.writes.keep_failures(|uid| desired.wanted.contains_key(uid) || standing.contains(uid));
-        for (uid, (name, labels)) in &desired.wanted {
-            let changes = self.changes(uid, labels);
-            if changes.is_empty() {
-                // A write whose answer was lost may have done it.
-                self.writes.succeeded(uid);
-                self.standing.insert(uid.clone());
-            } else {
-                self.write(uid, name, changes, now, out);
+        let (standing, seen, naming) = (&self.standing, &self.seen, &self.naming);
+        self.writes.keep_failures(|uid| standing.contains(uid) || labels.of_node(uid, desired).is_some());
+        self.listed |= listed || self.swept;
+        let leaving = labels.leaving.iter().map(|(ip, _)| *ip).collect();
+        for ip in std::mem::replace(&mut self.left, leaving).symmetric_difference(&self.left) {
+            let here = naming.range((*ip, Uid::default())..).take_while(|(named, _)| named == ip);
+            here.for_each(|(_, uid)| self.writes.look_at_one(uid));
+        }
+        let wanted = labels.wanted.keys().chain(labels.matching.keys()).map(|(node, _)| node);
+        let all = || wanted.chain(standing).chain(seen.keys()).cloned().collect();
+        for uid in self.writes.take_due(all) {
+            match labels.of_node(&uid, desired) {
+                Some((name, wanted)) => self.look_at_wanted(uid, name, &wanted),
+                None => self.look_at_left(uid, labels),
             }
         }
-        self.listed |= listed || self.swept;
-        let left = |uid: &&Uid| {
-            let kept = || self.seen.get(*uid).is_some_and(|(_, labels)| desired.keeps(uid, labels));
-            self.listed && !desired.wanted.contains_key(*uid) && !kept()
-        };
-        let leaves = |labels: &NodeLabels| labels.address().is_some_and(|ip| desired.leaving.contains(&ip));
-        let leaving = self.seen.iter().filter(|(_, (_, labels))| leaves(labels)).map(|(uid, _)| uid);
-        let left: BTreeSet<Uid> = self.standing.iter().chain(leaving).filter(left).cloned().collect();
-        for uid in left {
-            let changes = self.changes(&uid, &Labels::new());
-            let name = self.seen.get(&uid).map(|seen| seen.0.clone());
-            if let Some(name) = name.filter(|_| !changes.is_empty()) {
-                self.write(&uid, &name, changes, now, out);
-            } else if !self.writes.is_under_way(&uid) {
-                // Someone else has removed or replaced them already.
-                self.standing.remove(&uid);
-            }
+        let action = |node, uid, changes| Action::Label { node, uid, changes };
+        self.writes.begin_waiting(now, out, action);
+    }
+
+    fn look_at_wanted(&mut self, uid: Uid, name: &str, wanted: &Labels) {
+        let changes = self.changes(&uid, wanted);
+        if changes.is_empty() {
+            // A write whose answer was lost may have done it.
+            self.writes.succeeded(&uid);
+            self.standing.insert(uid);
+        } else {
+            self.writes.wait(uid, false, (name.to_owned(), changes));
+        }
+    }
+
+    fn look_at_left(&mut self, uid: Uid, desired: &DesiredLabels) {
+        let seen = self.seen.get(&uid);
+        let leaves =
+            |(_, labels): &(String, NodeLabels)| labels.address().is_some_and(|ip| self.left.contains(&ip));
+        if !self.standing.contains(&uid) && !seen.is_some_and(leaves) {
+            return;
+        }
+        if !self.listed || seen.is_some_and(|(_, labels)| desired.keeps(&uid, labels)) {
+            self.writes.look_at_one(&uid);
+            return;
+        }
+        let name = seen.map(|(name, _)| name.clone());
+        let changes = self.changes(&uid, &Labels::new());
+        if let Some(name) = name.filter(|_| !changes.is_empty()) {
+            self.writes.wait(uid, true, (name, changes));
+        } else if !self.writes.is_under_way(&uid) {
+            // Someone else has removed or replaced them already.
+            self.standing.remove(&uid);
         }
     }
 
@@ -183,19 +282,6 @@ impl NodeLabelling {
         self.seen
             .get(uid)
             .map_or_else(|| NodeLabels::default().changes_to(wanted), |(_, labels)| labels.changes_to(wanted))
-    }
-
-    fn write(
-        &mut self,
-        uid: &Uid,
-        name: &str,
-        changes: LabelChanges,
-        now: Moment,
-        out: &mut Effects<Action>,
-    ) {
-        if self.writes.begin(uid, now, out) {
-            out.act(Action::Label { node: name.to_owned(), uid: uid.clone(), changes });
-        }
     }
 
     /// Takes in the answer to a write.
@@ -211,18 +297,19 @@ impl NodeLabelling {
         match result {
             Ok(()) => {
                 self.writes.succeeded(&uid);
-                let (_, labels) = self.seen.entry(uid.clone()).or_insert((node, NodeLabels::default()));
-                labels.apply(changes);
-                if labels.any_ours() {
-                    self.standing.insert(uid);
+                let mut seen = self.seen.get(&uid).cloned().unwrap_or((node, NodeLabels::default()));
+                seen.1.apply(changes);
+                if seen.1.any_ours() {
+                    self.standing.insert(uid.clone());
                 } else {
                     self.standing.remove(&uid);
                 }
+                self.know(&uid, Some(seen));
             }
             Err(WriteFailure::Gone) => {
                 // The node is gone, or another node has its name. So this one has no label of ours.
                 self.standing.remove(&uid);
-                self.seen.remove(&uid);
+                self.know(&uid, None);
                 if changes.values().any(Option::is_some) {
                     self.writes.failed(uid, &WriteFailure::Conflict, at);
                 } else {
@@ -237,8 +324,9 @@ impl NodeLabelling {
     /// Takes in the result of a sweep. From now on FLIPOP may remove the labels of ours that it found.
     pub(super) fn swept(&mut self, nodes: &[MarkedNode]) {
         self.swept = true;
+        self.look_at(None);
         for MarkedNode { name, uid, labels, .. } in nodes.iter().filter(|node| !node.labels.is_empty()) {
-            self.seen.insert(uid.clone(), (name.clone(), labels.clone()));
+            self.know(uid, Some((name.clone(), labels.clone())));
             if labels.any_ours() {
                 self.standing.insert(uid.clone());
             }

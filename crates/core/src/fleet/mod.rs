@@ -40,6 +40,7 @@ pub use unready::QUIET_AFTER_START_MS;
 use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::object::PoolObject;
+use crate::firewalls::spec::FirewallSpec;
 use crate::mechanism::budget::RateReport;
 use crate::mechanism::effects::{Effect, Notice};
 use crate::mechanism::suspicion::Clocks;
@@ -155,6 +156,7 @@ pub struct Fleet {
     /// The last object with each name.
     names: BTreeMap<(ObjectKind, ObjectName), Uid>,
     nodes: BTreeMap<WatchKey, NodeStore>,
+    shown_by: followers::Shown,
     pods: BTreeMap<WatchKey, PodStore>,
     watch_trouble: BTreeMap<WatchKey, String>,
     accounts: BTreeMap<AccountId, Account>,
@@ -349,7 +351,12 @@ impl Fleet {
     /// that is given up and asked for again between two plans continues without a new list.
     fn forget_unwatched(&mut self) -> BTreeSet<WatchKey> {
         let wanted = self.watches();
-        self.nodes.retain(|key, _| wanted.contains(key));
+        let shown_by = &mut self.shown_by;
+        self.nodes.retain(|key, store| {
+            let kept = wanted.contains(key);
+            (!kept).then(|| shown_by.forget(key, store));
+            kept
+        });
         self.pods.retain(|key, _| wanted.contains(key));
         self.watch_trouble.retain(|key, _| wanted.contains(key));
         let (pools, sets) = (&self.pools, &self.record_sets);
@@ -395,6 +402,15 @@ impl Fleet {
         former.filter(|former| *former != object.uid)
     }
 
+    /// Finds out again which object has which name.
+    fn find_names(&mut self) {
+        let pools = self.pools.values().map(|pool| (ObjectKind::Pool, &pool.object));
+        let sets = self.record_sets.values().map(|set| (ObjectKind::RecordSet, &set.object));
+        let named =
+            |(kind, object): (ObjectKind, &ObjectRef)| ((kind, object.name.clone()), object.uid.clone());
+        self.names = pools.chain(sets).map(named).collect();
+    }
+
     /// Forgets the name of an object that is gone.
     fn forget_name(&mut self, kind: ObjectKind, object: &ObjectRef) {
         let key = (kind, object.name.clone());
@@ -422,6 +438,16 @@ impl Fleet {
         let store = self.nodes.entry(key.clone()).or_default();
         let first = !store.is_complete();
         let touched = store.observe(observed);
+        self.shown_by.note(key, store, &touched);
+        for uid in users.iter().filter(|_| !touched.is_empty()) {
+            let pool = self
+                .pools
+                .get(uid)
+                .is_some_and(|pool| pool.spec.check.is_some() || pool.spec.firewall != FirewallSpec::None);
+            let set = self.record_sets.get(uid).is_some_and(|set| set.spec.check.is_some());
+            // More counts of these nodes than whether they match.
+            (pool || set).then(|| self.attention.touch(uid));
+        }
         self.rematch_users(&users, Some(&touched).filter(|_| !first), clocks);
         self.dirty |= self.annotations.take_changed() | self.labels.take_changed();
     }

@@ -168,6 +168,7 @@ impl Fleet {
                 let key = site(epoch, zone, fqdn);
                 self.touch_owner(&key, result.is_err());
                 self.dns.records_read(&key, result, at);
+                self.touch_holders(&key);
             }
             OfRecords::RecordsRead { epoch, zone, mark_of: Some(fqdn), result, .. } => {
                 let key = site(epoch, zone, fqdn);
@@ -178,6 +179,7 @@ impl Fleet {
                 let key = site(epoch, zone, fqdn);
                 self.touch_owner(&key, result.is_err());
                 self.dns.records_applied(&key, (begun, result), &mut self.accounts, at, &mut self.outbox);
+                self.touch_holders(&key);
             }
         }
         if ends {
@@ -192,6 +194,17 @@ impl Fleet {
             self.attention.look_at_all();
         } else if let Some(owner) = self.dns.owner(key) {
             self.attention.touch(&owner.object.uid);
+        }
+    }
+
+    /// A pool remembers every name at which records hold an address that it bought.
+    fn touch_holders(&mut self, key: &SiteKey) {
+        match self.claims.known_owners() {
+            Some(owners) => {
+                let holders = self.dns.held_at(key).filter_map(|ip| owners.get(&ip));
+                holders.for_each(|owner| self.attention.touch(&owner.uid));
+            }
+            None => self.attention.look_at_all(),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::addresses::pool::Pool;
 use crate::addresses::pool::world::{Sights, World};
 use crate::mechanism::effects::{Effect, Effects};
 use crate::model::ids::{AccountId, Address, ObjectRef, Uid};
+use crate::model::label_mode::LabelMode;
 use crate::model::machine::MachineId;
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
@@ -20,9 +21,7 @@ impl Fleet {
     /// Decides the next actions. They count as begun: a second plan without new facts is empty.
     pub fn plan(&mut self, now: Moment) -> Plan {
         if self.settings.thorough {
-            self.accounts.values_mut().for_each(Account::forget_indexes);
-            self.attention.forget();
-            self.claims.forget();
+            self.forget_indexes();
         }
         let changed = self.dirty && (self.attention.take_watches_changed() || self.settings.thorough);
         let watches = changed.then(|| self.forget_unwatched());
@@ -65,7 +64,7 @@ impl Fleet {
             out.lend(|out| self.plan_reads(&owners, now, out));
             out.lend(|out| self.plan_firewalls(now, out));
             if self.permit {
-                let labels = self.review_wishes(&owners);
+                self.review_wishes(&owners);
                 self.annotations.forget_failures(self.wishes.desired());
                 if self.note_denials() {
                     self.widen();
@@ -75,7 +74,8 @@ impl Fleet {
                 self.plan_record_set_writes(now, &mut out);
                 let seen = !self.matched_once.is_empty();
                 // Labels go first, because a move may wait for the answer to their removal.
-                self.labels.plan(&labels, seen, now, &mut out);
+                let desired = (self.wishes.labels(), self.wishes.desired());
+                self.labels.plan(desired, seen, now, &mut out);
                 self.annotations.plan(self.wishes.desired(), (seen, self.wishes.all_read()), now, &mut out);
                 self.note_denials();
                 self.note_finished();
@@ -90,6 +90,16 @@ impl Fleet {
         let is_write = |effect: &Effect<Action>| matches!(effect, Effect::Do(action) if action.is_write());
         debug_assert!(self.permit || !effects.iter().any(is_write), "nothing is written without a permit");
         Plan { effects, wake: self.wake, fresh: true, watches }
+    }
+
+    /// Forgets everything that spares work, or finds it out again.
+    fn forget_indexes(&mut self) {
+        self.accounts.values_mut().for_each(Account::forget_indexes);
+        self.attention.forget();
+        self.claims.forget();
+        self.labels.find_naming();
+        self.find_nodes();
+        self.find_names();
     }
 
     /// Whether a fact since the last plan may change a decision. The arrival of a wake time may change one too.
@@ -118,13 +128,12 @@ impl Fleet {
             }
             pool.begin_plan();
         }
-        let labelled = self.labelled();
         let accounts: Vec<AccountId> = self.accounts.keys().cloned().collect();
         for account_id in accounts {
             let Some(mut account) = self.accounts.remove(&account_id) else { continue };
             self.name_addresses(&mut account, now);
             if account.is_known() {
-                self.plan_account(&mut account, (gates, &labelled), now, out);
+                self.plan_account(&mut account, gates, now, out);
             }
             for uid in &self.attention.due {
                 let Some(pool) = self.pools.get_mut(uid) else { continue };
@@ -143,7 +152,7 @@ impl Fleet {
     fn plan_account(
         &mut self,
         account: &mut Account,
-        (gates, labelled): (&PortsPending, &BTreeMap<Address, BTreeSet<Uid>>),
+        gates: &PortsPending,
         now: Moment,
         out: &mut Effects<OfAddresses>,
     ) {
@@ -162,6 +171,7 @@ impl Fleet {
             in_the_way.remove(&uid);
             let before = (out.additions(), account.version());
             let knows_names = self.knows_names_for(&pool, account, &mut named);
+            let labelled = self.labelled(&pool);
             let why_not = pool.move_target().and_then(|node| self.mismatch_of(&pool, &node));
             let world = World {
                 now,
@@ -169,7 +179,7 @@ impl Fleet {
                 owners: &owners,
                 sights: &sights,
                 gates: gates.get(&uid).unwrap_or(&no_gates),
-                labelled,
+                labelled: &labelled,
                 deleting: deleting || pool.may_delete_in(&account_id),
                 others: &self.pools,
                 in_the_way: &in_the_way,
@@ -377,19 +387,20 @@ impl Fleet {
         }
     }
 
-    /// The addresses that labels name, each with the nodes that have the labels. A node that fails or is being deleted
-    /// is left out, so no move waits for its labels. A node that no watch shows may only have left a filter. If it is
-    /// gone, the answer to the write shows that at once.
-    fn labelled(&self) -> BTreeMap<Address, BTreeSet<Uid>> {
-        let well = |(_, uid, name): &(Address, &Uid, &str)| {
-            let node = self.nodes.values().find_map(|store| store.get(name).filter(|node| node.uid == **uid));
+    /// The addresses of a pool that labels name, each with the nodes that have the labels. A node that fails or is
+    /// being deleted is left out, so no move waits for its labels. A node that no watch shows may only have left a
+    /// filter. If it is gone, the answer to the write shows that at once.
+    fn labelled(&self, pool: &Pool) -> BTreeMap<Address, BTreeSet<Uid>> {
+        if pool.spec.labels == LabelMode::Off {
+            return BTreeMap::new();
+        }
+        let well = |(uid, name): &(&Uid, &str)| {
+            let node = self.node_named(name, uid);
             node.is_none_or(|node| node.ready.is_ready() && !node.deleting)
         };
-        let mut labelled = BTreeMap::<Address, BTreeSet<Uid>>::new();
-        for (ip, uid, _) in self.labels.named().filter(well) {
-            labelled.entry(ip).or_default().insert(uid.clone());
-        }
-        labelled
+        let nodes = |ip| self.labels.naming(ip).filter(well).map(|(uid, _)| uid.clone()).collect();
+        let named = pool.effective().into_iter().chain(pool.former()).map(|ip| (ip, nodes(ip)));
+        named.filter(|(_, nodes): &(Address, BTreeSet<Uid>)| !nodes.is_empty()).collect()
     }
 }
 

@@ -129,7 +129,7 @@ impl Fleet {
             }
         }
         if let Some(since) = listed_since {
-            let bought = self.due_pools().flat_map(Pool::purchased).map(|bought| bought.ip);
+            let bought = self.pools.values().flat_map(Pool::purchased).map(|bought| bought.ip);
             let unnamed = self
                 .accounts
                 .values()
@@ -203,7 +203,7 @@ impl Fleet {
     fn note_names(&mut self) {
         let bought = self.due_pools().flat_map(Pool::purchased).map(|bought| bought.ip);
         let bought: BTreeSet<Address> = bought.collect();
-        let held = self.dns.names_of(&bought);
+        let held = self.dns.names_of(&bought, self.looks_at_all());
         if !held.is_empty() {
             for uid in &self.attention.due {
                 if let Some(pool) = self.pools.get_mut(uid) {

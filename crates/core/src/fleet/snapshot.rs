@@ -175,7 +175,7 @@ impl Fleet {
             return Snapshot::default();
         }
         let mut shown = self.shown.clone();
-        match self.attention.touched() {
+        match self.attention.touched().filter(|_| !self.settings.thorough) {
             Some(touched) => self.show(&mut shown, touched),
             None => self.show_all(&mut shown),
         }

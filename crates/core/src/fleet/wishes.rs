@@ -1,4 +1,4 @@
-//! The annotations that pools ask for: which node should name which address.
+//! The annotations and labels that pools ask for: which node should name which address.
 //!
 //! Each pool's part is kept, so that a plan makes only those of its own pools again.
 
@@ -11,12 +11,14 @@ use crate::model::ids::{Address, ObjectRef, Uid};
 use crate::model::matching::Criteria;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The annotations that pools ask for.
+/// The annotations and labels that pools ask for.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
-    by_pool: BTreeMap<Uid, Desired>,
-    /// Those of all pools together.
+    by_pool: BTreeMap<Uid, (Desired, DesiredLabels)>,
+    /// The annotations of all pools together.
     all: Desired,
+    /// The labels of all pools together.
+    labels: DesiredLabels,
     /// How many nodes the parts name, a node of two parts twice.
     named: usize,
     /// The parts have changed in more than the nodes that one of them names.
@@ -33,6 +35,11 @@ impl Wishes {
         &self.all
     }
 
+    /// The labels that all pools together ask for.
+    pub(super) const fn labels(&self) -> &DesiredLabels {
+        &self.labels
+    }
+
     /// Whether enough is known of every pool to sweep for annotations that are left over.
     pub(super) fn all_read(&self) -> bool {
         self.unread.is_empty()
@@ -43,25 +50,30 @@ impl Wishes {
         self.unread.retain(&is_kept);
         let gone: Vec<Uid> = self.by_pool.keys().filter(|uid| !is_kept(uid)).cloned().collect();
         for uid in gone {
-            self.replace(&uid, Desired::default(), true);
+            self.replace(&uid, Desired::default(), DesiredLabels::default(), true);
             self.by_pool.remove(&uid);
         }
     }
 
     /// Replaces the part of a pool.
-    fn replace(&mut self, uid: &Uid, desired: Desired, read: bool) {
+    fn replace(&mut self, uid: &Uid, desired: Desired, labels: DesiredLabels, read: bool) {
         if read {
             self.unread.remove(uid);
         } else {
             self.unread.insert(uid.clone());
         }
+        let part = (desired, labels);
         let known = self.by_pool.get(uid);
-        if known == Some(&desired) || (known.is_none() && desired == Desired::default()) {
+        if known == Some(&part) || (known.is_none() && part == Default::default()) {
             return;
         }
-        let old = self.by_pool.insert(uid.clone(), desired.clone()).unwrap_or_default();
+        let (old, old_labels) = self.by_pool.insert(uid.clone(), part.clone()).unwrap_or_default();
+        let (desired, labels) = part;
+        self.stale |= old_labels.keeps_any() || labels.keeps_any();
+        let labelled = self.labels.replace(&old_labels, labels);
         if let Some(changed) = &mut self.changed {
             changed.extend(old.confirmed.keys().chain(desired.confirmed.keys()).cloned());
+            changed.extend(labelled);
         }
         // Where two parts name one node, taking one of them away would take the other's away too.
         self.stale |= self.named != self.all.confirmed.len();
@@ -77,8 +89,11 @@ impl Wishes {
     /// Ends a review. Returns the nodes for which something has changed, or `None` for every node.
     fn end_review(&mut self) -> Option<BTreeSet<Uid>> {
         if std::mem::take(&mut self.stale) {
-            self.all = Desired::default();
-            self.by_pool.values().cloned().for_each(|part| self.all.extend(part));
+            (self.all, self.labels) = (Desired::default(), DesiredLabels::default());
+            for (desired, labels) in self.by_pool.values().cloned() {
+                self.all.extend(desired);
+                self.labels.extend(labels);
+            }
             self.changed = None;
         }
         self.changed.replace(BTreeSet::new())
@@ -86,16 +101,13 @@ impl Wishes {
 }
 
 impl Fleet {
-    /// Looks again at the annotations that the pools of this plan ask for. Returns the wanted labels.
-    pub(super) fn review_wishes(&mut self, owners: &BTreeMap<Address, ObjectRef>) -> DesiredLabels {
-        let mut labels = DesiredLabels::default();
+    /// Looks again at the annotations and labels that the pools of this plan ask for.
+    pub(super) fn review_wishes(&mut self, owners: &BTreeMap<Address, ObjectRef>) {
         if self.looks_at_all() {
             let pools = &self.pools;
             self.wishes.keep(|uid| pools.contains_key(uid));
         }
-        if self.settings.thorough {
-            self.annotations.look_at(None);
-        }
+        self.wishes.stale |= self.settings.thorough;
         let due = self.attention.due.iter().filter_map(|uid| self.pools.get(uid));
         for pool in due.clone().filter(|pool| !pool.deleting) {
             let account = self.accounts.get(&pool.spec.account_id);
@@ -137,17 +149,17 @@ impl Fleet {
                 one.unconfirmed.push((nodes, pool.effective().into_iter().collect()));
             }
             one.protected.extend(pool.annotated_still());
-            labels.of_pool(pool, &one, known);
-            self.wishes.replace(&pool.object.uid, one, read);
+            let labels = DesiredLabels::of_pool(pool, &one, known);
+            self.wishes.replace(&pool.object.uid, one, labels, read);
         }
         for pool in due.filter(|pool| pool.deleting) {
             let protected = if pool.is_going() { pool.annotated_still() } else { BTreeSet::new() };
             let kept = Desired { protected, ..Desired::default() };
-            labels.kept.extend(kept.clone());
-            self.wishes.replace(&pool.object.uid, kept, true);
+            let labels = DesiredLabels::of_deleted(&kept);
+            self.wishes.replace(&pool.object.uid, kept, labels, true);
         }
-        self.annotations.look_at(self.wishes.end_review());
-        labels.without_address(self.wishes.desired());
-        labels
+        let changed = self.wishes.end_review();
+        self.annotations.look_at(changed.clone());
+        self.labels.look_at(changed);
     }
 }

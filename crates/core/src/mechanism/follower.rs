@@ -82,9 +82,11 @@ impl FollowedNodes {
         self.no_match.forget();
     }
 
-    /// Whether every node is known and none fails.
+    /// Whether every node is known and none fails. The order of nodes does not matter while no address moves.
     pub fn is_at_rest(&self) -> bool {
-        self.matched && !self.edited && self.suspects.is_empty() && self.checked == CheckedNodes::default()
+        let CheckedNodes { dead, deprioritized: _, unproven, doubted } = &self.checked;
+        let well = dead.is_empty() && unproven.is_empty() && doubted.is_none();
+        self.matched && !self.edited && self.suspects.is_empty() && well
     }
 }
 

@@ -150,7 +150,6 @@ impl NodeSet {
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.deleting
             && self.paused.is_none()
-            && self.spec.check.is_none()
             && self.spec.obstacles().next().is_none()
             && !self.members.is_empty()
             && self.losses.is_empty()

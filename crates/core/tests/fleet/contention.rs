@@ -6,6 +6,7 @@ use crate::world::{Trick, World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::model::fault::{FaultKind, WriteFailure};
+use flipop_core::model::label_mode::RawNodeLabels;
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]
@@ -96,7 +97,7 @@ fn events() -> impl Strategy<Value = Event> {
         Just(Event::LeadAgain),
         Just(Event::AddSecond),
         Just(Event::DeleteSecond),
-        (0..2_u8, 0..8_u8).prop_map(|(pool, edit)| Event::Edit(pool, edit)),
+        (0..2_u8, 0..10_u8).prop_map(|(pool, edit)| Event::Edit(pool, edit)),
     ];
     prop_oneof![
         3 => of_nodes,
@@ -128,7 +129,9 @@ fn edit(world: &mut World, pool: u8, edit: u8) {
         4 => spec.matching.node_label = "a in".into(),
         5 => spec.provider = "nowhere".into(),
         6 => spec.released_ips = spec.ips.iter().take(1).cloned().collect(),
-        _ => *spec = whole,
+        7 => spec.node_labels = RawNodeLabels { enabled: true, legacy: true },
+        8 => spec.node_labels = RawNodeLabels { enabled: true, legacy: false },
+        _ => *spec = RawPoolSpec { node_labels: spec.node_labels, ..whole },
     });
 }
 
@@ -165,7 +168,10 @@ pub(crate) fn happen(world: &mut World, event: &Event) {
         Event::Blind(blind) => world.faults.blind = blind,
         Event::Stale(stale) => world.faults.stale = stale.then(|| world.cloud.clone()),
         Event::StatusWrite(failure) => world.faults.status_writes.push_back(failure),
-        Event::Annotation(failure) => world.faults.annotations.push_back(failure),
+        Event::Annotation(failure) => {
+            world.faults.labels.push_back(failure.clone());
+            world.faults.annotations.push_back(failure);
+        }
         Event::AddSecond if !world.pools.contains_key("second") => world.add_pool("second", second()),
         Event::AddSecond => {}
         Event::DeleteSecond => world.delete_pool("second"),
@@ -181,8 +187,8 @@ fn heal(world: &mut World) {
     world.faults = crate::faults::Faults::default();
     restore(world);
     world.cloud.values_mut().for_each(|read| read.locked = false);
-    edit(world, 0, 7);
-    edit(world, 1, 7);
+    edit(world, 0, 9);
+    edit(world, 1, 9);
     world.observe(Input::Permit(true));
 }
 
@@ -206,6 +212,9 @@ fn check(world: &mut World) {
     assert_eq!(now_served, open.min(named.len()), "{:?}\n{:?}", world.cloud, world.pools);
     let annotated: Vec<String> = ready.iter().filter(|n| served(n)).map(|n| format!("node-{n}")).collect();
     assert_eq!(world.annotations.keys().cloned().collect::<Vec<_>>(), annotated);
+    for (name, ip) in world.labels.iter().filter_map(|(name, labels)| Some((name, labels.address()?))) {
+        assert_eq!(world.cloud[&ip].machine, world.nodes[name].machine, "{name} is labelled with {ip}");
+    }
     let from = world.now;
     let (assigns, writes) = (world.assigns, world.status_writes);
     world.run(600);
@@ -217,12 +226,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_history_of_two_pools_ends_well(history in proptest::collection::vec(events(), 0..50)) {
+    fn any_history_of_two_pools_ends_well(
+        labels in (7..10_u8, 7..10_u8),
+        history in proptest::collection::vec(events(), 0..50),
+    ) {
         let mut world = World::new();
         (1..=5).for_each(|n| world.add_ip(n));
         (1..=4).for_each(|n| world.set_node(n, true));
         world.add_pool("pool", first());
         world.add_pool("second", second());
+        edit(&mut world, 0, labels.0);
+        edit(&mut world, 1, labels.1);
         world.start();
         for event in history {
             happen(&mut world, &event);

@@ -1,9 +1,13 @@
 //! Firewalls in doubt: no machine is isolated, and nothing changes before the facts are known.
 
-use crate::walls::{opens, rule};
+use crate::faults::spec;
+use crate::walls::{Slip, opens, rule};
 use crate::world::{World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::firewalls::facts::Firewall;
+use flipop_core::fleet::Input;
+use flipop_core::model::fault::FaultKind;
+use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
@@ -177,10 +181,7 @@ fn an_address_on_a_node_without_the_labels_keeps_its_ports_until_it_has_left() {
 fn two_pools_of_one_node_open_both_their_ports() {
     let mut world = World::walled(1, 2);
     world.add_ip(2);
-    world.add_pool(
-        "other",
-        RawPoolSpec { ips: vec![ip(2).to_string()], firewall: opens(&["80"]), ..crate::faults::spec() },
-    );
+    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], firewall: opens(&["80"]), ..spec() });
     world.run(60);
     assert_eq!(world.walls.open(1), ["443".to_owned(), "80".to_owned()].into());
     world.edit("other", |spec| spec.firewall = None);
@@ -236,4 +237,88 @@ fn a_firewall_whose_members_were_all_taken_out_is_in_no_doubt() {
     }
     assert_eq!(world.walls.members(), BTreeSet::new(), "nothing is isolated");
     assert_eq!(told, ["True".to_owned()].into());
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Node(u8, bool),
+    Replace(u8),
+    Ports(bool, Option<bool>),
+    Slip(Slip),
+    Hidden(bool),
+    Memberless(bool),
+    Looks(bool),
+    Token,
+    Crash,
+    Wait(u16),
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    let slips = prop_oneof![
+        Just(Slip::Refused(FaultKind::Transient)),
+        Just(Slip::Refused(FaultKind::Unauthorized)),
+        any::<bool>().prop_map(Slip::Lost)
+    ];
+    prop_oneof![
+        4 => (1..6_u8, any::<bool>()).prop_map(|(n, ready)| Event::Node(n, ready)),
+        2 => (1..6_u8).prop_map(Event::Replace),
+        2 => (any::<bool>(), prop::option::of(any::<bool>())).prop_map(|(old, web)| Event::Ports(old, web)),
+        2 => slips.prop_map(Event::Slip),
+        1 => any::<bool>().prop_map(Event::Hidden),
+        1 => any::<bool>().prop_map(Event::Memberless),
+        1 => any::<bool>().prop_map(Event::Looks),
+        1 => Just(Event::Token),
+        1 => Just(Event::Crash),
+        6 => (1..90_u16).prop_map(Event::Wait),
+    ]
+}
+
+fn happen(world: &mut World, event: &Event) {
+    match *event {
+        Event::Node(n, ready) => world.set_node(n, ready),
+        Event::Replace(n) => world.replace_node(n, n),
+        Event::Ports(old, web) => {
+            let ports = if old { ["443", "444"] } else { ["80", "81"] };
+            let firewall = web.and_then(|web| opens(&[ports[usize::from(web)]]));
+            world.edit(if old { "pool" } else { "young" }, |spec| spec.firewall = firewall);
+        }
+        Event::Slip(slip) => world.walls.slips.push_back(slip),
+        Event::Hidden(hidden) => {
+            let ours = world.walls.ours().map(|wall| wall.name.clone()).filter(|_| hidden).collect();
+            world.walls.hidden = ours;
+        }
+        Event::Memberless(memberless) => world.walls.memberless = memberless,
+        Event::Looks(fail) => world.walls.looks = fail.then_some(FaultKind::Transient),
+        Event::Token => world.observe(Input::TokenChanged(crate::world::PROVIDER.into())),
+        Event::Crash => world.start(),
+        Event::Wait(seconds) => world.run(seconds.into()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_history_of_firewalls_ends_well(history in prop::collection::vec(events(), 0..25)) {
+        let mut world = World::walled(2, 5);
+        world.add_ip(3);
+        let ips = vec![ip(3).to_string()];
+        world.add_pool("young", RawPoolSpec { ips, firewall: opens(&["80"]), ..spec() });
+        world.run(100);
+        for event in history {
+            happen(&mut world, &event);
+        }
+        world.walls.slips.clear();
+        world.walls.hidden.clear();
+        (world.walls.looks, world.walls.memberless) = (None, false);
+        (1..=5).for_each(|n| world.set_node(n, true));
+        world.edit("pool", |spec| spec.firewall = opens(&["443"]));
+        world.edit("young", |spec| spec.firewall = opens(&["80"]));
+        world.run(1_000);
+        for n in 1..=5 {
+            prop_assert_eq!(world.walls.open(n), BTreeSet::from(["443".to_owned(), "80".to_owned()]));
+        }
+        let served = (1..=5).filter(|n| world.holder(*n).is_some()).count();
+        prop_assert_eq!(served, 3, "{:?}", &world.calls);
+    }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Clinic {
     /// Kubelets that renew nothing.
     idle: BTreeSet<u8>,
     /// Checks fail on our own side.
-    own_fault: bool,
+    pub(crate) own_fault: bool,
     /// The watch shows nothing.
     stalled: bool,
     pub(crate) due: BTreeMap<CheckKey, Moment>,

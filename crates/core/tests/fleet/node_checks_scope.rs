@@ -1,14 +1,16 @@
 //! Which nodes are checked and how often, when checks are off, and how checks affect record sets.
 
-use crate::faults::nodes_key;
+use crate::faults::{nodes_key, spec};
 use crate::node_checks::{Clinic, condition, lease, moved_after, name, standing, world};
 use crate::world::{World, droplet, ip};
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::mechanism::evidence::Standing;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::ids::{Address, Uid};
 use flipop_core::model::node_check::RawNodeCheck;
 use flipop_core::records::spec::RawRecordSetSpec;
+use proptest::prelude::*;
 
 #[test]
 fn holders_are_checked_at_the_full_rate_and_others_every_ten_seconds() {
@@ -175,4 +177,92 @@ fn a_node_that_failed_a_check_goes_behind_and_is_taken_where_it_is_the_only_one(
     world.set_node(3, false);
     clinic.run(&mut world, 5);
     assert_eq!(world.holder(2), Some(ip(1)));
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Dies(u8),
+    Silent(u8),
+    Returns(u8),
+    Ready(u8, bool),
+    Replace(u8),
+    Address(u8),
+    Edit(bool, Option<i64>),
+    Lists,
+    OwnFault(bool),
+    Wait(u8),
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        2 => (1..5_u8).prop_map(Event::Dies),
+        2 => (1..5_u8).prop_map(Event::Silent),
+        2 => (1..5_u8).prop_map(Event::Returns),
+        1 => (1..5_u8, any::<bool>()).prop_map(|(n, ready)| Event::Ready(n, ready)),
+        1 => (1..5_u8).prop_map(Event::Replace),
+        1 => (1..5_u8).prop_map(Event::Address),
+        1 => (any::<bool>(), prop::option::of(22..24_i64)).prop_map(|(set, port)| Event::Edit(set, port)),
+        1 => Just(Event::Lists),
+        1 => any::<bool>().prop_map(Event::OwnFault),
+        6 => (1..30_u8).prop_map(Event::Wait),
+    ]
+}
+
+fn happen((world, clinic): (&mut World, &mut Clinic), event: &Event) {
+    // A machine that comes back has lost its address all the same.
+    world.moved.extend((1..=3).map(ip));
+    match *event {
+        Event::Dies(n) => clinic.dies(n),
+        Event::Silent(n) => drop(clinic.silent.insert(n)),
+        Event::Returns(n) => clinic.returns(n),
+        Event::Ready(n, ready) => world.set_node(n, ready),
+        Event::Replace(n) => world.replace_node(n, n),
+        Event::Address(n) => {
+            world.change_node_unseen(n, |node| node.internal_ips = vec![Address::from([10, 0, 9, n])]);
+            world.show_node(world.nodes[&name(n)].clone());
+        }
+        Event::Edit(set, port) => {
+            let check = port.map(|port| RawNodeCheck { port: Some(port), ..RawNodeCheck::default() });
+            if set {
+                world.edit_set("set", |spec: &mut RawRecordSetSpec| spec.node_check = check);
+            } else {
+                world.edit("pool", |spec| spec.node_check = check);
+            }
+        }
+        Event::Lists => clinic.list(world, 4),
+        Event::OwnFault(fails) => clinic.own_fault = fails,
+        Event::Wait(seconds) => clinic.run(world, seconds.into()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_history_of_checks_ends_well(history in prop::collection::vec(events(), 0..16)) {
+        let mut world = World::with_set(4);
+        (1..=3).for_each(|n| world.add_ip(n));
+        let check = Some(RawNodeCheck::default());
+        for (name, ips) in [("pool", 1..=2), ("plain", 3..=3)] {
+            let ips = ips.map(|n| ip(n).to_string()).collect();
+            world.add_pool(name, RawPoolSpec { ips, node_check: check, ..spec() });
+        }
+        world.edit_set("set", |spec: &mut RawRecordSetSpec| spec.node_check = check);
+        let mut clinic = Clinic::default();
+        clinic.list(&mut world, 4);
+        clinic.run(&mut world, 30);
+        for event in history {
+            happen((&mut world, &mut clinic), &event);
+        }
+        world.moved.extend((1..=3).map(ip));
+        clinic.own_fault = false;
+        (1..=4).for_each(|n| {
+            clinic.returns(n);
+            world.set_node(n, true);
+        });
+        clinic.run(&mut world, 60);
+        let served = (1..=4).filter(|n| world.holder(*n).is_some()).count();
+        prop_assert_eq!(served, 3, "{:?}", &world.calls);
+        prop_assert_eq!(world.published("www.example.com"), [1, 2, 3, 4]);
+    }
 }

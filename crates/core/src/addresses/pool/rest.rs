@@ -3,13 +3,12 @@
 use super::IpRecord;
 use super::Pool;
 use super::creation::{Creation, Progress, Purchase};
-use super::memory::Memory;
+use super::memory::{Memory, Purchased};
 use super::placement::Whereabouts;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Belief;
 use crate::firewalls::spec::FirewallSpec;
 use crate::model::ids::Address;
-use crate::model::label_mode::LabelMode;
 use std::collections::BTreeSet;
 
 impl Pool {
@@ -21,15 +20,11 @@ impl Pool {
         account.is_some_and(|account| self.is_plain() && self.is_settled() && self.all_serve(account))
     }
 
-    /// Whether the spec asks only for addresses and records, so that the plan for firewalls, checks and labels does not
-    /// concern the pool.
+    /// Whether everything in the spec counts, and nothing is given back or left behind.
     fn is_plain(&self) -> bool {
         let spec = &self.spec;
         spec.problems.is_empty()
-            && spec.check.is_none()
-            && spec.labels == LabelMode::Off
-            && spec.firewall == FirewallSpec::None
-            && self.on_server.firewalls.is_empty()
+            && (spec.firewall != FirewallSpec::None || self.on_server.firewalls.is_empty())
             && !spec.has_hidden_ips()
             && spec.released.is_empty()
     }
@@ -40,7 +35,12 @@ impl Pool {
             let Memory { created, purchased, former, unknown, orphans, intent } = memory;
             let known = created.iter().all(|created| created.written && self.on_server.remembers(created.ip));
             let none_left = former.is_empty() && unknown.is_empty() && intent.is_none();
-            known && purchased.is_empty() && none_left && orphans.iter().all(BTreeSet::is_empty)
+            let used = self.used();
+            let held = |bought: &Purchased| {
+                let ours = bought.uid == self.object.uid && bought.account_id == self.spec.account_id;
+                ours && !bought.deleting && used.contains(&bought.ip)
+            };
+            known && purchased.iter().all(held) && none_left && orphans.iter().all(BTreeSet::is_empty)
         };
         let failed = |record: &Box<IpRecord>| {
             record.failure.is_some() || record.error.is_some() || record.deprioritized.is_some()
@@ -62,7 +62,7 @@ impl Pool {
             && self.unlabelling.is_empty()
             && !self.ips.values().any(failed)
             && !self.writes.are_under_way()
-            && !self.reclaim.is_guarding()
+            && self.reclaim.is_idle()
     }
 
     /// Whether every used address is known to be on a candidate, without doubt.

@@ -22,7 +22,8 @@ pub struct World<'a> {
     pub sights: &'a Sights,
     /// Machines on which this pool's ports are being opened, and when assignments stop waiting for that.
     pub gates: &'a BTreeMap<MachineId, Moment>,
-    /// The addresses that labels name, each with the node that has the labels. Only healthy nodes are included.
+    /// The pool's addresses that labels name, each with the nodes that have the labels. Only healthy nodes are
+    /// included.
     pub labelled: &'a BTreeMap<Address, BTreeSet<Uid>>,
     /// An unconfirmed deletion in this account has taken effect or may do so.
     pub deleting: bool,

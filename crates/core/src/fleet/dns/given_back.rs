@@ -43,12 +43,14 @@ pub(in crate::fleet) fn site_of(name: &Name) -> SiteKey {
 
 impl Dns {
     /// The names at which records hold these addresses, as far as known. Notes for how long clients may remember them.
+    /// `all` says that no others were bought.
     pub(in crate::fleet) fn names_of(
         &mut self,
         ips: &BTreeSet<Address>,
+        all: bool,
     ) -> BTreeMap<Address, BTreeSet<Name>> {
         let mut held: BTreeMap<Address, BTreeSet<Name>> = BTreeMap::new();
-        self.remembered_ms.retain(|(ip, _), _| ips.contains(ip));
+        self.remembered_ms.retain(|(ip, _), _| !all || ips.contains(ip));
         if ips.is_empty() {
             return held;
         }
@@ -65,6 +67,11 @@ impl Dns {
             }
         }
         held
+    }
+
+    /// The addresses that records hold at a name.
+    pub(in crate::fleet) fn held_at(&self, key: &SiteKey) -> impl Iterator<Item = Address> {
+        self.sites.get(key).into_iter().flat_map(Site::ttls).map(|(ip, _)| ip)
     }
 
     /// Asks for reads of the names that an address waits for.

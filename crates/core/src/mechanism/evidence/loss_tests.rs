@@ -85,7 +85,8 @@ impl Cluster {
             period_ms: 1_000,
             holds: true,
         };
-        evidence.follow(&(0..NODES).map(|n| (key(n), target(n))).collect(), Moment::from_millis(0));
+        let targets: BTreeMap<_, _> = (0..NODES).map(|n| (key(n), target(n))).collect();
+        evidence.follow(&targets.keys().cloned().collect(), &targets, Moment::from_millis(0));
         let mut machine = || Machine {
             check_ms: dice.below(STEPS) * STEP_MS,
             renew_ms: dice.below(duration_ms / 4),

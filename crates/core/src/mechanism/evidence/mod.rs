@@ -89,33 +89,57 @@ pub struct Evidence {
     stalled: BTreeSet<CheckKey>,
     /// Something other than the counts has changed.
     touched: bool,
+    news: News,
     verdicts: Vec<Verdict>,
 }
 
+/// The checks that may count against their nodes, other than before.
+#[derive(Debug, Default)]
+struct News {
+    keys: BTreeSet<CheckKey>,
+    /// Each of them.
+    all: bool,
+}
+
 impl Evidence {
-    /// Checks exactly these nodes from now on.
-    pub fn follow(&mut self, targets: &BTreeMap<CheckKey, CheckTarget>, now: Moment) {
-        let same = |key: &CheckKey, record: &Record| {
-            targets
-                .get(key)
-                .is_some_and(|target| target.address == record.address && target.name == record.name)
-        };
-        self.records.retain(|key, record| same(key, record));
-        for (key, target) in targets {
-            let record = self.records.entry(key.clone()).or_insert_with(|| Record::new(target, now));
-            record.machine.clone_from(&target.machine);
+    /// Checks exactly these nodes from now on. Only `changed` are others than before.
+    pub fn follow(
+        &mut self,
+        changed: &BTreeSet<CheckKey>,
+        targets: &BTreeMap<CheckKey, CheckTarget>,
+        now: Moment,
+    ) {
+        for key in changed {
+            let target = targets.get(key);
+            let same = |record: &&mut Record| {
+                target.is_some_and(|target| target.address == record.address && target.name == record.name)
+            };
+            if let Some(record) = self.records.get_mut(key).filter(same) {
+                record.machine = target.and_then(|target| target.machine.clone());
+                continue;
+            }
+            self.news.keys.insert(key.clone());
+            if let Some(record) = self.records.remove(key) {
+                let left = self.by_name.get_mut(&record.name).is_some_and(|keys| {
+                    keys.remove(key);
+                    !keys.is_empty()
+                });
+                if !left {
+                    self.by_name.remove(&record.name);
+                }
+            }
+            if let Some(target) = target {
+                self.records.insert(key.clone(), Record::new(target, now));
+                self.by_name.entry(target.name.clone()).or_default().insert(key.clone());
+            } else {
+                self.failing.remove(key);
+            }
         }
-        self.by_name.clear();
-        for (key, record) in &self.records {
-            self.by_name.entry(record.name.clone()).or_default().insert(key.clone());
-        }
-        let records = &self.records;
-        self.failing.retain(|key| records.contains_key(key));
     }
 
     /// Empties all counts when leadership begins.
     pub fn restart(&mut self) {
-        *self = Self { touched: true, ..Self::default() };
+        *self = Self { touched: true, news: News { all: true, ..News::default() }, ..Self::default() };
     }
 
     /// Takes in all nodes of the cluster. A Lease of any other node counts only if it was seen to change.
@@ -144,6 +168,8 @@ impl Evidence {
 
     /// Takes in a step of the watch of the Leases.
     pub fn leases(&mut self, observed: &Observed<LeaseFacts>, now: Moment) {
+        // Other nodes may have a Lease now.
+        self.news.all |= matches!(observed, Observed::Reset(_));
         for node in self.leases.observe(observed, now) {
             self.reported(&node, now);
         }
@@ -152,8 +178,9 @@ impl Evidence {
     /// Notes that the kubelet of a node lives: it renewed its Lease, or reported that the node is Ready.
     pub fn reported(&mut self, node: &str, now: Moment) {
         for key in self.by_name.get(node).into_iter().flatten() {
-            if let Some(record) = self.records.get_mut(key) {
-                self.touched |= record.renewed(key.check, now);
+            if self.records.get_mut(key).is_some_and(|record| record.renewed(key.check, now)) {
+                self.touched = true;
+                self.news.keys.insert(key.clone());
             }
         }
     }
@@ -186,8 +213,10 @@ impl Evidence {
             self.verdicts.push(verdict(key, record, &rests_on, now));
             record.die(Mismatch::CheckFailed, self.leases.renewed_us(&record.name), now);
             self.touched = true;
+            self.news.keys.insert(key.clone());
         }
         self.touched |= self.stalled != stalled;
+        self.news.keys.extend(self.stalled.symmetric_difference(&stalled).cloned());
         self.stalled = stalled;
         later
     }
@@ -272,6 +301,7 @@ impl Evidence {
                 Some(_) => continue,
             }
             self.touched = true;
+            self.news.keys.insert(key.clone());
         }
     }
 
@@ -283,6 +313,13 @@ impl Evidence {
     /// Whether something other than the counts has changed since the last call.
     pub fn take_touched(&mut self) -> bool {
         std::mem::take(&mut self.touched)
+    }
+
+    /// The checks that may count against their nodes, other than at the last call. `None` if all may. A node that only
+    /// goes behind others is not among them, because that matters only while an address moves.
+    pub fn take_news(&mut self) -> Option<BTreeSet<CheckKey>> {
+        let News { keys, all } = std::mem::take(&mut self.news);
+        (!all).then_some(keys)
     }
 
     /// The judgement of a node.
@@ -331,6 +368,7 @@ impl Evidence {
         }
         record.contradicted();
         self.touched = true;
+        self.news.keys.insert(key.clone());
         Some(Ok(()))
     }
 

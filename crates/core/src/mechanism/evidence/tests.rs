@@ -34,8 +34,8 @@ fn evidence(duration_s: u64) -> Evidence {
         period_ms: SECOND_MS,
         holds: true,
     };
-    let targets = [1, 2].map(|n| (key(n), target(n))).into();
-    evidence.follow(&targets, at(0));
+    let targets: BTreeMap<_, _> = [1, 2].map(|n| (key(n), target(n))).into();
+    evidence.follow(&targets.keys().cloned().collect(), &targets, at(0));
     evidence.leases(&Observed::Reset(vec![lease(1, 0, duration_s), lease(2, 0, duration_s)]), at(0));
     evidence
 }

@@ -28,13 +28,6 @@ const OURS: [ConditionType; 4] = [
     ConditionType::ReclaimAtRisk,
 ];
 
-impl super::Reclaim {
-    /// Whether a write of the finalizer awaits its answer.
-    pub(in crate::addresses::pool) fn is_guarding(&self) -> bool {
-        self.guard.call.is_under_way()
-    }
-}
-
 impl Pool {
     /// Whether the spec asks for deletions, even if the rest of the spec is invalid.
     fn asks_for_deletions(&self) -> bool {

@@ -159,6 +159,11 @@ impl Reclaim {
         gone.for_each(|(_, giving)| giving.unlisted = true);
     }
 
+    /// Whether no address is or was to be given back, and no write of the finalizer awaits its answer.
+    pub(super) fn is_idle(&self) -> bool {
+        self.giving.is_empty() && self.kept.is_empty() && !self.guard.call.is_under_way()
+    }
+
     /// Whether an unconfirmed deletion has taken effect or may do so.
     fn may_take_effect(&self, ip: Address) -> bool {
         self.giving.get(&ip).is_some_and(Giving::may_take_effect)
