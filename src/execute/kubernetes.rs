@@ -44,7 +44,7 @@ impl Executor {
         let result = kept.map(|(resource_version, kept)| {
             Box::new(WrittenStatus { resource_version, status: pool::plain_status(&kept) })
         });
-        Done { conditions, ..Outcome::StatusWritten { pool: uid, result }.into() }
+        Done { conditions, ..Outcome::StatusWritten(uid, result).into() }
     }
 
     pub(super) async fn write_record_set_status(
@@ -64,7 +64,7 @@ impl Executor {
         let result = kept.map(|(resource_version, kept)| {
             Box::new(WrittenStatus { resource_version, status: record_set::plain_status(&kept) })
         });
-        Done { conditions, ..Outcome::RecordSetStatusWritten { record_set: uid, result }.into() }
+        Done { conditions, ..Outcome::RecordSetStatusWritten(uid, result).into() }
     }
 
     pub(super) async fn annotate(&self, node: String, uid: Uid, value: Option<Address>) -> Done {
@@ -114,7 +114,7 @@ impl Executor {
                 record_sets: installed(record_sets)?.iter().map(record_set::record_set_object).collect(),
             }))
         });
-        Outcome::ObjectsListed { asked, result }.into()
+        Outcome::ObjectsListed(asked, result).into()
     }
 
     pub(super) async fn count_nodes(&self) -> Done {

@@ -33,12 +33,12 @@ pub(super) fn refused_write(outcome: &Outcome) -> Option<&str> {
         | Outcome::Labelled { result, .. }
         | Outcome::FinalizerWritten { result, .. }
         | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
-        Outcome::StatusWritten { result, .. } => result.as_ref().err(),
-        Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
+        Outcome::StatusWritten(_, result) => result.as_ref().err(),
+        Outcome::RecordSetStatusWritten(_, result) => result.as_ref().err(),
         Outcome::Swept(result) => result.as_ref().err(),
         Outcome::NodesCounted(result) => result.as_ref().err(),
-        Outcome::ObjectsListed { result, .. } => result.as_ref().err(),
-        Outcome::NodeRead { read, .. } => read.result.as_ref().err(),
+        Outcome::ObjectsListed(_, result) => result.as_ref().err(),
+        Outcome::NodeRead(_, read) => read.result.as_ref().err(),
         Outcome::Addresses(_) | Outcome::Records(_) | Outcome::Firewalls(_) => None,
     };
     match failure? {
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_write_that_is_refused_until_somebody_acts_is_logged_and_others_are_not() {
         let said = |failure| {
-            let outcome = Outcome::StatusWritten { pool: Uid("uid".to_owned()), result: Err(failure) };
+            let outcome = Outcome::StatusWritten(Uid("uid".to_owned()), Err(failure));
             refused_write(&outcome).map(str::to_owned)
         };
         let refused = || "a policy says no".to_owned();

@@ -14,6 +14,7 @@ use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::action::{Action, Outcome, Sweep};
 use flipop_core::fleet::{Fleet, Input, Settings, Snapshot};
 use flipop_core::mechanism::effects::{Effect, WrittenStatus};
+use flipop_core::mechanism::epoch::{Answer, Request};
 use flipop_core::model::facts::{
     ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
 };
@@ -255,12 +256,12 @@ impl World {
             Effect::Do(Action::WriteRecordSetStatus { record_set, status, .. }) => {
                 self.version += 1;
                 let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
-                Outcome::RecordSetStatusWritten { record_set: record_set.uid, result: Ok(Box::new(kept)) }
+                Outcome::RecordSetStatusWritten(record_set.uid, Ok(Box::new(kept)))
             }
             Effect::Do(Action::WriteStatus { pool, status, .. }) => {
                 self.version += 1;
                 let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
-                Outcome::StatusWritten { pool: pool.uid, result: Ok(Box::new(kept)) }
+                Outcome::StatusWritten(pool.uid, Ok(Box::new(kept)))
             }
             Effect::Do(Action::Annotate { node, uid, value }) => {
                 Outcome::Annotated { node, uid, value, result: Ok(()) }
@@ -273,14 +274,14 @@ impl World {
         self.observe(Input::Outcome(outcome));
     }
 
-    fn execute_records(&mut self, action: records::Action) -> records::Outcome {
-        let begun = self.now;
-        match action {
-            records::Action::ReadRecords { epoch, zone, fqdn, mark_of, .. } => {
+    fn execute_records(&mut self, Request { epoch, owner, call }: records::Action) -> records::Outcome {
+        use records::{Call, Reply};
+        let reply = match call {
+            Call::ReadRecords { zone, fqdn, mark_of } => {
                 let result = Ok(self.names.get(&fqdn).cloned().unwrap_or_default());
-                records::Outcome::RecordsRead { epoch, begun, zone: zone.id, fqdn, mark_of, result }
+                Reply::RecordsRead { zone: zone.id, fqdn, mark_of, result }
             }
-            records::Action::ApplyRecords { epoch, zone, fqdn, set, .. } => {
+            Call::ApplyRecords { zone, fqdn, set } => {
                 let records = self.names.entry(fqdn.clone()).or_default();
                 let mut left = Vec::new();
                 for change in set.changes {
@@ -296,45 +297,38 @@ impl World {
                     }
                 }
                 records.extend(left.iter().cloned());
-                records::Outcome::RecordsApplied { epoch, begun, zone: zone.id, fqdn, result: Ok(left) }
+                Reply::RecordsApplied { zone: zone.id, fqdn, result: Ok(left) }
             }
-            records::Action::Test { .. } | records::Action::FindZone { .. } => {
-                unreachable!("nobody asked for it")
-            }
-        }
+            Call::Test { .. } | Call::FindZone(_) => unreachable!("nobody asked for it"),
+        };
+        Answer { epoch, owner, begun: self.now, reply }
     }
 
-    fn execute_addresses(&mut self, action: addresses::Action) -> addresses::Outcome {
-        let begun = self.now;
-        match action {
-            addresses::Action::List { epoch } => {
+    fn execute_addresses(&mut self, Request { epoch, owner, call }: addresses::Action) -> addresses::Outcome {
+        use addresses::{Call, Reply};
+        let reply = match call {
+            Call::List => {
                 let read = |(ip, machine): (&Address, &MachineId)| {
                     let region = "nyc3".into();
                     (*ip, ReservedIp { ip: *ip, region, machine: Some(machine.clone()), locked: false })
                 };
                 let ips = self.places.iter().map(read).collect();
-                addresses::Outcome::Listed {
-                    epoch,
-                    begun,
-                    result: Ok(ReservedIpList { ips, contradiction: None }),
-                }
+                Reply::Listed(Ok(ReservedIpList { ips, contradiction: None }))
             }
-            addresses::Action::Assign { epoch, ip, machine, .. } => {
+            Call::Assign { ip, machine, .. } => {
                 self.places.insert(ip, machine);
-                let result = Ok((ActionId(1), ActionStatus::Completed));
-                addresses::Outcome::Changed { epoch, ip, result }
+                Reply::Changed(ip, Ok((ActionId(1), ActionStatus::Completed)))
             }
-            addresses::Action::ProveMachineRead { epoch } => {
-                addresses::Outcome::Proved { epoch, result: Ok(true) }
-            }
-            addresses::Action::Get { .. }
-            | addresses::Action::ReadMachine { .. }
-            | addresses::Action::Test { .. }
-            | addresses::Action::Poll { .. }
-            | addresses::Action::Unassign { .. }
-            | addresses::Action::Create { .. }
-            | addresses::Action::Delete { .. } => unreachable!("nobody asked for it"),
-        }
+            Call::ProveMachineRead => Reply::Proved(Ok(true)),
+            Call::Get(_)
+            | Call::Test(_)
+            | Call::ReadMachine(..)
+            | Call::Poll(..)
+            | Call::Unassign(..)
+            | Call::Create(_)
+            | Call::Delete(_) => unreachable!("nobody asked for it"),
+        };
+        Answer { epoch, owner, begun: self.now, reply }
     }
 
     /// The number of the node that has the first address.

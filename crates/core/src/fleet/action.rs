@@ -117,25 +117,9 @@ impl Action {
     /// Whether it changes something outside of this process. It then needs the permit.
     pub fn is_write(&self) -> bool {
         match self {
-            Self::Addresses(call) => match call {
-                addresses::Action::Assign { .. }
-                | addresses::Action::Unassign { .. }
-                | addresses::Action::Create { .. }
-                | addresses::Action::Delete { .. } => true,
-                addresses::Action::List { .. }
-                | addresses::Action::Get { .. }
-                | addresses::Action::Test { .. }
-                | addresses::Action::ProveMachineRead { .. }
-                | addresses::Action::ReadMachine { .. }
-                | addresses::Action::Poll { .. } => false,
-            },
-            Self::Records(call) => match call {
-                records::Action::ApplyRecords { .. } => true,
-                records::Action::Test { .. }
-                | records::Action::FindZone { .. }
-                | records::Action::ReadRecords { .. } => false,
-            },
-            Self::Firewalls(call) => call.is_write(),
+            Self::Addresses(request) => request.call.is_write(),
+            Self::Records(request) => matches!(request.call, records::Call::ApplyRecords { .. }),
+            Self::Firewalls(request) => request.call.is_write(),
             Self::WriteStatus { .. }
             | Self::WriteRecordSetStatus { .. }
             | Self::WriteIps { .. }
@@ -254,13 +238,8 @@ pub enum Outcome {
     Records(records::Outcome),
     /// About firewalls.
     Firewalls(firewalls::Outcome),
-    /// To [`Action::WriteStatus`].
-    StatusWritten {
-        /// The pool.
-        pool: Uid,
-        /// The status that the server kept.
-        result: Result<Box<WrittenStatus<PoolStatus>>, WriteFailure>,
-    },
+    /// To [`Action::WriteStatus`]: the pool, and the status that the server kept.
+    StatusWritten(Uid, Result<Box<WrittenStatus<PoolStatus>>, WriteFailure>),
     /// To [`Action::WriteIps`].
     IpsWritten {
         /// The pool.
@@ -281,13 +260,8 @@ pub enum Outcome {
         /// Whether the write succeeded.
         result: Result<(), WriteFailure>,
     },
-    /// To [`Action::WriteRecordSetStatus`].
-    RecordSetStatusWritten {
-        /// The record set.
-        record_set: Uid,
-        /// The status that the server kept.
-        result: Result<Box<WrittenStatus<RecordSetStatus>>, WriteFailure>,
-    },
+    /// To [`Action::WriteRecordSetStatus`]: the record set, and the status that the server kept.
+    RecordSetStatusWritten(Uid, Result<Box<WrittenStatus<RecordSetStatus>>, WriteFailure>),
     /// To [`Action::Annotate`].
     Annotated {
         /// The node.
@@ -312,22 +286,12 @@ pub enum Outcome {
     },
     /// To [`Action::SweepAnnotations`].
     Swept(Result<Sweep, WriteFailure>),
-    /// To [`Action::ListObjects`].
-    ObjectsListed {
-        /// When it was asked for.
-        asked: Moment,
-        /// The objects.
-        result: Result<Box<Objects>, WriteFailure>,
-    },
+    /// To [`Action::ListObjects`]: when it was asked for, and the objects.
+    ObjectsListed(Moment, Result<Box<Objects>, WriteFailure>),
     /// To [`Action::CountNodes`].
     NodesCounted(Result<u64, WriteFailure>),
-    /// To [`Action::ReadNode`].
-    NodeRead {
-        /// The object that asked.
-        object: Uid,
-        /// The result of the read.
-        read: Box<NodeReading>,
-    },
+    /// To [`Action::ReadNode`]: the object that asked, and the result of the read.
+    NodeRead(Uid, Box<NodeReading>),
 }
 
 impl From<addresses::Outcome> for Outcome {

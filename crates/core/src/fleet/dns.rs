@@ -21,7 +21,7 @@ use crate::model::moment::Moment;
 use crate::model::provider::{Descriptor, Providers, Rules};
 use crate::model::words::time_of_day;
 use crate::records::account::DnsAccount;
-use crate::records::action::Action;
+use crate::records::action::{Action, Call};
 use crate::records::diff::Wanted;
 use crate::records::dns::{Access, ChangeSet, Zone};
 use crate::records::located::Located;
@@ -411,9 +411,8 @@ impl Drive<'_> {
         let left = all - set.changes.len();
         self.site.applying(wanted.clone(), set.changes.clone(), left, owner.clone(), self.now);
         self.set.settled();
-        let (epoch, fqdn) = (self.account.epoch().clone(), key.fqdn.clone());
-        let (owner, zone) = (owner.clone(), zone.clone());
-        self.out.act(Action::ApplyRecords { epoch, owner, zone, fqdn, set });
+        let call = Call::ApplyRecords { zone: zone.clone(), fqdn: key.fqdn.clone(), set };
+        self.out.act(self.account.epoch().request(Some(owner.clone()), call));
     }
 }
 
@@ -430,13 +429,8 @@ fn read(
     if admit(account, accounts, &key.account_id, call, now, out) {
         account.begun(&key.zone);
         site.reading(now);
-        out.act(Action::ReadRecords {
-            epoch: account.epoch().clone(),
-            owner: owner.clone(),
-            zone: zone.clone(),
-            fqdn: key.fqdn.clone(),
-            mark_of: None,
-        });
+        let call = Call::ReadRecords { zone: zone.clone(), fqdn: key.fqdn.clone(), mark_of: None };
+        out.act(account.epoch().request(Some(owner.clone()), call));
     }
 }
 

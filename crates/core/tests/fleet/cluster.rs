@@ -198,7 +198,7 @@ impl World {
                 Ok(Box::new(kept))
             }
         };
-        self.answer(Outcome::StatusWritten { pool: pool.uid.clone(), result });
+        self.answer(Outcome::StatusWritten(pool.uid.clone(), result));
     }
 
     /// A watch shows its events in order. So its present event shows the present node, and none follows the deletion of

@@ -5,10 +5,10 @@
 
 use super::rights::Right;
 use super::{Account, MachineRead};
-use crate::addresses::action::Action;
+use crate::addresses::action::{Action, Call};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
-use crate::model::ids::{Address, ObjectRef};
+use crate::model::ids::{Address, ObjectRef, Owner};
 use crate::model::moment::Moment;
 
 /// A deletion that was sent takes effect within this time or never. It is longer than a call takes.
@@ -85,7 +85,7 @@ impl Account {
         }
         self.budget.sent(Purpose::Look, now);
         self.reads.get_begun(ip);
-        out.act(Action::Get { epoch: self.epoch.clone(), pool: Some(owner.clone()), ip });
+        out.act(self.epoch.request(Some(Owner::pool(owner.clone())), Call::Get(ip)));
         None
     }
 }

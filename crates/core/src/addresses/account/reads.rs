@@ -2,12 +2,12 @@
 
 use super::belief::{Belief, Place};
 use super::{Account, MachineRead};
-use crate::addresses::action::Action;
+use crate::addresses::action::{Action, Call};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::fault::Fault;
-use crate::model::ids::{Address, ObjectRef};
+use crate::model::ids::{Address, ObjectRef, Owner};
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -298,7 +298,7 @@ impl Account {
         let purpose = if self.is_listed() { Purpose::Poll } else { Purpose::Assign };
         if self.admit(purpose, turn) {
             self.reads.list_begun(turn.now);
-            turn.out.act(Action::List { epoch: self.epoch.clone() });
+            turn.out.act(self.epoch.request(None, Call::List));
         }
     }
 
@@ -317,7 +317,7 @@ impl Account {
             self.reads.prove_in_flight = true;
             self.reads.proof_asked = false;
             self.reads.last_proof = Some(turn.now);
-            turn.out.act(Action::ProveMachineRead { epoch: self.epoch.clone() });
+            turn.out.act(self.epoch.request(None, Call::ProveMachineRead));
         }
     }
 
@@ -358,8 +358,8 @@ impl Account {
                 turn.later(at);
             } else if self.admit(purpose, turn) {
                 self.reads.gets.insert(ip);
-                let pool = owners.get(&ip).cloned();
-                turn.out.act(Action::Get { epoch: self.epoch.clone(), pool, ip });
+                let owner = owners.get(&ip).cloned().map(Owner::pool);
+                turn.out.act(self.epoch.request(owner, Call::Get(ip)));
             }
         }
     }
@@ -377,8 +377,8 @@ impl Account {
                 turn.later(at);
             } else if self.admit(Purpose::Poll, turn) {
                 self.reads.polls.insert(ip);
-                let pool = owners.get(&ip).cloned();
-                turn.out.act(Action::Poll { epoch: self.epoch.clone(), pool, ip, action });
+                let owner = owners.get(&ip).cloned().map(Owner::pool);
+                turn.out.act(self.epoch.request(owner, Call::Poll(ip, action)));
             }
         }
     }

@@ -266,7 +266,7 @@ impl Pool {
 
     /// The pool as the owner of its Events and records.
     pub(crate) fn owner(&self) -> Owner {
-        Owner { kind: ObjectKind::Pool, object: self.object.clone() }
+        Owner::pool(self.object.clone())
     }
 
     /// The order of age of pools.

@@ -6,7 +6,7 @@ use crate::mechanism::effects::Effects;
 use crate::model::fault::CallFailure;
 use crate::model::ids::Owner;
 use crate::model::moment::{Context, Moment};
-use crate::records::action::Action;
+use crate::records::action::{Action, Call};
 use crate::records::dns::{Access, Record};
 use crate::records::located::Located;
 use crate::records::mark::{Mark, name_of_mark};
@@ -67,13 +67,9 @@ impl Dns {
             if admit(account, accounts, &key.account_id, call, now, out) {
                 account.begun(&key.zone);
                 mark.reading();
-                out.act(Action::ReadRecords {
-                    epoch: account.epoch().clone(),
-                    owner: view.owner.clone(),
-                    zone: zone.clone(),
-                    fqdn,
-                    mark_of: Some(key.fqdn.clone()),
-                });
+                let (zone, mark_of) = (zone.clone(), Some(key.fqdn.clone()));
+                let call = Call::ReadRecords { zone, fqdn, mark_of };
+                out.act(account.epoch().request(Some(view.owner.clone()), call));
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::model::ids::AccountId;
 use crate::model::moment::Moment;
-use crate::records::action::Action;
+use crate::records::action::{Action, Call};
 use crate::records::dns::Access;
 use crate::records::name::ZoneRef;
 use crate::records::spec::Destination;
@@ -36,8 +36,7 @@ impl Dns {
             let gate = account.lookup_gate(zone).to_owned();
             if admit(account, accounts, account_id, (&gate, Access::Write, Purpose::Dns), now, out) {
                 account.looking_up(zone);
-                let (epoch, owner) = (account.epoch().clone(), owner.clone());
-                out.act(Action::FindZone { epoch, owner, zone: zone.clone() });
+                out.act(account.epoch().request(Some(owner.clone()), Call::FindZone(zone.clone())));
             }
         }
         let named: BTreeSet<(&AccountId, &ZoneRef)> =
@@ -58,8 +57,7 @@ impl Dns {
             let call = (zone.text(), Access::Read, Purpose::Dns);
             if admit(account, accounts, account_id, call, now, out) {
                 account.renewing(zone);
-                let (epoch, owner) = (account.epoch().clone(), owner.clone());
-                out.act(Action::FindZone { epoch, owner, zone: zone.clone() });
+                out.act(account.epoch().request(Some(owner.clone()), Call::FindZone(zone.clone())));
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::addresses::account::EFFECT_MS;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{MAX_OPS, Op, OpKind, look_again_ms};
 use crate::addresses::account::rights::Right;
-use crate::addresses::action::Action;
+use crate::addresses::action::{Action, Call};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::model::catalog::events::EventReason;
@@ -308,8 +308,7 @@ impl Pool {
         let kind = OpKind::Unassign { successor: None };
         let op = Op::new(self.object.uid.clone(), kind, machine.clone(), node, on, around.now);
         account.begin(ip, op, Purpose::Reclaim);
-        let (epoch, pool) = (account.epoch().clone(), self.object.clone());
-        out.act(Action::Unassign { epoch, pool, ip, machine });
+        out.act(account.epoch().request(Some(self.owner()), Call::Unassign(ip, machine)));
         Wait(Step::Unassigning)
     }
 
@@ -363,8 +362,7 @@ impl Pool {
         debug_assert!(bought.uid == self.object.uid, "{ip} was bought for this object");
         account.begin_deletion(ip, now);
         giving.sending = true;
-        let (epoch, pool) = (account.epoch().clone(), self.object.clone());
-        out.act(Action::Delete { epoch, pool, ip });
+        out.act(account.epoch().request(Some(self.owner()), Call::Delete(ip)));
         Wait(Step::Deleting)
     }
 
