@@ -129,14 +129,13 @@ impl Executor {
             Action::Addresses(call) => self.call_ip_provider(call).await.map(Done::from),
             Action::Records(call) => self.call_dns_provider(call).await.map(Done::from),
             Action::Firewalls(call) => self.call_firewall_provider(call).await.map(Done::from),
-            Action::WriteStatus { pool, resource_version, generation, status } => {
+            Action::WriteStatus(write) => {
                 let _turn = self.underway.turn_of_a_status().await;
-                Some(self.write_pool_status(pool, resource_version, (generation, &status), before).await)
+                Some(self.write_pool_status(*write, before).await)
             }
-            Action::WriteRecordSetStatus { record_set, resource_version, generation, status } => {
+            Action::WriteRecordSetStatus(write) => {
                 let _turn = self.underway.turn_of_a_status().await;
-                let described = (generation, &*status);
-                Some(self.write_record_set_status(record_set, resource_version, described, before).await)
+                Some(self.write_record_set_status(*write, before).await)
             }
             Action::WriteIps { pool, add, remove } => Some(self.write_ips(pool, add, remove).await.into()),
             Action::WriteFinalizer { pool, present } => {
@@ -196,9 +195,9 @@ fn span_of(action: &Action) -> tracing::Span {
                 info_span!("change_firewall", pool = owner(of).1, firewall = name)
             }
         },
-        Action::WriteStatus { pool, .. } => info_span!("write_status", pool = %pool.name),
-        Action::WriteRecordSetStatus { record_set, .. } => {
-            info_span!("write_status", record_set = %record_set.name)
+        Action::WriteStatus(write) => info_span!("write_status", pool = %write.object.name),
+        Action::WriteRecordSetStatus(write) => {
+            info_span!("write_status", record_set = %write.object.name)
         }
         Action::WriteIps { pool, .. } => info_span!("write_ips", pool = %pool.name),
         Action::WriteFinalizer { pool, .. } => info_span!("write_finalizer", pool = %pool.name),

@@ -7,10 +7,8 @@ use flipop_core::model::ids::{ObjectKind, Uid};
 /// The object whose status an action writes.
 pub(super) fn written(action: &Action) -> Option<(ObjectKind, Uid)> {
     match action {
-        Action::WriteStatus { pool, .. } => Some((ObjectKind::Pool, pool.uid.clone())),
-        Action::WriteRecordSetStatus { record_set, .. } => {
-            Some((ObjectKind::RecordSet, record_set.uid.clone()))
-        }
+        Action::WriteStatus(write) => Some((ObjectKind::Pool, write.object.uid.clone())),
+        Action::WriteRecordSetStatus(write) => Some((ObjectKind::RecordSet, write.object.uid.clone())),
         Action::Addresses(_)
         | Action::Records(_)
         | Action::Firewalls(_)

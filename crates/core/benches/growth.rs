@@ -8,9 +8,8 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use flipop_core::addresses::action as addresses;
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::action::{Action, Outcome, Sweep};
 use flipop_core::fleet::{Fleet, Input, Settings, Snapshot};
 use flipop_core::mechanism::effects::{Effect, WrittenStatus};
@@ -27,9 +26,8 @@ use flipop_core::model::spec::{RawMatch, RawRecordSet};
 use flipop_core::records::action as records;
 use flipop_core::records::diff::{Target, TtlRule, Wanted, diff};
 use flipop_core::records::dns::{ADDRESS_KIND, Change, Record};
-use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::RawRecordSetSpec;
-use flipop_core::records::status::RecordSetStatus;
+use flipop_core::records::status::{RecordSetObject, RecordSetStatus};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::ops::Range;
@@ -253,15 +251,15 @@ impl World {
         let outcome = match effect {
             Effect::Do(Action::Addresses(action)) => self.execute_addresses(action).into(),
             Effect::Do(Action::Records(action)) => self.execute_records(action).into(),
-            Effect::Do(Action::WriteRecordSetStatus { record_set, status, .. }) => {
+            Effect::Do(Action::WriteRecordSetStatus(write)) => {
                 self.version += 1;
-                let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
-                Outcome::RecordSetStatusWritten(record_set.uid, Ok(Box::new(kept)))
+                let kept = WrittenStatus { resource_version: self.version.to_string(), status: write.status };
+                Outcome::RecordSetStatusWritten(write.object.uid, Ok(Box::new(kept)))
             }
-            Effect::Do(Action::WriteStatus { pool, status, .. }) => {
+            Effect::Do(Action::WriteStatus(write)) => {
                 self.version += 1;
-                let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
-                Outcome::StatusWritten(pool.uid, Ok(Box::new(kept)))
+                let kept = WrittenStatus { resource_version: self.version.to_string(), status: write.status };
+                Outcome::StatusWritten(write.object.uid, Ok(Box::new(kept)))
             }
             Effect::Do(Action::Annotate { node, uid, value }) => {
                 Outcome::Annotated { node, uid, value, result: Ok(()) }

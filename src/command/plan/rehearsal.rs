@@ -4,14 +4,14 @@
 //! back. Every write is accepted, and takes effect only in the copy.
 
 use super::world::World;
-use crate::command::CommandError;
-use crate::command::copy;
+use crate::command::{CommandError, copy};
 use crate::config::DecisionFlags;
 use flipop_core::addresses::action as addresses;
+use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::firewalls::action as firewalls;
 use flipop_core::fleet::action::{Action, NodeReading, Objects, Outcome as Answer};
 use flipop_core::fleet::{Fleet, Input, Settings};
-use flipop_core::mechanism::effects::{Effect, WrittenStatus};
+use flipop_core::mechanism::effects::{Effect, StatusWrite, WrittenStatus};
 use flipop_core::mechanism::epoch::{Answer as ProviderAnswer, Request};
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed};
 use flipop_core::model::ids::{ActionId, Address, ObjectRef, Uid};
@@ -227,28 +227,28 @@ impl Rehearsal<'_> {
         match action {
             Action::Addresses(call) => self.addresses(call).await,
             Action::Records(call) => self.records(call).await,
-            Action::WriteStatus { pool, status, .. } => {
-                let resource_version = self.world.next_version();
-                let Some(object) = self.world.pools.get_mut(&pool.uid) else { return };
-                object.resource_version.clone_from(&resource_version);
-                object.status = (*status).clone();
-                let seen = object.clone();
-                self.later(ANSWER_MS, Input::Pools(Observed::Apply(seen)));
-                let kept = Box::new(WrittenStatus { resource_version, status: *status });
-                self.answer(Answer::StatusWritten(pool.uid, Ok(kept)));
+            Action::WriteStatus(write) => {
+                let StatusWrite { object, status, .. } = *write;
+                let resource_version = self.change_pool(&object.uid, |pool| pool.status.clone_from(&status));
+                let kept = Box::new(WrittenStatus { resource_version, status });
+                self.answer(Answer::StatusWritten(object.uid, Ok(kept)));
             }
-            Action::WriteRecordSetStatus { record_set, status, .. } => {
+            Action::WriteRecordSetStatus(write) => {
                 let resource_version = self.world.next_version();
-                let Some(object) = self.world.sets.get_mut(&record_set.uid) else { return };
+                let Some(object) = self.world.sets.get_mut(&write.object.uid) else { return };
                 object.resource_version.clone_from(&resource_version);
-                object.status = (*status).clone();
+                object.status.clone_from(&write.status);
                 let seen = object.clone();
                 self.later(ANSWER_MS, Input::RecordSets(Observed::Apply(seen)));
-                let kept = Box::new(WrittenStatus { resource_version, status: *status });
-                self.answer(Answer::RecordSetStatusWritten(record_set.uid, Ok(kept)));
+                let kept = Box::new(WrittenStatus { resource_version, status: write.status });
+                self.answer(Answer::RecordSetStatusWritten(write.object.uid, Ok(kept)));
             }
             Action::WriteIps { pool, add, remove } => self.write_ips(pool, add, remove),
-            Action::WriteFinalizer { pool, present } => self.write_finalizer(pool, present),
+            Action::WriteFinalizer { pool, present } => {
+                self.changes();
+                self.change_pool(&pool.uid, |object| object.guarded = present);
+                self.answer(Answer::FinalizerWritten { pool: pool.uid, present, result: Ok(()) });
+            }
             Action::ListObjects { asked, .. } => {
                 let pools = self.world.pools.values().cloned().collect();
                 let record_sets = self.world.sets.values().cloned().collect();
@@ -308,33 +308,28 @@ impl Rehearsal<'_> {
         self.answer(Answer::Labelled { node, uid, changes, result: Ok(()) });
     }
 
-    fn write_finalizer(&mut self, pool: ObjectRef, present: bool) {
-        self.changes();
+    /// Changes a pool as the API server does, and shows it to the watch. Returns its new version.
+    fn change_pool(&mut self, uid: &Uid, change: impl FnOnce(&mut PoolObject)) -> String {
         let resource_version = self.world.next_version();
-        if let Some(object) = self.world.pools.get_mut(&pool.uid) {
-            object.guarded = present;
-            object.resource_version = resource_version;
+        if let Some(object) = self.world.pools.get_mut(uid) {
+            object.resource_version.clone_from(&resource_version);
+            change(object);
             let seen = object.clone();
             self.later(ANSWER_MS, Input::Pools(Observed::Apply(seen)));
         }
-        self.answer(Answer::FinalizerWritten { pool: pool.uid, present, result: Ok(()) });
+        resource_version
     }
 
     fn write_ips(&mut self, pool: ObjectRef, add: Vec<Address>, remove: BTreeSet<Address>) {
         self.changes();
-        let resource_version = self.world.next_version();
-        if let Some(object) = self.world.pools.get_mut(&pool.uid)
-            && let Ok(spec) = &mut object.spec
-        {
+        self.change_pool(&pool.uid, |object| {
+            let Ok(spec) = &mut object.spec else { return };
             let new = add.iter().map(ToString::to_string).filter(|ip| !spec.ips.contains(ip));
             let new: Vec<String> = new.collect();
             spec.ips.extend(new);
             spec.ips.retain(|ip| Address::v4(ip).is_none_or(|ip| !remove.contains(&ip)));
             object.generation = object.generation.saturating_add(1);
-            object.resource_version = resource_version;
-            let seen = object.clone();
-            self.later(ANSWER_MS, Input::Pools(Observed::Apply(seen)));
-        }
+        });
         self.answer(Answer::IpsWritten { pool: pool.uid, add, remove, result: Ok(()) });
     }
 

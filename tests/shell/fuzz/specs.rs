@@ -6,9 +6,8 @@ use flipop::api::translate::{pool, record_set};
 use flipop::api::{FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
 use flipop::provider::descriptors;
 use flipop_core::addresses::action::{Call, Reply};
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
-use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::action::Action;
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::mechanism::effects::Effect;
@@ -19,9 +18,8 @@ use flipop_core::model::moment::{Context, Moment};
 use flipop_core::model::provider::Providers;
 use flipop_core::model::selector::is_dns_label;
 use flipop_core::model::spec::SpecProblem;
-use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::NodeSetSpec;
-use flipop_core::records::status::RecordSetStatus;
+use flipop_core::records::status::{RecordSetObject, RecordSetStatus};
 use proptest::prelude::*;
 
 /// Longest text about one mistake.
@@ -71,8 +69,8 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
                     let Some(reply) = listed.or(proved) else { continue };
                     inputs.push(Input::Outcome(Answer { epoch, owner, begun: now, reply }.into()));
                 }
-                Action::WriteStatus { status, .. } => of_pools.push(*status),
-                Action::WriteRecordSetStatus { status, .. } => of_sets.push(*status),
+                Action::WriteStatus(write) => of_pools.push(write.status),
+                Action::WriteRecordSetStatus(write) => of_sets.push(write.status),
                 Action::Records(_)
                 | Action::Firewalls(_)
                 | Action::WriteIps { .. }

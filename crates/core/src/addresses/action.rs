@@ -74,7 +74,15 @@ pub enum Reply {
 impl Call {
     /// Whether the call changes something.
     pub const fn is_write(&self) -> bool {
-        matches!(self, Self::Assign { .. } | Self::Unassign(..) | Self::Create(_) | Self::Delete(_))
+        match self {
+            Self::Assign { .. } | Self::Unassign(..) | Self::Create(_) | Self::Delete(_) => true,
+            Self::List
+            | Self::Get(_)
+            | Self::Test(_)
+            | Self::ProveMachineRead
+            | Self::ReadMachine(..)
+            | Self::Poll(..) => false,
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::steps::{Leave, Scene, Step, Steps, Wish};
 use crate::mechanism::budget::{Budget, Purpose};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::epoch::Epoch;
-use crate::mechanism::refused_right::RefusedRight;
+use crate::mechanism::retry::RefusedRight;
 use crate::model::catalog::events::EventReason;
 use crate::model::condition::Condition;
 use crate::model::fault::CallFailure;

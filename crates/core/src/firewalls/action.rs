@@ -96,7 +96,10 @@ pub enum Reply {
 impl Call {
     /// Whether the call changes something.
     pub const fn is_write(&self) -> bool {
-        matches!(self, Self::Create { .. } | Self::Change { .. })
+        match self {
+            Self::Create { .. } | Self::Change { .. } => true,
+            Self::Look { .. } | Self::Find(_) => false,
+        }
     }
 }
 

@@ -5,10 +5,8 @@
 
 mod answers;
 mod given_back;
-mod left;
-mod marks;
+mod lookups;
 mod outages;
-mod zones;
 
 pub(super) use given_back::{Leaving, site_of};
 
@@ -24,15 +22,13 @@ use crate::records::account::DnsAccount;
 use crate::records::action::{Action, Call};
 use crate::records::diff::Wanted;
 use crate::records::dns::{Access, ChangeSet, Zone};
-use crate::records::located::Located;
 use crate::records::mark::Mark;
-use crate::records::name::ZoneRef;
-use crate::records::name::Zones;
+use crate::records::name::{ZoneRef, Zones};
 use crate::records::set::{Scene, Set, allowed};
 use crate::records::site::{Site, SiteKey, Step};
 use crate::records::spec::Destination;
-use crate::records::status::Told;
-use crate::records::view::{self, Claim, View};
+use crate::records::status::Reported;
+use crate::records::view::{self, Claim, Located, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests of one change set. If each change is a separate request, the newest wish replaces an older one in between.
@@ -75,7 +71,7 @@ pub(super) struct Dns {
 
 /// Whether these are all objects, the wishes of objects, the objects that ask for no records, and the addresses that
 /// leave records because they are given back.
-type Asked<'a> = (bool, &'a [View], &'a [(Owner, Told)], &'a BTreeMap<SiteKey, Leaving>);
+type Asked<'a> = (bool, &'a [View], &'a [(Owner, Reported)], &'a BTreeMap<SiteKey, Leaving>);
 
 /// Why a name with correct records has to be read, and when.
 enum Next {
@@ -231,7 +227,7 @@ impl Dns {
     }
 
     /// Forgets the objects that are gone, and notes the zones that the others name.
-    fn note_objects(&mut self, views: &[View], bare: &[(Owner, Told)]) {
+    fn note_objects(&mut self, views: &[View], bare: &[(Owner, Reported)]) {
         let bare: BTreeSet<&Uid> = bare.iter().map(|(owner, _)| &owner.object.uid).collect();
         let viewed: BTreeSet<&Uid> = views.iter().map(|view| &view.owner.object.uid).collect();
         self.sets.retain(|uid, _| viewed.contains(uid) || bare.contains(uid));
@@ -287,12 +283,12 @@ impl Dns {
     ) -> Option<Next> {
         let uid = &view.owner.object.uid;
         let mut next = None;
-        let mut set = self.sets.remove(uid).unwrap_or_else(|| Set::recalled(&view.told));
+        let mut set = self.sets.remove(uid).unwrap_or_else(|| Set::recalled(&view.reported));
         let (mut claimed_by, mut barred) = (None, None);
         if let Located::At(key, zone) = located {
             barred = self.zones.refusal(zone);
             let home = permit.then(|| set.move_to(view, key, zone)).flatten();
-            out.tell(home.and_then(|home| left::left(&view.owner, &home, owners)));
+            out.tell(home.and_then(|home| answers::left(&view.owner, &home, owners)));
             claimed_by = owners.get(key).filter(|owner| owner.object.uid != *uid);
             let acts = claimed_by.is_none() && barred.is_none() && !waits && view.problems.is_empty();
             let choice = view.choice.as_ref().filter(|_| acts);

@@ -8,7 +8,7 @@ use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::status::PoolStatus;
 use crate::firewalls::account::{FirewallAccount, Means};
-use crate::firewalls::action::{Action as Call, Outcome, Reply};
+use crate::firewalls::action::{Action, Outcome, Reply};
 use crate::firewalls::spec::{Entry, FirewallSpec};
 use crate::firewalls::steps::{Leave, Wish};
 use crate::mechanism::effects::{Effects, Notice};
@@ -162,7 +162,7 @@ impl Fleet {
     }
 
     /// Decides on reads and changes.
-    pub(super) fn plan_firewalls(&mut self, now: Moment, out: &mut Effects<Call>) {
+    pub(super) fn plan_firewalls(&mut self, now: Moment, out: &mut Effects<Action>) {
         let ids: Vec<AccountId> = self.firewalls.accounts.keys().cloned().collect();
         for id in ids {
             let Some(account) = self.accounts.get(&id) else { continue };

@@ -6,8 +6,7 @@ use crate::addresses::account::op::End;
 use crate::addresses::account::rights::Right;
 use crate::addresses::account::{Account, Changes};
 use crate::addresses::action::{Outcome as OfAddresses, Reply};
-use crate::addresses::pool::Pool;
-use crate::addresses::pool::orphans;
+use crate::addresses::pool::{Pool, orphans};
 use crate::mechanism::epoch::Epoch;
 use crate::model::fault::{CallFailure, FaultKind};
 use crate::model::ids::{AccountId, Address};
@@ -154,7 +153,7 @@ impl Fleet {
     }
 
     fn records_answered(&mut self, mut outcome: records::Outcome, at: Context) {
-        let account_id = outcome.epoch.account_id.clone();
+        let (account_id, begun) = (outcome.epoch.account_id.clone(), outcome.begun);
         judge(&outcome.epoch, self.dns.epoch(&account_id), outcome.reply.failure());
         let ends = self.dns.hear(&mut outcome, &mut self.accounts, at.now);
         let site = |zone, fqdn| SiteKey { account_id: account_id.clone(), zone, fqdn };
@@ -177,13 +176,7 @@ impl Fleet {
             OfRecords::RecordsApplied { zone, fqdn, result } => {
                 let key = site(zone, fqdn);
                 self.touch_owner(&key, result.is_err());
-                self.dns.records_applied(
-                    &key,
-                    (outcome.begun, result),
-                    &mut self.accounts,
-                    at,
-                    &mut self.outbox,
-                );
+                self.dns.records_applied(&key, (begun, result), &mut self.accounts, at, &mut self.outbox);
             }
         }
         if ends {

@@ -1,5 +1,5 @@
-//! Which answers count: those to requests of the present token and term of leadership, and those to reads that began
-//! late enough after a change.
+//! The calls to providers and their answers, each with its epoch, and which answers count: those to requests of the
+//! present token and term of leadership, and those to reads that began late enough after a change.
 
 use crate::model::ids::{AccountId, Owner};
 use crate::model::moment::Moment;

@@ -85,6 +85,16 @@ pub enum Reply {
     },
 }
 
+impl Call {
+    /// Whether the call changes something.
+    pub const fn is_write(&self) -> bool {
+        match self {
+            Self::ApplyRecords { .. } => true,
+            Self::FindZone(_) | Self::Test { .. } | Self::ReadRecords { .. } => false,
+        }
+    }
+}
+
 impl Reply {
     /// The failure of the call, if it failed.
     pub fn failure(&mut self) -> Option<&mut CallFailure> {

@@ -4,8 +4,8 @@
 use crate::creation::buying;
 use crate::faults::spec;
 use crate::world::{Trick, World, ip};
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::fleet::Input;
 use flipop_core::model::condition::Condition;
 use flipop_core::model::facts::Observed;

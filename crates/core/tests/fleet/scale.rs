@@ -4,9 +4,8 @@ use crate::faults::{OF_BOTH, droplet_of, fault, fleet, pods_key, spec};
 use crate::twins::Twins;
 use flipop_core::addresses::account::op::MAX_OPS;
 use flipop_core::addresses::action::{self as addresses, Call, Reply};
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{Action, Outcome, Sweep};
 use flipop_core::mechanism::effects::{Effect, WrittenStatus};
@@ -139,10 +138,10 @@ impl Large {
     fn execute(&mut self, effect: Effect<Action>) {
         let outcome = match effect {
             Effect::Do(Action::Addresses(action)) => self.execute_addresses(action).into(),
-            Effect::Do(Action::WriteStatus { pool, status, .. }) => {
+            Effect::Do(Action::WriteStatus(write)) => {
                 self.version += 1;
-                let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
-                Outcome::StatusWritten(pool.uid, Ok(Box::new(kept)))
+                let kept = WrittenStatus { resource_version: self.version.to_string(), status: write.status };
+                Outcome::StatusWritten(write.object.uid, Ok(Box::new(kept)))
             }
             Effect::Do(Action::Annotate { node, uid, value }) => {
                 Outcome::Annotated { node, uid, value, result: Ok(()) }

@@ -7,9 +7,8 @@ use crate::twins::Twins;
 use crate::walls::Walls;
 use crate::zones::{self, Dns};
 use flipop_core::addresses::action::{self as addresses, Call, Reply};
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::action::{Action, NodeReading, Outcome};
 use flipop_core::fleet::{Input, PoolDetails};
 use flipop_core::mechanism::effects::{Effect, Notice};
@@ -23,7 +22,7 @@ use flipop_core::model::moment::{Context, Moment};
 use flipop_core::model::node_check::LeaseFacts;
 use flipop_core::model::node_labels::NodeLabels;
 use flipop_core::records::name::Zones;
-use flipop_core::records::object::RecordSetObject;
+use flipop_core::records::status::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const PROVIDER: &str = "digitalocean";
@@ -336,14 +335,14 @@ impl World {
             Effect::Do(Action::Addresses(action)) => self.execute_addresses(action),
             Effect::Do(Action::Records(action)) => self.execute_dns(action),
             Effect::Do(Action::Firewalls(action)) => self.execute_firewalls(action),
-            Effect::Do(Action::WriteStatus { pool, resource_version, status, .. }) => {
-                self.write_status(&pool, &resource_version, *status);
+            Effect::Do(Action::WriteStatus(write)) => {
+                self.write_status(&write.object, &write.resource_version, write.status);
             }
             Effect::Do(Action::WriteIps { pool, add, remove }) => self.write_ips(pool, add, remove),
             Effect::Do(Action::WriteFinalizer { pool, present }) => self.write_finalizer(&pool, present),
             Effect::Do(Action::ListObjects { asked, sought }) => self.list_objects(asked, &sought),
-            Effect::Do(Action::WriteRecordSetStatus { record_set, resource_version, status, .. }) => {
-                self.write_set_status(&record_set, &resource_version, *status);
+            Effect::Do(Action::WriteRecordSetStatus(write)) => {
+                self.write_set_status(&write.object, &write.resource_version, write.status);
             }
             Effect::Do(Action::Annotate { node, uid, value }) => self.annotate_checked(node, uid, value),
             Effect::Do(Action::Label { node, uid, changes }) => self.label(node, uid, changes),

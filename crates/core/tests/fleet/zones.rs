@@ -15,9 +15,8 @@ use flipop_core::model::spec::RawRecordSet;
 use flipop_core::records::action::{self as records, Call, Reply, Unfinished};
 use flipop_core::records::dns::{Change, Record, Zone};
 use flipop_core::records::name::ZoneRef;
-use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::RawRecordSetSpec;
-use flipop_core::records::status::RecordSetStatus;
+use flipop_core::records::status::{RecordSetObject, RecordSetStatus};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const CLOUDFLARE: &str = "cloudflare";

@@ -77,14 +77,14 @@ impl Account {
         now: Moment,
         out: &mut Effects<Action>,
     ) -> Option<Moment> {
-        if self.reads.is_reading(ip) {
+        if self.reads.gets.contains(&ip) {
             return None;
         }
         if let Err(at) = self.budget.admit(Purpose::Look, now) {
             return Some(at);
         }
         self.budget.sent(Purpose::Look, now);
-        self.reads.get_begun(ip);
+        self.reads.gets.insert(ip);
         out.act(self.epoch.request(Some(Owner::pool(owner.clone())), Call::Get(ip)));
         None
     }

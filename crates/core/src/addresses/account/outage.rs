@@ -28,7 +28,7 @@ impl Account {
                 Some(outcome.begun)
             }
             Reply::MachineRead(_, asked, _) => Some(*asked),
-            Reply::Proved(_) => self.reads.proof_begun(),
+            Reply::Proved(_) => self.reads.last_proof,
             Reply::Changed(..) | Reply::Created(_) | Reply::Deleted(..) => None,
         };
         let failure = outcome.reply.failure();

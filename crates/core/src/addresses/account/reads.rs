@@ -37,9 +37,12 @@ pub(super) struct Reads {
     prove_in_flight: bool,
     /// Something waits for a proof that is newer than the last one.
     proof_asked: bool,
-    last_proof: Option<Moment>,
-    gets: BTreeSet<Address>,
-    polls: BTreeSet<Address>,
+    /// When the last proof began.
+    pub(super) last_proof: Option<Moment>,
+    /// The addresses that are being read.
+    pub(super) gets: BTreeSet<Address>,
+    /// The addresses whose action is being polled.
+    pub(super) polls: BTreeSet<Address>,
     singles: BTreeSet<Address>,
     singles_due: Moment,
     single_cursor: Option<Address>,
@@ -117,11 +120,6 @@ impl Reads {
         }
     }
 
-    /// When the last proof began.
-    pub(super) const fn proof_begun(&self) -> Option<Moment> {
-        self.last_proof
-    }
-
     /// Makes the reads due that failed with the account, because its outage is over.
     pub(super) fn release(&mut self, now: Moment) {
         self.list.release(now);
@@ -148,22 +146,6 @@ impl Reads {
             self.proof_asked = true;
             self.prove.get_or_insert(Retry::at(now));
         }
-    }
-
-    pub(super) fn is_reading(&self, ip: Address) -> bool {
-        self.gets.contains(&ip)
-    }
-
-    pub(super) fn get_begun(&mut self, ip: Address) {
-        self.gets.insert(ip);
-    }
-
-    pub(super) fn get_done(&mut self, ip: Address) {
-        self.gets.remove(&ip);
-    }
-
-    pub(super) fn poll_done(&mut self, ip: Address) {
-        self.polls.remove(&ip);
     }
 
     /// Queues an address that is on no list for a single read.

@@ -6,9 +6,9 @@ use crate::mechanism::effects::Effects;
 use crate::model::ids::AccountId;
 use crate::model::moment::Moment;
 use crate::records::action::{Action, Call, Outcome, Reply};
-use crate::records::located::Located;
 use crate::records::mark::Mark;
 use crate::records::site::Site;
+use crate::records::view::Located;
 
 impl Dns {
     /// Since when an account is out, if it is.
