@@ -27,5 +27,4 @@ pub mod reconcile;
 pub mod telemetry;
 pub mod token;
 pub mod version;
-mod waiting;
 mod watches;

@@ -1,6 +1,5 @@
 //! The operator as a whole: its parts, the order in which they start, and how they end.
 
-use crate::admin;
 use crate::clock::Clock;
 use crate::config::{BindAddress, Config, DecisionFlags};
 use crate::debug::View;
@@ -10,8 +9,7 @@ use crate::kube::events;
 use crate::kube::kubeconfig::{self, ClusterError};
 use crate::kube::watch::{WatchContext, WatchHealth};
 use crate::leader::elector::{Elector, ElectorSettings, RELEASE_MS};
-use crate::leader::thread::{self, LeaseHome, LeaseThread, ThreadError};
-use crate::leader::{LeaderHandle, LeaderOutcome, LeaderState};
+use crate::leader::{LeaderHandle, LeaderOutcome, LeaderState, LeaseHome, LeaseThread, ThreadError};
 use crate::liveness::Liveness;
 use crate::metrics::{Metrics, MetricsError};
 use crate::permit::PermitSource;
@@ -23,7 +21,7 @@ use crate::provider::{self, Providers, install_tls};
 use crate::random::Random;
 use crate::reconcile::{Parts, Reconciler};
 use crate::watches::Watches;
-use crate::{version, waiting};
+use crate::{admin, leader, telemetry, version};
 use flipop_core::fleet::Settings;
 use flipop_core::model::provider::{Descriptor, Providers as KnownProviders};
 use futures::FutureExt as _;
@@ -306,7 +304,7 @@ fn elect(
         heartbeat: Some(base.liveness.register("lease", MAX_LOOP_AGE_MS)),
     });
     let stop = CancellationToken::new();
-    let lease = thread::spawn(elector, home, stop.clone())?;
+    let lease = leader::spawn(elector, home, stop.clone())?;
     Ok(Election { identity, leader, permits, lease, _stop_on_drop: stop.clone().drop_guard(), stop })
 }
 
@@ -476,7 +474,7 @@ fn unanswered(health: &WatchHealth, leader: &watch::Receiver<LeaderState>) -> Ve
 fn tell_waits(server: String, base: &Base, leader: &LeaderHandle) {
     let (health, state, stop) = (base.health.clone(), leader.state(), base.stop.clone());
     let missing = move || unanswered(&health, &state);
-    let told = waiting::tell(base.clock.clone(), server, missing, |line| tracing::warn!("{line}"));
+    let told = telemetry::tell_missing(base.clock.clone(), server, missing, |line| tracing::warn!("{line}"));
     base.tracker.spawn(async move { stop.run_until_cancelled_owned(told).await });
 }
 

@@ -4,8 +4,8 @@
 //! it is read, and a text is cut, so that no object takes much more memory than the body that it came in.
 
 use flipop_core::addresses::pool::manual_move::result::MOVE_ANNOTATION;
-use flipop_core::addresses::pool::object::FINALIZER;
 use flipop_core::addresses::pool::spec::MAX_REPORTED;
+use flipop_core::addresses::pool::status::FINALIZER;
 use flipop_core::model::bounds::{ANNOTATION_BYTES, CUT, ENTRY_BYTES, MAX_IPS, TooLarge, Unit, bound_of};
 use flipop_core::model::ids::Address;
 use flipop_core::model::pause::PAUSED_ANNOTATION;

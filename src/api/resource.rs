@@ -3,25 +3,41 @@
 //! For custom resources, kube's own derive requires a `spec`, but the Go operator's CRDs allow an object without one. With the derive such an
 //! object would be undecodable; here it is an empty pool. Hence this macro.
 
+/// The part of `kube::Resource` that names a kind: its scope, kind, group, version and plural.
+macro_rules! names {
+    ($scope:ty, [$kind:expr, $group:expr, $version:expr, $plural:expr]) => {
+        type DynamicType = ();
+        type Scope = $scope;
+
+        fn kind((): &()) -> std::borrow::Cow<'_, str> {
+            $kind
+        }
+        fn group((): &()) -> std::borrow::Cow<'_, str> {
+            $group
+        }
+        fn version((): &()) -> std::borrow::Cow<'_, str> {
+            $version
+        }
+        fn plural((): &()) -> std::borrow::Cow<'_, str> {
+            $plural
+        }
+    };
+    ($inner:ident) => {
+        crate::api::resource::names!(
+            $inner::Scope,
+            [$inner::kind(&()), $inner::group(&()), $inner::version(&()), $inner::plural(&())]
+        );
+    };
+}
+
 /// Implements `kube::Resource` for a struct with the field `metadata`. The texts are its kind, group, version and plural.
 macro_rules! resource {
     ($name:ident, $scope:ident, [$kind:expr, $group:expr, $version:expr, $plural:expr]) => {
         impl kube::Resource for $name {
-            type DynamicType = ();
-            type Scope = kube::core::$scope;
-
-            fn kind((): &()) -> std::borrow::Cow<'_, str> {
-                $kind.into()
-            }
-            fn group((): &()) -> std::borrow::Cow<'_, str> {
-                $group.into()
-            }
-            fn version((): &()) -> std::borrow::Cow<'_, str> {
-                $version.into()
-            }
-            fn plural((): &()) -> std::borrow::Cow<'_, str> {
-                $plural.into()
-            }
+            crate::api::resource::names!(
+                kube::core::$scope,
+                [$kind.into(), $group.into(), $version.into(), $plural.into()]
+            );
             fn meta(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
                 &self.metadata
             }
@@ -69,4 +85,4 @@ macro_rules! custom_resource {
 }
 
 pub(super) use custom_resource;
-pub(crate) use resource;
+pub(crate) use {names, resource};

@@ -1,13 +1,13 @@
 //! Objects of our own kinds as the API server shows them, including those that cannot be decoded.
 
 use super::{Condition, FloatingIPPool, NodeDNSRecordSet, bounded};
+use crate::api::resource::names;
 use flipop_core::model::ids::{ObjectKind, ObjectName, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Resource;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// An object, or the fact that it exists but cannot be decoded.
@@ -68,21 +68,8 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Guarded<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> Resource for Guarded<K> {
-    type DynamicType = ();
-    type Scope = K::Scope;
+    names!(K);
 
-    fn kind((): &()) -> Cow<'_, str> {
-        K::kind(&())
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        K::group(&())
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        K::version(&())
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        K::plural(&())
-    }
     fn meta(&self) -> &ObjectMeta {
         match self {
             Self::Readable(object) => object.meta(),

@@ -2,23 +2,22 @@
 
 use super::CommandError;
 use super::session::Session;
-use crate::api::Seen;
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
-use crate::api::{FloatingIPPool, NodeDNSRecordSet};
+use crate::api::{FloatingIPPool, NodeDNSRecordSet, Seen};
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::list_once;
 use crate::provider::descriptors;
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
+use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::model::condition::Condition;
 use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
 use flipop_core::model::ids::{ObjectKind, ObjectName};
 use flipop_core::model::matching::{Criteria, NodeStore, PodStore, WatchKey};
 use flipop_core::model::provider::Providers;
 use flipop_core::model::spec::SpecProblem;
-use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::NodeSetSpec;
+use flipop_core::records::status::RecordSetObject;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::core::{NamespaceResourceScope, Resource};
 use serde::de::DeserializeOwned;

@@ -2,10 +2,9 @@
 //!
 //! Invariant: the port is open on loopback only, since it shows everything that the leader knows.
 
-use super::CommandError;
-use super::leader;
 use super::output::{self, Output};
 use super::session::Session;
+use super::{CommandError, leader};
 use crate::config::cli_args::DashboardArgs;
 use crate::exit::Exit;
 use crate::kube::trouble::Trouble;

@@ -9,7 +9,6 @@
 mod check;
 mod copy;
 mod dashboard;
-mod deployment;
 mod leader;
 mod matched;
 mod output;
@@ -18,14 +17,13 @@ mod session;
 mod status;
 mod steer;
 
-use crate::api;
 use crate::config::Order;
 use crate::config::cli_args::{PauseArgs, ResumeArgs, Word};
 use crate::exit::Exit;
 use crate::kube::client::ClientError;
 use crate::kube::kubeconfig::ClusterError;
 use crate::kube::trouble::Trouble;
-use crate::version;
+use crate::{api, version};
 use clap_complete::{Shell, generate};
 use output::Output;
 

@@ -67,7 +67,7 @@ pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, Uncle
     }
 }
 
-fn is_plugin(arguments: &[OsString]) -> bool {
+pub(super) fn is_plugin(arguments: &[OsString]) -> bool {
     let name = arguments.first().and_then(|name| Path::new(name).file_name());
     name.is_some_and(|name| name == PLUGIN)
 }
@@ -111,11 +111,6 @@ pub fn command_line() -> clap::Command {
 /// The whole command line under the name of kubectl's plugin.
 pub fn plugin_command_line() -> clap::Command {
     Plugin::command()
-}
-
-/// Whether the process was started as kubectl's plugin.
-pub(super) fn called_as_plugin(arguments: &[OsString]) -> bool {
-    is_plugin(arguments)
 }
 
 /// The help that lists the commands too. A `clap::Error` made by hand would begin with "error:".

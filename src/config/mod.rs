@@ -11,9 +11,8 @@ mod provider;
 mod variables;
 
 pub use agent::{AgentConfig, Egress, WhenAbsent};
-pub use flags::DecisionFlags;
 pub(crate) use flags::PLUGIN;
-pub use flags::{command_line, plugin_command_line};
+pub use flags::{DecisionFlags, command_line, plugin_command_line};
 pub use provider::ProviderVariables;
 pub use variables::{DescribedVariable, Variable, described_variables};
 
@@ -186,7 +185,7 @@ impl Invocation {
                 }
                 cluster.kubeconfig = common.as_ref().and_then(|common| common.kubeconfig.clone());
                 cluster.context = common.and_then(|common| common.context);
-                let plugin = flags::called_as_plugin(arguments);
+                let plugin = flags::is_plugin(arguments);
                 let program = if plugin { "kubectl flipop" } else { "flipop" };
                 return Ok(Self::Command(Box::new(Order { word, cluster, providers, no_color, program })));
             }

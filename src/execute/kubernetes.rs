@@ -9,10 +9,9 @@ use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::list_once;
 use crate::kube::writes::{self, ObjectVersion, WriteError};
 use crate::metrics::Metrics;
-use flipop_core::addresses::pool::object::FINALIZER;
-use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::addresses::pool::status::{FINALIZER, PoolStatus};
 use flipop_core::fleet::action::{Objects, Outcome};
-use flipop_core::mechanism::effects::WrittenStatus;
+use flipop_core::mechanism::effects::{StatusWrite, WrittenStatus};
 use flipop_core::model::facts::{NodeFacts, PodFacts};
 use flipop_core::model::fault::WriteFailure;
 use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Uid};
@@ -30,12 +29,10 @@ use std::sync::Arc;
 impl Executor {
     pub(super) async fn write_pool_status(
         &self,
-        object: ObjectRef,
-        resource_version: String,
-        (generation, status): (i64, &PoolStatus),
+        StatusWrite { object, resource_version, generation, status }: StatusWrite<PoolStatus>,
         before: &[Condition],
     ) -> Done {
-        let status = pool::written_status(status, generation, before, self.clock.timestamp());
+        let status = pool::written_status(&status, generation, before, self.clock.timestamp());
         let uid = object.uid.clone();
         let kept = self
             .replace_status::<FloatingIPPool, FloatingIPPoolStatus>(object, resource_version, &status)
@@ -44,17 +41,15 @@ impl Executor {
         let result = kept.map(|(resource_version, kept)| {
             Box::new(WrittenStatus { resource_version, status: pool::plain_status(&kept) })
         });
-        Done { conditions, ..Outcome::StatusWritten { pool: uid, result }.into() }
+        Done { conditions, ..Outcome::StatusWritten(uid, result).into() }
     }
 
     pub(super) async fn write_record_set_status(
         &self,
-        object: ObjectRef,
-        resource_version: String,
-        (generation, status): (i64, &RecordSetStatus),
+        StatusWrite { object, resource_version, generation, status }: StatusWrite<RecordSetStatus>,
         before: &[Condition],
     ) -> Done {
-        let status = record_set::written_status(status, generation, before, self.clock.timestamp());
+        let status = record_set::written_status(&status, generation, before, self.clock.timestamp());
         let uid = object.uid.clone();
         let kept = self
             .replace_status::<NodeDNSRecordSet, NodeDNSRecordSetStatus>(object, resource_version, &status)
@@ -64,7 +59,7 @@ impl Executor {
         let result = kept.map(|(resource_version, kept)| {
             Box::new(WrittenStatus { resource_version, status: record_set::plain_status(&kept) })
         });
-        Done { conditions, ..Outcome::RecordSetStatusWritten { record_set: uid, result }.into() }
+        Done { conditions, ..Outcome::RecordSetStatusWritten(uid, result).into() }
     }
 
     pub(super) async fn annotate(&self, node: String, uid: Uid, value: Option<Address>) -> Done {
@@ -114,7 +109,7 @@ impl Executor {
                 record_sets: installed(record_sets)?.iter().map(record_set::record_set_object).collect(),
             }))
         });
-        Outcome::ObjectsListed { asked, result }.into()
+        Outcome::ObjectsListed(asked, result).into()
     }
 
     pub(super) async fn count_nodes(&self) -> Done {

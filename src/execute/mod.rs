@@ -13,20 +13,22 @@ use crate::kube::events::{Events, Note, Severity};
 use crate::permit::Permit;
 use crate::provider::observe::CallObserver;
 use crate::provider::{CallError, Providers};
-use flipop_core::addresses::action::Action as OfAddresses;
-use flipop_core::firewalls::action::Action as OfFirewalls;
+use flipop_core::addresses::action::Call as OfAddresses;
+use flipop_core::firewalls::action::Call as OfFirewalls;
 use flipop_core::fleet::action::{Action, NodeReading, Outcome};
 use flipop_core::mechanism::effects::Notice;
+use flipop_core::mechanism::epoch::{Epoch, Request};
 use flipop_core::mechanism::outage::TEST_DEADLINE_MS;
 use flipop_core::model::catalog::events::EventReason;
 use flipop_core::model::fault::{CallFailure, Fault, FaultKind};
-use flipop_core::model::ids::{ObjectKind, Uid};
-use flipop_core::records::action::Action as OfRecords;
+use flipop_core::model::ids::{ObjectKind, Owner, Uid};
+use flipop_core::records::action::Call as OfRecords;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
+use tracing::field::display;
 use tracing::{Instrument, info_span};
 pub use underway::Underway;
 
@@ -46,8 +48,8 @@ pub struct Done {
 
 impl<O: Into<Outcome>> From<O> for Done {
     fn from(outcome: O) -> Self {
-        let outcome = outcome.into();
-        Self { unknown: underway::is_unknown(&outcome), outcome, conditions: None }
+        let mut outcome = outcome.into();
+        Self { unknown: underway::is_unknown(&mut outcome), outcome, conditions: None }
     }
 }
 
@@ -88,7 +90,7 @@ impl Executor {
                 let _turn = if is_status { executor.underway.turn_of_a_status().await } else { None };
                 // Boxed, because a task has room for everything that it may await, and many wait for their turn.
                 if let Some(done) = Box::pin(executor.run(action, &before)).await {
-                    if done.unknown {
+                    if done.unknown && writing.is_some() {
                         executor.underway.gave_up();
                     }
                     // Nobody listens any more only when the process ends.
@@ -131,13 +133,8 @@ impl Executor {
             Action::Addresses(call) => self.call_ip_provider(call).await.map(Done::from),
             Action::Records(call) => self.call_dns_provider(call).await.map(Done::from),
             Action::Firewalls(call) => self.call_firewall_provider(call).await.map(Done::from),
-            Action::WriteStatus { pool, resource_version, generation, status } => {
-                Some(self.write_pool_status(pool, resource_version, (generation, &status), before).await)
-            }
-            Action::WriteRecordSetStatus { record_set, resource_version, generation, status } => {
-                let described = (generation, &*status);
-                Some(self.write_record_set_status(record_set, resource_version, described, before).await)
-            }
+            Action::WriteStatus(write) => Some(self.write_pool_status(*write, before).await),
+            Action::WriteRecordSetStatus(write) => Some(self.write_record_set_status(*write, before).await),
             Action::WriteIps { pool, add, remove } => Some(self.write_ips(pool, add, remove).await.into()),
             Action::WriteFinalizer { pool, present } => {
                 Some(self.write_finalizer(pool, present).await.into())
@@ -150,56 +147,55 @@ impl Executor {
             Action::ReadNode { object, node, asked, nodes, pods, lease } => {
                 let (result, lease) = self.read_node(&node, &nodes, pods.as_ref(), lease).await;
                 let read = NodeReading { node, asked, nodes, pods, result, lease };
-                Some(Outcome::NodeRead { object: object.uid, read: Box::new(read) }.into())
+                Some(Outcome::NodeRead(object.uid, Box::new(read)).into())
             }
         }
     }
 }
 
 fn span_of(action: &Action) -> tracing::Span {
+    let account = |epoch: &Epoch| epoch.account_id.to_string();
+    let owner = |owner: &Option<Owner>| {
+        owner.as_ref().map(|owner| (owner.kind.as_str(), display(owner.object.name.to_string()))).unzip()
+    };
     match action {
-        Action::Addresses(call) => match call {
-            OfAddresses::Assign { pool, ip, node, machine, .. } => {
-                info_span!("assign", pool = %pool.name, %ip, node, machine = machine.id())
+        Action::Addresses(Request { epoch, owner: of, call }) => match call {
+            OfAddresses::Assign { ip, node, machine } => {
+                info_span!("assign", pool = owner(of).1, %ip, node, machine = machine.id())
             }
-            OfAddresses::Unassign { pool, ip, machine, .. } => {
-                info_span!("unassign", pool = %pool.name, %ip, machine = machine.id())
+            OfAddresses::Unassign(ip, machine) => {
+                info_span!("unassign", pool = owner(of).1, %ip, machine = machine.id())
             }
-            OfAddresses::Delete { pool, ip, .. } => info_span!("delete", pool = %pool.name, %ip),
-            OfAddresses::Create { pool, region, .. } => info_span!("create", pool = %pool.name, region),
-            OfAddresses::Get { ip, .. } | OfAddresses::Poll { ip, .. } => info_span!("read", %ip),
-            OfAddresses::ReadMachine { machine, .. } => info_span!("read", %machine),
-            OfAddresses::List { epoch }
-            | OfAddresses::Test { epoch, .. }
-            | OfAddresses::ProveMachineRead { epoch } => {
-                info_span!("read", provider = epoch.account_id.to_string())
+            OfAddresses::Delete(ip) => info_span!("delete", pool = owner(of).1, %ip),
+            OfAddresses::Create(region) => info_span!("create", pool = owner(of).1, region),
+            OfAddresses::Get(ip) | OfAddresses::Poll(ip, _) => info_span!("read", %ip),
+            OfAddresses::ReadMachine(machine, _) => info_span!("read", %machine),
+            OfAddresses::List | OfAddresses::Test(_) | OfAddresses::ProveMachineRead => {
+                info_span!("read", provider = account(epoch))
             }
         },
-        Action::Records(call) => match call {
-            OfRecords::Test { epoch, .. } => info_span!("read", provider = epoch.account_id.to_string()),
-            OfRecords::FindZone { owner, zone, .. } => {
-                info_span!("find_zone", kind = owner.kind.as_str(), object = %owner.object.name, zone = zone.text())
+        Action::Records(Request { epoch, owner: of, call }) => {
+            let (kind, object) = owner(of);
+            match call {
+                OfRecords::Test { .. } => info_span!("read", provider = account(epoch)),
+                OfRecords::FindZone(zone) => info_span!("find_zone", kind, object, zone = zone.text()),
+                OfRecords::ReadRecords { fqdn, .. } => info_span!("read_records", kind, object, fqdn),
+                OfRecords::ApplyRecords { fqdn, .. } => info_span!("apply_records", kind, object, fqdn),
             }
-            OfRecords::ReadRecords { owner, fqdn, .. } => {
-                info_span!("read_records", kind = owner.kind.as_str(), object = %owner.object.name, fqdn)
+        }
+        Action::Firewalls(Request { epoch, owner: of, call }) => match call {
+            OfFirewalls::Look { .. } => info_span!("look", provider = account(epoch)),
+            OfFirewalls::Find(id) => info_span!("find_firewall", pool = owner(of).1, id),
+            OfFirewalls::Create { name, .. } => {
+                info_span!("create_firewall", pool = owner(of).1, firewall = name)
             }
-            OfRecords::ApplyRecords { owner, fqdn, .. } => {
-                info_span!("apply_records", kind = owner.kind.as_str(), object = %owner.object.name, fqdn)
-            }
-        },
-        Action::Firewalls(call) => match call {
-            OfFirewalls::Look { epoch, .. } => info_span!("look", provider = epoch.account_id.to_string()),
-            OfFirewalls::Find { pool, id, .. } => info_span!("find_firewall", pool = %pool.name, id),
-            OfFirewalls::Create { pool, name, .. } => {
-                info_span!("create_firewall", pool = %pool.name, firewall = name)
-            }
-            OfFirewalls::Change { pool, name, .. } => {
-                info_span!("change_firewall", pool = %pool.name, firewall = name)
+            OfFirewalls::Change { name, .. } => {
+                info_span!("change_firewall", pool = owner(of).1, firewall = name)
             }
         },
-        Action::WriteStatus { pool, .. } => info_span!("write_status", pool = %pool.name),
-        Action::WriteRecordSetStatus { record_set, .. } => {
-            info_span!("write_status", record_set = %record_set.name)
+        Action::WriteStatus(write) => info_span!("write_status", pool = %write.object.name),
+        Action::WriteRecordSetStatus(write) => {
+            info_span!("write_status", record_set = %write.object.name)
         }
         Action::WriteIps { pool, .. } => info_span!("write_ips", pool = %pool.name),
         Action::WriteFinalizer { pool, .. } => info_span!("write_finalizer", pool = %pool.name),

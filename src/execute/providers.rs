@@ -1,159 +1,124 @@
 //! Calls to providers of addresses, firewalls and DNS.
 
 use super::{Executor, call_failure, tested};
-use crate::provider::dns::{Applied, DnsProvider, Unfinished};
-use crate::provider::firewalls::{FirewallProvider, NewFirewall};
-use crate::provider::observe::{self, Call, Record};
-use crate::provider::{Action as ProviderAction, CallContext, CallError, IpProvider};
+use crate::provider::dns::{Applied, Unfinished};
+use crate::provider::firewalls::NewFirewall;
+use crate::provider::observe::{self, Call as ObservedCall, Record};
+use crate::provider::{Action, CallContext, CallError};
 use flipop_core::addresses::action as addresses;
 use flipop_core::firewalls::action as firewalls;
-use flipop_core::mechanism::epoch::Epoch;
+use flipop_core::mechanism::epoch::{Answer, Request};
 use flipop_core::model::facts::ActionStatus;
 use flipop_core::model::fault::CallFailure;
-use flipop_core::model::ids::{ActionId, ObjectKind, ObjectRef, Owner};
+use flipop_core::model::ids::{ActionId, ObjectRef, Owner};
 use flipop_core::records::action as records;
-use std::sync::Arc;
 
 impl Executor {
     /// `None` if the account does not exist. No live object can use such an account.
-    pub(super) async fn call_ip_provider(&self, action: addresses::Action) -> Option<addresses::Outcome> {
-        use addresses::{Action, Outcome};
-        let begun = self.clock.now();
-        Some(match action {
-            Action::List { epoch } => {
-                let context = CallContext::account_wide();
-                let result = self.ip_provider(&epoch)?.list_reserved_ips(&context).await;
-                Outcome::Listed { epoch, begun, result: result.map_err(CallFailure::Fault) }
+    pub(super) async fn call_ip_provider(&self, request: addresses::Action) -> Option<addresses::Outcome> {
+        use addresses::{Call, Reply};
+        let Request { epoch, owner, call } = request;
+        let (begun, context) = (self.clock.now(), context(owner.as_ref()));
+        let client = self.providers.ips.get(&epoch.account_id)?;
+        let reply = match call {
+            Call::List => Reply::Listed(client.list_reserved_ips(&context).await.map_err(CallFailure::Fault)),
+            Call::Get(ip) => {
+                Reply::Got(ip, client.get_reserved_ip(&context, ip).await.map_err(CallFailure::Fault))
             }
-            Action::Get { epoch, pool, ip } => {
-                let context = pool.as_ref().map(of_pool).unwrap_or_default();
-                let result = self.ip_provider(&epoch)?.get_reserved_ip(&context, ip).await;
-                Outcome::Got { epoch, ip, begun, result: result.map_err(CallFailure::Fault) }
+            Call::Test(Some(ip)) => Reply::Tested(tested(client.get_reserved_ip(&context, ip)).await),
+            Call::Test(None) => Reply::Tested(tested(client.prove_machine_read(&context)).await),
+            Call::ProveMachineRead => {
+                Reply::Proved(client.prove_machine_read(&context).await.map_err(CallFailure::Fault))
             }
-            Action::Test { epoch, ip } => {
-                let (context, client) = (CallContext::account_wide(), self.ip_provider(&epoch)?);
-                let result = match ip {
-                    Some(ip) => tested(client.get_reserved_ip(&context, ip)).await,
-                    None => tested(client.prove_machine_read(&context)).await,
-                };
-                Outcome::Tested { epoch, begun, result }
+            Call::ReadMachine(machine, asked) => {
+                let result = client.is_switched_off(&context, &machine).await;
+                Reply::MachineRead(machine, asked, result.map_err(CallFailure::Fault))
             }
-            Action::ProveMachineRead { epoch } => {
-                let context = CallContext::account_wide();
-                let result = self.ip_provider(&epoch)?.prove_machine_read(&context).await;
-                Outcome::Proved { epoch, result: result.map_err(CallFailure::Fault) }
+            Call::Poll(ip, action) => {
+                let result = client.get_action(&context, ip, action).await;
+                Reply::Polled(ip, result.map(|action| action.status).map_err(CallFailure::Fault))
             }
-            Action::ReadMachine { epoch, machine, asked } => {
-                let context = CallContext::account_wide();
-                let result = self.ip_provider(&epoch)?.is_switched_off(&context, &machine).await;
-                Outcome::MachineRead { epoch, machine, asked, result: result.map_err(CallFailure::Fault) }
+            Call::Assign { ip, machine, .. } => {
+                Reply::Changed(ip, changed(client.assign(&context, &self.permit, ip, machine).await))
             }
-            Action::Poll { epoch, pool, ip, action } => {
-                let context = pool.as_ref().map(of_pool).unwrap_or_default();
-                let result = self.ip_provider(&epoch)?.get_action(&context, ip, action).await;
-                let result = result.map(|action| action.status).map_err(CallFailure::Fault);
-                Outcome::Polled { epoch, ip, begun, result }
+            Call::Unassign(ip, _) => {
+                Reply::Changed(ip, changed(client.unassign(&context, &self.permit, ip).await))
             }
-            Action::Assign { epoch, pool, ip, machine, .. } => {
-                let client = self.ip_provider(&epoch)?;
-                let result = client.assign(&of_pool(&pool), &self.permit, ip, machine).await;
-                Outcome::Changed { epoch, ip, result: changed(result) }
+            Call::Create(region) => {
+                let result = client.create_reserved_ip(&context, &self.permit, &region).await;
+                Reply::Created(result.map_err(call_failure))
             }
-            Action::Unassign { epoch, pool, ip, .. } => {
-                let client = self.ip_provider(&epoch)?;
-                let result = client.unassign(&of_pool(&pool), &self.permit, ip).await;
-                Outcome::Changed { epoch, ip, result: changed(result) }
+            Call::Delete(ip) => {
+                let result = client.delete_reserved_ip(&context, &self.permit, ip).await;
+                Reply::Deleted(ip, result.map_err(call_failure))
             }
-            Action::Create { epoch, pool, region } => {
-                let client = self.ip_provider(&epoch)?;
-                let result = client.create_reserved_ip(&of_pool(&pool), &self.permit, &region).await;
-                Outcome::Created { epoch, pool, result: result.map_err(call_failure) }
-            }
-            Action::Delete { epoch, pool, ip } => {
-                let client = self.ip_provider(&epoch)?;
-                let result = client.delete_reserved_ip(&of_pool(&pool), &self.permit, ip).await;
-                Outcome::Deleted { epoch, pool, ip, result: result.map_err(call_failure) }
-            }
-        })
-    }
-
-    fn ip_provider(&self, epoch: &Epoch) -> Option<&Arc<dyn IpProvider>> {
-        self.providers.ips.get(&epoch.account_id)
+        };
+        Some(Answer { epoch, owner, begun, reply })
     }
 
     /// `None` if the account has no firewalls. No pool asks for any there.
     pub(super) async fn call_firewall_provider(
         &self,
-        action: firewalls::Action,
+        request: firewalls::Action,
     ) -> Option<firewalls::Outcome> {
-        use firewalls::{Action, Change, Outcome};
-        let begun = self.clock.now();
-        Some(match action {
-            Action::Look { epoch, machines } => {
-                let context = CallContext::account_wide();
-                let result = self.firewall_provider(&epoch)?.look(&context, machines).await;
-                Outcome::Looked { epoch, begun, result: result.map_err(CallFailure::Fault) }
+        use firewalls::{Call, Change, Reply};
+        let Request { epoch, owner, call } = request;
+        let (begun, context) = (self.clock.now(), context(owner.as_ref()));
+        let client = self.providers.firewalls.get(&epoch.account_id)?;
+        let reply = match call {
+            Call::Look { machines } => {
+                Reply::Looked(client.look(&context, machines).await.map_err(CallFailure::Fault))
             }
-            Action::Find { epoch, pool, id } => {
-                let result = self.firewall_provider(&epoch)?.has_firewall(&of_pool(&pool), &id).await;
-                Outcome::Found { epoch, pool, id, result: result.map_err(CallFailure::Fault) }
+            Call::Find(id) => {
+                let result = client.has_firewall(&context, &id).await;
+                Reply::Found(id, result.map_err(CallFailure::Fault))
             }
-            Action::Create { epoch, pool, name, rules, machines } => {
-                let new = NewFirewall { name: name.clone(), rules, machines };
-                let client = self.firewall_provider(&epoch)?;
-                let result = client.create_firewall(&of_pool(&pool), &self.permit, &new).await;
-                Outcome::Created { epoch, pool, name, result: result.map_err(call_failure) }
+            Call::Create { name, rules, machines } => {
+                let new = NewFirewall { name, rules, machines };
+                let result = client.create_firewall(&context, &self.permit, &new).await;
+                Reply::Created(new.name, result.map_err(call_failure))
             }
-            Action::Change { epoch, pool, name, id, change } => {
-                let client = self.firewall_provider(&epoch)?;
-                let result = client.change_firewall(&of_pool(&pool), &self.permit, &id, &change).await;
+            Call::Change { name, id, change } => {
+                let result = client.change_firewall(&context, &self.permit, &id, &change).await;
                 let deleted = change == Change::Delete;
-                Outcome::Changed { epoch, pool, name, deleted, result: result.map_err(call_failure) }
+                Reply::Changed { name, deleted, result: result.map_err(call_failure) }
             }
-        })
-    }
-
-    fn firewall_provider(&self, epoch: &Epoch) -> Option<&Arc<dyn FirewallProvider>> {
-        self.providers.firewalls.get(&epoch.account_id)
+        };
+        Some(Answer { epoch, owner, begun, reply })
     }
 
     /// `None` if the account does not exist; no live object can use such an account.
-    pub(super) async fn call_dns_provider(&self, action: records::Action) -> Option<records::Outcome> {
-        use records::{Action, Outcome};
-        let begun = self.clock.now();
-        let context = |owner: &Owner| context(owner.kind, &owner.object);
-        Some(match action {
-            Action::Test { epoch, owner, name, zone } => {
-                let (context, client) = (context(&owner), self.dns_provider(&epoch)?);
-                let result = match &name {
-                    Some((zone, fqdn)) => tested(client.read_records(&context, zone, fqdn)).await,
-                    None => tested(client.find_zone(&context, zone.text())).await,
-                };
-                Outcome::Tested { epoch, begun, result }
+    pub(super) async fn call_dns_provider(&self, request: records::Action) -> Option<records::Outcome> {
+        use records::{Call, Reply};
+        let Request { epoch, owner, call } = request;
+        let (begun, context) = (self.clock.now(), context(owner.as_ref()));
+        let client = self.providers.dns.get(&epoch.account_id)?;
+        let reply = match call {
+            Call::Test { name: Some((zone, fqdn)), .. } => {
+                Reply::Tested(tested(client.read_records(&context, &zone, &fqdn)).await)
             }
-            Action::FindZone { epoch, owner, zone } => {
-                let result = self.dns_provider(&epoch)?.find_zone(&context(&owner), zone.text()).await;
-                Outcome::ZoneFound { epoch, begun, zone, result: result.map_err(CallFailure::Fault) }
+            Call::Test { name: None, zone } => {
+                Reply::Tested(tested(client.find_zone(&context, zone.text())).await)
             }
-            Action::ReadRecords { epoch, owner, zone, fqdn, mark_of } => {
-                let client = self.dns_provider(&epoch)?;
-                let result = client.read_records(&context(&owner), &zone, &fqdn).await;
+            Call::FindZone(zone) => {
+                let result = client.find_zone(&context, zone.text()).await;
+                Reply::ZoneFound(zone, result.map_err(CallFailure::Fault))
+            }
+            Call::ReadRecords { zone, fqdn, mark_of } => {
+                let result = client.read_records(&context, &zone, &fqdn).await;
                 let result = result.map_err(CallFailure::Fault);
-                Outcome::RecordsRead { epoch, begun, zone: zone.id, fqdn, mark_of, result }
+                Reply::RecordsRead { zone: zone.id, fqdn, mark_of, result }
             }
-            Action::ApplyRecords { epoch, owner, zone, fqdn, set } => {
-                let client = self.dns_provider(&epoch)?;
-                let context = context(&owner);
+            Call::ApplyRecords { zone, fqdn, set } => {
                 let record = Record {
                     provider: client.provider(),
-                    call: Call::EnsureDnsARecordSet,
+                    call: ObservedCall::EnsureDnsARecordSet,
                     context: &context,
                     clock: &self.clock,
                     observer: self.observer.as_ref(),
                 };
                 let applied = client.apply(&context, &self.permit, &zone, &fqdn, &set);
-                let result = observe::recorded(record, applied).await;
-                let result = match result {
+                let result = match observe::recorded(record, applied).await {
                     Ok(Applied { done, records }) if done == set.changes.len() => Ok(records),
                     Ok(Applied { done, records }) => {
                         Err(records::Unfinished { done, records, cause: CallFailure::NotSent })
@@ -162,24 +127,20 @@ impl Executor {
                         Err(records::Unfinished { done, records: Vec::new(), cause: call_failure(cause) })
                     }
                 };
-                Outcome::RecordsApplied { epoch, begun, zone: zone.id, fqdn, result }
+                Reply::RecordsApplied { zone: zone.id, fqdn, result }
             }
-        })
-    }
-
-    fn dns_provider(&self, epoch: &Epoch) -> Option<&Arc<dyn DnsProvider>> {
-        self.providers.dns.get(&epoch.account_id)
+        };
+        Some(Answer { epoch, owner, begun, reply })
     }
 }
 
-fn context(kind: ObjectKind, object: &ObjectRef) -> CallContext {
-    CallContext::object(kind.as_str(), object.name.namespace.clone(), object.name.name.clone())
+fn context(owner: Option<&Owner>) -> CallContext {
+    let Some(Owner { kind, object: ObjectRef { name, .. } }) = owner else {
+        return CallContext::account_wide();
+    };
+    CallContext::object(kind.as_str(), name.namespace.clone(), name.name.clone())
 }
 
-fn of_pool(pool: &ObjectRef) -> CallContext {
-    context(ObjectKind::Pool, pool)
-}
-
-fn changed(result: Result<ProviderAction, CallError>) -> Result<(ActionId, ActionStatus), CallFailure> {
+fn changed(result: Result<Action, CallError>) -> Result<(ActionId, ActionStatus), CallFailure> {
     result.map(|action| (action.id, action.status)).map_err(call_failure)
 }

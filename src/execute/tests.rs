@@ -9,6 +9,8 @@ use crate::leader::record::LEASE_DURATION_MS;
 use crate::metrics::Metrics;
 use crate::permit::PermitSource;
 use crate::provider::observe::NoObserver;
+use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::mechanism::effects::StatusWrite;
 use flipop_core::model::catalog::events::EventReason;
 use flipop_core::model::ids::{ObjectName, ObjectRef};
 use std::time::Duration;
@@ -179,12 +181,12 @@ async fn so_many_statuses_are_written_at_once_and_the_next_one_when_one_has_ende
     for number in 0..MAX_STATUSES + 2 {
         let uid = Uid(number.to_string().into());
         bench.executor.start(
-            Action::WriteStatus {
-                pool: ObjectRef { name: ObjectName::new("ns", &*uid.0), uid },
+            Action::WriteStatus(Box::new(StatusWrite {
+                object: ObjectRef { name: ObjectName::new("ns", &*uid.0), uid },
                 resource_version: "1".to_owned(),
                 generation: 1,
-                status: Box::default(),
-            },
+                status: PoolStatus::default(),
+            })),
             &[],
         );
     }

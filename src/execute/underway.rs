@@ -6,12 +6,9 @@
 use crate::clock::Clock;
 use crate::kube::events::{Guard, Guards};
 use crate::leader::record::LEASE_DURATION_MS;
-use flipop_core::addresses::action::Outcome as OfAddresses;
-use flipop_core::firewalls::action::Outcome as OfFirewalls;
 use flipop_core::fleet::action::Outcome;
 use flipop_core::model::fault::CallFailure;
 use flipop_core::model::moment::Moment;
-use flipop_core::records::action::Outcome as OfRecords;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -87,39 +84,23 @@ impl Underway {
 }
 
 /// Whether the outcome leaves open that the call may still have its effect.
-pub(super) fn is_unknown(outcome: &Outcome) -> bool {
+pub(super) fn is_unknown(outcome: &mut Outcome) -> bool {
     let failure = match outcome {
-        Outcome::Addresses(OfAddresses::Changed { result, .. }) => result.as_ref().err(),
-        Outcome::Addresses(OfAddresses::Created { result, .. }) => result.as_ref().err(),
-        Outcome::Addresses(OfAddresses::Deleted { result, .. }) | Outcome::Firewalls(OfFirewalls::Changed { result, .. }) => {
-            result.as_ref().err()
-        }
-        Outcome::Records(OfRecords::RecordsApplied { result, .. }) => {
-            result.as_ref().err().map(|unfinished| &unfinished.cause)
-        }
-        Outcome::Firewalls(OfFirewalls::Created { result, .. }) => result.as_ref().err(),
+        Outcome::Addresses(answer) => answer.reply.failure(),
+        Outcome::Firewalls(answer) => answer.reply.failure(),
+        Outcome::Records(answer) => answer.reply.failure(),
         // The writers of these report it themselves: they know more than the outcome says.
         Outcome::Annotated { .. }
         | Outcome::Labelled { .. }
         // A version guards these writes: they do nothing once somebody else has written.
-        | Outcome::StatusWritten { .. }
-        | Outcome::RecordSetStatusWritten { .. }
+        | Outcome::StatusWritten(..)
+        | Outcome::RecordSetStatusWritten(..)
         | Outcome::IpsWritten { .. }
         | Outcome::FinalizerWritten { .. }
         // These calls change nothing.
-        | Outcome::Addresses(
-            OfAddresses::Listed { .. }
-            | OfAddresses::Got { .. }
-            | OfAddresses::Tested { .. }
-            | OfAddresses::Proved { .. }
-            | OfAddresses::MachineRead { .. }
-            | OfAddresses::Polled { .. },
-        )
-        | Outcome::Firewalls(OfFirewalls::Looked { .. } | OfFirewalls::Found { .. })
-        | Outcome::Records(OfRecords::Tested { .. } | OfRecords::ZoneFound { .. } | OfRecords::RecordsRead { .. })
         | Outcome::Swept(_)
-        | Outcome::ObjectsListed { .. }
-        | Outcome::NodesCounted(_) | Outcome::NodeRead { .. } => None,
+        | Outcome::ObjectsListed(..)
+        | Outcome::NodesCounted(_) | Outcome::NodeRead(..) => None,
     };
     matches!(failure, Some(CallFailure::Fault(fault)) if fault.outcome_unknown)
 }
@@ -127,7 +108,8 @@ pub(super) fn is_unknown(outcome: &Outcome) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::mechanism::epoch::Epoch;
+    use flipop_core::addresses::action::Reply;
+    use flipop_core::mechanism::epoch::{Answer, Epoch};
     use flipop_core::model::fault::{Fault, FaultKind};
     use flipop_core::model::ids::Address;
     use std::time::Duration;
@@ -135,13 +117,14 @@ mod tests {
     fn changed(outcome_unknown: bool) -> Outcome {
         let fault = Fault { outcome_unknown, ..Fault::new(FaultKind::Transient, String::new()) };
         let result = Err(CallFailure::Fault(fault));
-        let epoch = Epoch::first("digitalocean".into());
-        OfAddresses::Changed { epoch, ip: Address::from([127, 0, 0, 1]), result }.into()
+        let (epoch, begun) = (Epoch::first("digitalocean".into()), Moment::default());
+        let reply = Reply::Changed(Address::from([127, 0, 0, 1]), result);
+        Answer { epoch, owner: None, begun, reply }.into()
     }
 
     #[test]
     fn a_call_to_a_provider_may_have_its_effect_later_if_its_fault_says_so() {
-        assert!(is_unknown(&changed(true)) && !is_unknown(&changed(false)));
+        assert!(is_unknown(&mut changed(true)) && !is_unknown(&mut changed(false)));
     }
 
     #[tokio::test(start_paused = true)]

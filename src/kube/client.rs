@@ -3,9 +3,9 @@
 //!
 //! kube's own retries are off everywhere: they would repeat POSTs and hide an outage.
 
-use super::credentials::Credentials;
-pub use super::fence::Fence;
 use super::kubeconfig::Cluster;
+use super::layers::Credentials;
+pub use super::layers::Fence;
 pub use super::refusal::ReadRefusals;
 pub use super::server_time::ServerTime;
 use super::trouble::{Trouble, causes};

@@ -5,11 +5,10 @@
 //! is fenced by it. Nothing is retried unseen.
 
 pub mod client;
-mod credentials;
 mod empty_fields;
 pub mod events;
-mod fence;
 pub mod kubeconfig;
+mod layers;
 pub mod node_read;
 pub mod objects;
 mod protobuf;

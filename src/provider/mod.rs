@@ -27,11 +27,10 @@ mod known;
 pub mod observe;
 mod paging;
 mod rate;
-mod tls;
 
 pub use addresses::IpProvider;
 pub use call::{Account, Action, CallContext, CallError};
 pub use entry::{Provider, ProviderConfig, ProviderConfigs, Providers, Services, Variables, WriteScopes};
 pub use flipop_core::model::facts::ActionStatus;
+pub use http::install_tls;
 pub use known::{PROVIDERS, connect, descriptors, machine};
-pub use tls::install_tls;

@@ -7,10 +7,8 @@ use flipop_core::model::ids::{ObjectKind, Uid};
 /// The object whose status an action writes.
 pub(super) fn written(action: &Action) -> Option<(ObjectKind, Uid)> {
     match action {
-        Action::WriteStatus { pool, .. } => Some((ObjectKind::Pool, pool.uid.clone())),
-        Action::WriteRecordSetStatus { record_set, .. } => {
-            Some((ObjectKind::RecordSet, record_set.uid.clone()))
-        }
+        Action::WriteStatus(write) => Some((ObjectKind::Pool, write.object.uid.clone())),
+        Action::WriteRecordSetStatus(write) => Some((ObjectKind::RecordSet, write.object.uid.clone())),
         Action::Addresses(_)
         | Action::Records(_)
         | Action::Firewalls(_)
@@ -33,12 +31,12 @@ pub(super) fn refused_write(outcome: &Outcome) -> Option<&str> {
         | Outcome::Labelled { result, .. }
         | Outcome::FinalizerWritten { result, .. }
         | Outcome::IpsWritten { result, .. } => result.as_ref().err(),
-        Outcome::StatusWritten { result, .. } => result.as_ref().err(),
-        Outcome::RecordSetStatusWritten { result, .. } => result.as_ref().err(),
+        Outcome::StatusWritten(_, result) => result.as_ref().err(),
+        Outcome::RecordSetStatusWritten(_, result) => result.as_ref().err(),
         Outcome::Swept(result) => result.as_ref().err(),
         Outcome::NodesCounted(result) => result.as_ref().err(),
-        Outcome::ObjectsListed { result, .. } => result.as_ref().err(),
-        Outcome::NodeRead { read, .. } => read.result.as_ref().err(),
+        Outcome::ObjectsListed(_, result) => result.as_ref().err(),
+        Outcome::NodeRead(_, read) => read.result.as_ref().err(),
         Outcome::Addresses(_) | Outcome::Records(_) | Outcome::Firewalls(_) => None,
     };
     match failure? {
@@ -58,7 +56,7 @@ mod tests {
     #[test]
     fn a_write_that_is_refused_until_somebody_acts_is_logged_and_others_are_not() {
         let said = |failure| {
-            let outcome = Outcome::StatusWritten { pool: Uid("uid".into()), result: Err(failure) };
+            let outcome = Outcome::StatusWritten(Uid("uid".into()), Err(failure));
             refused_write(&outcome).map(str::to_owned)
         };
         let refused = || "a policy says no".to_owned();

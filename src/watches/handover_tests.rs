@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::kube::objects::labelled::Labels;
-use crate::kube::watch::messages::Print;
-use crate::kube::watch::messages::Teller;
+use crate::kube::watch::messages::{Print, Teller};
 use crate::kube::watch::sorted::{Selection, Sorter};
 use flipop_core::model::selector::Selector;
 use proptest::prelude::*;

@@ -9,12 +9,11 @@ use crate::team::{
     while_addresses_move, works, writers, writes,
 };
 use crate::world::{REGION, SOON, World, ip, path};
-use flipop_envtest::assets;
 use flipop_envtest::cluster::{LEASE, NAMESPACE};
 use flipop_envtest::operator::Operator;
 use flipop_envtest::process::{Process, Signal};
 use flipop_envtest::wait::eventually;
-use flipop_envtest::{Failure, Outcome};
+use flipop_envtest::{Failure, Outcome, assets};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;

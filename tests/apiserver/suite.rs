@@ -1,12 +1,9 @@
 //! Runs the tests: each in its own world, on a server that no other test uses meanwhile.
 
-use crate::book;
-use crate::dashboard;
-use crate::helm;
-use crate::node_checks;
 use crate::pages::Page;
 use crate::team::times;
 use crate::world::World;
+use crate::{book, dashboard, helm, node_checks};
 use flipop_envtest::Outcome;
 use flipop_envtest::assets::{self, Assets, Found};
 use flipop_envtest::servers::{Installed, Servers};

@@ -8,9 +8,8 @@ use crate::suite::{Case, cases};
 use crate::world::{World, path};
 use flipop_core::addresses::pool::manual_move::result::Request;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
-use flipop_envtest::Outcome;
 use flipop_envtest::wait::eventually;
-use flipop_envtest::{Failure, cluster::Kind};
+use flipop_envtest::{Failure, Outcome, cluster::Kind};
 use serde_json::{Value, json};
 use std::time::Duration;
 

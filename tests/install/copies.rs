@@ -1,8 +1,7 @@
 //! Generated files: the copies that the chart and kustomize need in their own folders.
 
-use crate::dashboard;
-use crate::health;
 use crate::tools::{plain, read, root};
+use crate::{dashboard, health};
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::fs;

@@ -3,14 +3,13 @@
 //! Kubernetes leaves namespace deletion and node taints to controllers. Here they act within the same call, like very
 //! fast controllers, so none needs a task.
 
-use super::admission;
-use super::crd;
 use super::error::ApiError;
 use super::intent::Intent;
 use super::meta::{self, Key, set, text};
 use super::ownership::{self, Writer};
 use super::resource::Storage;
 use super::store::{PodTermination, Store, seconds};
+use super::{admission, crd};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;

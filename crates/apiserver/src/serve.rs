@@ -1,10 +1,8 @@
 //! The two entries: a tower service for clients in this process, and HTTP/1.1 on a socket.
 
-use super::ApiServer;
 use super::error::ApiError;
-use super::forward;
 use super::hooks::Disconnected;
-use super::output;
+use super::{ApiServer, forward, output};
 use axum::body::Body;
 use bytes::Bytes;
 use futures::future::BoxFuture;

@@ -1,15 +1,13 @@
 //! Creates and changes objects: the checks, defaults, stored parts and records of the API server.
 
-use super::admission;
 use super::codec::{to_served, to_stored};
 use super::error::{ApiError, Cause};
 use super::intent::{FieldValidation, Intent};
 use super::meta::{self, Key, set, text};
-use super::ownership;
 use super::patch::Patch;
 use super::resource::{Resource, StatusOnCreate};
 use super::store::{Store, seconds};
-use super::{object_meta, schema};
+use super::{admission, object_meta, ownership, schema};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

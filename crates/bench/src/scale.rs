@@ -1,13 +1,11 @@
 //! A large cluster: memory, and the time from exec to the first assign request while nobody holds the lease.
 
 use crate::bulk::{Copied, Store, Template};
-use crate::churn;
 use crate::footprint::Memory;
-use crate::lists;
 use crate::report::Report;
-use crate::say;
 use crate::stats::{Ms, Samples, ms};
 use crate::world::{OPERATOR, POOL, REGION, SOON, Stage, World, is_assign};
+use crate::{churn, lists, say};
 use flipop_envtest::Outcome;
 use flipop_envtest::operator::Operator;
 use k8s_openapi::api::core::v1::{Node, Pod};

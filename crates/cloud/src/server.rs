@@ -4,12 +4,11 @@
 //! awaits every task. A reset is a real TCP reset.
 
 use std::convert::Infallible;
-use std::fmt;
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::{fmt, io};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};

@@ -8,12 +8,12 @@
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use flipop_core::addresses::action as addresses;
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::action::{Action, Outcome, Sweep};
 use flipop_core::fleet::{Fleet, Input, Settings, Snapshot};
 use flipop_core::mechanism::effects::{Effect, WrittenStatus};
+use flipop_core::mechanism::epoch::{Answer, Request};
 use flipop_core::model::facts::{
     ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
 };
@@ -26,9 +26,8 @@ use flipop_core::model::spec::{RawMatch, RawRecordSet};
 use flipop_core::records::action as records;
 use flipop_core::records::diff::{Target, TtlRule, Wanted, diff};
 use flipop_core::records::dns::{ADDRESS_KIND, Change, Record};
-use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::RawRecordSetSpec;
-use flipop_core::records::status::RecordSetStatus;
+use flipop_core::records::status::{RecordSetObject, RecordSetStatus};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::ops::Range;
@@ -255,15 +254,15 @@ impl World {
         let outcome = match effect {
             Effect::Do(Action::Addresses(action)) => self.execute_addresses(action).into(),
             Effect::Do(Action::Records(action)) => self.execute_records(action).into(),
-            Effect::Do(Action::WriteRecordSetStatus { record_set, status, .. }) => {
+            Effect::Do(Action::WriteRecordSetStatus(write)) => {
                 self.version += 1;
-                let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
-                Outcome::RecordSetStatusWritten { record_set: record_set.uid, result: Ok(Box::new(kept)) }
+                let kept = WrittenStatus { resource_version: self.version.to_string(), status: write.status };
+                Outcome::RecordSetStatusWritten(write.object.uid, Ok(Box::new(kept)))
             }
-            Effect::Do(Action::WriteStatus { pool, status, .. }) => {
+            Effect::Do(Action::WriteStatus(write)) => {
                 self.version += 1;
-                let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
-                Outcome::StatusWritten { pool: pool.uid, result: Ok(Box::new(kept)) }
+                let kept = WrittenStatus { resource_version: self.version.to_string(), status: write.status };
+                Outcome::StatusWritten(write.object.uid, Ok(Box::new(kept)))
             }
             Effect::Do(Action::Annotate { node, uid, value }) => {
                 Outcome::Annotated { node, uid, value, result: Ok(()) }
@@ -276,14 +275,14 @@ impl World {
         self.observe(Input::Outcome(outcome));
     }
 
-    fn execute_records(&mut self, action: records::Action) -> records::Outcome {
-        let begun = self.now;
-        match action {
-            records::Action::ReadRecords { epoch, zone, fqdn, mark_of, .. } => {
+    fn execute_records(&mut self, Request { epoch, owner, call }: records::Action) -> records::Outcome {
+        use records::{Call, Reply};
+        let reply = match call {
+            Call::ReadRecords { zone, fqdn, mark_of } => {
                 let result = Ok(self.names.get(&fqdn).cloned().unwrap_or_default());
-                records::Outcome::RecordsRead { epoch, begun, zone: zone.id, fqdn, mark_of, result }
+                Reply::RecordsRead { zone: zone.id, fqdn, mark_of, result }
             }
-            records::Action::ApplyRecords { epoch, zone, fqdn, set, .. } => {
+            Call::ApplyRecords { zone, fqdn, set } => {
                 let records = self.names.entry(fqdn.clone()).or_default();
                 let mut left = Vec::new();
                 for change in set.changes {
@@ -299,45 +298,38 @@ impl World {
                     }
                 }
                 records.extend(left.iter().cloned());
-                records::Outcome::RecordsApplied { epoch, begun, zone: zone.id, fqdn, result: Ok(left) }
+                Reply::RecordsApplied { zone: zone.id, fqdn, result: Ok(left) }
             }
-            records::Action::Test { .. } | records::Action::FindZone { .. } => {
-                unreachable!("nobody asked for it")
-            }
-        }
+            Call::Test { .. } | Call::FindZone(_) => unreachable!("nobody asked for it"),
+        };
+        Answer { epoch, owner, begun: self.now, reply }
     }
 
-    fn execute_addresses(&mut self, action: addresses::Action) -> addresses::Outcome {
-        let begun = self.now;
-        match action {
-            addresses::Action::List { epoch } => {
+    fn execute_addresses(&mut self, Request { epoch, owner, call }: addresses::Action) -> addresses::Outcome {
+        use addresses::{Call, Reply};
+        let reply = match call {
+            Call::List => {
                 let read = |(ip, machine): (&Address, &MachineId)| {
                     let region = "nyc3".into();
                     (*ip, ReservedIp { ip: *ip, region, machine: Some(machine.clone()), locked: false })
                 };
                 let ips = self.places.iter().map(read).collect();
-                addresses::Outcome::Listed {
-                    epoch,
-                    begun,
-                    result: Ok(ReservedIpList { ips, contradiction: None }),
-                }
+                Reply::Listed(Ok(ReservedIpList { ips, contradiction: None }))
             }
-            addresses::Action::Assign { epoch, ip, machine, .. } => {
+            Call::Assign { ip, machine, .. } => {
                 self.places.insert(ip, machine);
-                let result = Ok((ActionId(1), ActionStatus::Completed));
-                addresses::Outcome::Changed { epoch, ip, result }
+                Reply::Changed(ip, Ok((ActionId(1), ActionStatus::Completed)))
             }
-            addresses::Action::ProveMachineRead { epoch } => {
-                addresses::Outcome::Proved { epoch, result: Ok(true) }
-            }
-            addresses::Action::Get { .. }
-            | addresses::Action::ReadMachine { .. }
-            | addresses::Action::Test { .. }
-            | addresses::Action::Poll { .. }
-            | addresses::Action::Unassign { .. }
-            | addresses::Action::Create { .. }
-            | addresses::Action::Delete { .. } => unreachable!("nobody asked for it"),
-        }
+            Call::ProveMachineRead => Reply::Proved(Ok(true)),
+            Call::Get(_)
+            | Call::Test(_)
+            | Call::ReadMachine(..)
+            | Call::Poll(..)
+            | Call::Unassign(..)
+            | Call::Create(_)
+            | Call::Delete(_) => unreachable!("nobody asked for it"),
+        };
+        Answer { epoch, owner, begun: self.now, reply }
     }
 
     /// The number of the node that has the first address.

@@ -1,11 +1,10 @@
 //! Applies acts to the simulated world.
 
 use super::bed::{Bed, Undo};
-use super::furnish;
 use super::judge::pauses::ANNOTATION;
-use super::machines;
 use super::plan::{Act, Side};
 use super::scene::{API_VERSION, HOME, REGION, TAG, USER_NAMESPACE, zone_of};
+use super::{furnish, machines};
 use flipop_apiserver::{Key, PodSpec, Readiness, ScenarioError, View};
 use flipop_cloud::RecordView;
 use flipop_core::addresses::pool::manual_move::result::MOVE_ANNOTATION;

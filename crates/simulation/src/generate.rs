@@ -3,15 +3,13 @@
 //! Every draw comes from one sequence, so a seed means the same plan as long as this file does not change; what a seed
 //! found is therefore kept as a plan.
 
-use super::asks;
 use super::dice::{Draw, roll};
-use super::firewalls;
-use super::patient;
 use super::plan::{
     Act, Fault, Machines, Oddity, On, Plan, REST_MS, Side, Step, Then, Trigger, Weather, Which,
 };
 use super::scene::{self, CHAOS_MS};
 use super::workloads::{at, pool_spec};
+use super::{asks, firewalls, patient};
 use flipop_cloud::Provider;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;

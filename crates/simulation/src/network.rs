@@ -4,13 +4,12 @@
 //! here too. Invariant: the fate of a call depends only on the plan, its time, its process, and its number among the
 //! calls of this kind that the process has sent.
 
-use super::ailments;
 use super::dice::{Fingerprint, Kinds, roll};
-use super::diff;
 use super::facts::{Facts, Kind};
 use super::judge::{Ending, Judge, Process};
 use super::plan::{Fault, On, Plan, Side, Then};
 use super::story::Story;
+use super::{ailments, diff};
 use flipop::latest;
 use flipop_apiserver::{ApiServer, Changes};
 use flipop_cloud::Cloud;

@@ -14,7 +14,7 @@ use flipop::clock::Clock;
 use flipop::config::{Config, DecisionFlags};
 use flipop::kube::client::{Clients, Fence, ReadRefusals, ServerTime};
 use flipop::kube::kubeconfig::ClusterSettings;
-use flipop::leader::thread::LeaseHome;
+use flipop::leader::LeaseHome;
 use flipop::operator::{self, OperatorError, Platform};
 use flipop::provider::{ProviderConfig, ProviderConfigs};
 use flipop::random::Random;

@@ -6,11 +6,9 @@
 mod conntrack;
 mod message;
 mod nft;
-mod notices;
 mod route;
 mod socket;
 
-pub use notices::Notices;
 pub use socket::NetlinkError;
 
 use crate::agent::layout::{Found, MainRoute, Nat, Signature, Step};
@@ -18,9 +16,12 @@ use crate::network::Network;
 use message::Message;
 use route::Listed;
 use rustix::io::Errno;
-use rustix::net::netlink;
-use socket::{Answer, Socket};
+use rustix::net::{Protocol, SocketFlags, netlink};
+use socket::{Answer, Socket, open};
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
+use std::os::unix::net::UnixDatagram as AnyDatagram;
+use tokio::net::UnixDatagram;
 
 /// Devices of datapaths that may bypass netfilter: Cilium's, and Calico's with eBPF.
 const BYPASSING: [&str; 2] = ["cilium_host", "bpfin.cali"];
@@ -194,5 +195,56 @@ fn gone(result: Result<(), NetlinkError>) -> Result<(), NetlinkError> {
     match result {
         Err(error) if [Errno::NOENT, Errno::SRCH].into_iter().any(|errno| error.is(errno)) => Ok(()),
         result => result,
+    }
+}
+
+/// The most notifications that are read before other tasks have their turn.
+const MOST: usize = 256;
+
+/// The sockets on which the kernel reports changes. They do not say what changed, so the receiver looks.
+#[derive(Debug)]
+pub struct Notices {
+    routes: UnixDatagram,
+    tables: UnixDatagram,
+}
+
+impl Notices {
+    /// Starts to listen. Works only inside a runtime.
+    ///
+    /// # Errors
+    /// [`NetlinkError`].
+    pub fn listen() -> Result<Self, NetlinkError> {
+        let listen = |protocol: Option<Protocol>, groups| {
+            let fd = open(protocol, groups, SocketFlags::NONBLOCK)?;
+            // The socket is only read and waited for, which is the same in every address family.
+            UnixDatagram::from_std(AnyDatagram::from(fd)).map_err(|error| NetlinkError::of(&error))
+        };
+        Ok(Self {
+            routes: listen(None, route::GROUPS)?,
+            tables: listen(Some(netlink::NETFILTER), nft::GROUPS)?,
+        })
+    }
+
+    /// Waits until something changes.
+    pub async fn heard(&self) {
+        tokio::select! {
+            () = drain(&self.routes) => {}
+            () = drain(&self.tables) => {}
+        }
+    }
+}
+
+/// Waits for a notification, and discards all that have arrived. A notification lost for lack of room is a change
+/// too.
+async fn drain(socket: &UnixDatagram) {
+    if socket.readable().await.is_err() {
+        return std::future::pending().await;
+    }
+    // Notifications are cut to this length, since their content does not matter.
+    let mut word = [0_u8; 64];
+    for _ in 0..MOST {
+        if socket.try_recv(&mut word).is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+            return;
+        }
     }
 }

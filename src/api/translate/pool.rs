@@ -13,9 +13,8 @@ use flipop_core::addresses::pool::manual_move::result::{
     LastMove as PlainMove, MOVE_ANNOTATION, MoveOutcome,
 };
 use flipop_core::addresses::pool::memory::{Created, Intent, Memory, Name, Purchased};
-use flipop_core::addresses::pool::object::{FINALIZER, PoolObject};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::addresses::pool::status::{IpEntry, IpState, PoolStatus};
+use flipop_core::addresses::pool::status::{FINALIZER, IpEntry, IpState, PoolObject, PoolStatus};
 use flipop_core::firewalls::spec::{Entry, RawFirewall, RawPort};
 use flipop_core::model::facts::region_slug;
 use flipop_core::model::ids::{AccountId, Address, Uid};

@@ -4,11 +4,9 @@ use super::{
     Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set,
     readable_meta, second, text, texts, timed_conditions, unreadable_meta,
 };
-use crate::api::Seen;
-use crate::api::{self, Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus};
-use flipop_core::records::object::RecordSetObject;
+use crate::api::{self, Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, Seen};
 use flipop_core::records::spec::RawRecordSetSpec;
-use flipop_core::records::status::{RecordSetStatus, SuspectNode};
+use flipop_core::records::status::{RecordSetObject, RecordSetStatus, SuspectNode};
 
 /// A record set as shown by the watch.
 pub fn record_set_object(seen: &Seen<NodeDNSRecordSet>) -> RecordSetObject {

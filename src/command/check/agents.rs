@@ -3,7 +3,6 @@
 
 use super::Finding;
 use crate::agent::layout::PRIVATE;
-use crate::command::deployment;
 use crate::command::leader;
 use crate::command::session::Session;
 use crate::config::{AgentConfig, Egress, Invocation, ProviderVariables, WhenAbsent};
@@ -43,7 +42,7 @@ pub(super) async fn check(session: &Session, variables: &ProviderVariables) -> V
         let operator = Api::namespaced(session.client.clone(), &session.operator);
         let all = Api::all(session.client.clone());
         let (operators, resolvers) =
-            futures::join!(listed(operator, deployment::LABEL), listed(all, RESOLVER_LABEL));
+            futures::join!(listed(operator, leader::LABEL), listed(all, RESOLVER_LABEL));
         let cut_off: Vec<Finding> = match (operators, resolvers) {
             (Ok(operators), Ok(resolvers)) => {
                 let apis = apis(variables).await;

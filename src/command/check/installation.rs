@@ -2,7 +2,6 @@
 
 use super::Finding;
 use super::rights::Account;
-use crate::command::deployment;
 use crate::command::leader;
 use crate::command::session::Session;
 use crate::kube::trouble::{Trouble, TroubleKind};
@@ -91,7 +90,7 @@ async fn second(session: &Session) -> Finding {
 async fn replicas(session: &Session) -> Finding {
     let namespace = &session.operator;
     let api: Api<Pod> = Api::namespaced(session.client.clone(), namespace);
-    let pods = match api.list(&ListParams::default().labels(deployment::LABEL)).await {
+    let pods = match api.list(&ListParams::default().labels(leader::LABEL)).await {
         Ok(pods) => pods.items,
         Err(error) => {
             let why = leader::missing_right(&Trouble::from(error), "list", "pods", Some(namespace));

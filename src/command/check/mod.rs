@@ -11,11 +11,10 @@ mod objects;
 mod rights;
 mod uninstall;
 
-use super::CommandError;
 use super::copy::Objects;
 use super::output::{Output, Tone, shown};
 use super::session::Session;
-use super::{leader, session};
+use super::{CommandError, leader, session};
 use crate::config::Order;
 use crate::config::cli_args::CheckArgs;
 use crate::exit::Exit;

@@ -1,15 +1,14 @@
 //! Our objects: mistakes in their specs, trouble in their conditions, and objects that contradict each other.
 
 use super::Finding;
-use crate::api::Condition;
-use crate::api::Conditioned;
-use crate::api::Seen;
+use crate::api::{Condition, Conditioned, Seen};
 use crate::command::copy::{self, Judged, Objects};
 use crate::command::output::Tone;
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
-use flipop_core::model::catalog::{self, faults, pool, records};
+use flipop_core::addresses::pool::status::PoolObject;
+use flipop_core::model::catalog::{self, pool, records};
 use flipop_core::model::condition::ConditionType;
+use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::{Address, ObjectKind, ObjectName};
 use flipop_core::model::matching::Criteria;
 use flipop_core::records::spec::{AddressSource, NodeSetSpec};
@@ -109,9 +108,9 @@ fn passes(reason: &str) -> bool {
 fn remedy(kind: ObjectKind, told: &Condition) -> String {
     let remedy = catalog::remedy(kind, &told.type_, &told.reason).unwrap_or_default();
     // The failures of calls have remedies of their own.
-    let fault = faults::ALL.iter().find(|fault| fault.reason() == told.reason);
+    let fault = FaultKind::ALL.iter().find(|fault| fault.reason() == told.reason);
     let fault = fault.filter(|_| remedy.contains("(#kinds-of-failure)"));
-    let markdown = fault.map_or(remedy, |fault| faults::remedy(*fault));
+    let markdown = fault.map_or(remedy, |fault| fault.remedy());
     let mut plain = String::new();
     for (number, part) in markdown.split("](").enumerate() {
         let (target, rest) = if number == 0 { ("", part) } else { part.split_once(')').unwrap_or_default() };

@@ -1,8 +1,7 @@
 //! The rights of the operator's account. The API server answers for each of them.
 
 use super::Finding;
-use crate::command::deployment::{self, Installed};
-use crate::command::leader;
+use crate::command::leader::{self, Installed};
 use crate::command::session::Session;
 use crate::kube::objects::lease;
 use crate::kube::trouble::Trouble;
@@ -40,7 +39,7 @@ pub(super) async fn account(session: &Session) -> Account {
         Ok(installed) => (installed, None),
         Err(why) => (Installed::default(), Some(why)),
     };
-    let name = installed.pod.service_account_name.clone().unwrap_or_else(|| deployment::NAME.to_owned());
+    let name = installed.pod.service_account_name.clone().unwrap_or_else(|| leader::NAME.to_owned());
     let namespace = &session.operator;
     Account {
         assumed,

@@ -3,7 +3,7 @@
 use super::account::Account;
 use super::walls::Walls;
 use super::world::World;
-use flipop_core::addresses::pool::object::{FINALIZER, PoolObject};
+use flipop_core::addresses::pool::status::{FINALIZER, PoolObject};
 use flipop_core::firewalls::facts::{Direction, Firewall, Rule, Targets};
 use flipop_core::model::facts::ReservedIp;
 use flipop_core::model::ids::{Address, ObjectKind, ObjectName, Uid};

@@ -2,8 +2,7 @@
 //!
 //! Owns their form: an object with a field that the schema lacks is refused, as by `kubectl`.
 
-use crate::api::{FloatingIPPool, NodeDNSRecordSet, UNOBSERVED, crd};
-use crate::api::{Seen, Undecodable};
+use crate::api::{FloatingIPPool, NodeDNSRecordSet, Seen, UNOBSERVED, Undecodable, crd};
 use crate::command::CommandError;
 use crate::command::copy::Objects;
 use flipop_core::model::ids::{ObjectKind, ObjectName, Uid};

@@ -12,7 +12,7 @@ mod walls;
 mod world;
 
 use super::copy::{self, Lists, Objects};
-use super::deployment::Installed;
+use super::leader::Installed;
 use super::output::{self, Output};
 use super::session::Session;
 use super::{CommandError, session};

@@ -4,14 +4,15 @@
 //! back. Every write is accepted, and takes effect only in the copy.
 
 use super::world::World;
-use crate::command::CommandError;
-use crate::command::copy;
+use crate::command::{CommandError, copy};
 use crate::config::DecisionFlags;
 use flipop_core::addresses::action as addresses;
+use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::firewalls::action as firewalls;
 use flipop_core::fleet::action::{Action, NodeReading, Objects, Outcome as Answer};
 use flipop_core::fleet::{Fleet, Input, Settings};
-use flipop_core::mechanism::effects::{Effect, WrittenStatus};
+use flipop_core::mechanism::effects::{Effect, StatusWrite, WrittenStatus};
+use flipop_core::mechanism::epoch::{Answer as ProviderAnswer, Request};
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed};
 use flipop_core::model::ids::{ActionId, Address, ObjectRef, Uid};
 use flipop_core::model::matching::WatchKey;
@@ -226,33 +227,33 @@ impl Rehearsal<'_> {
         match action {
             Action::Addresses(call) => self.addresses(call).await,
             Action::Records(call) => self.records(call).await,
-            Action::WriteStatus { pool, status, .. } => {
-                let resource_version = self.world.next_version();
-                let Some(object) = self.world.pools.get_mut(&pool.uid) else { return };
-                object.resource_version.clone_from(&resource_version);
-                object.status = (*status).clone();
-                let seen = object.clone();
-                self.later(ANSWER_MS, Input::Pools(Observed::Apply(seen)));
-                let kept = Box::new(WrittenStatus { resource_version, status: *status });
-                self.answer(Answer::StatusWritten { pool: pool.uid, result: Ok(kept) });
+            Action::WriteStatus(write) => {
+                let StatusWrite { object, status, .. } = *write;
+                let resource_version = self.change_pool(&object.uid, |pool| pool.status.clone_from(&status));
+                let kept = Box::new(WrittenStatus { resource_version, status });
+                self.answer(Answer::StatusWritten(object.uid, Ok(kept)));
             }
-            Action::WriteRecordSetStatus { record_set, status, .. } => {
+            Action::WriteRecordSetStatus(write) => {
                 let resource_version = self.world.next_version();
-                let Some(object) = self.world.sets.get_mut(&record_set.uid) else { return };
+                let Some(object) = self.world.sets.get_mut(&write.object.uid) else { return };
                 object.resource_version.clone_from(&resource_version);
-                object.status = (*status).clone();
+                object.status.clone_from(&write.status);
                 let seen = object.clone();
                 self.later(ANSWER_MS, Input::RecordSets(Observed::Apply(seen)));
-                let kept = Box::new(WrittenStatus { resource_version, status: *status });
-                self.answer(Answer::RecordSetStatusWritten { record_set: record_set.uid, result: Ok(kept) });
+                let kept = Box::new(WrittenStatus { resource_version, status: write.status });
+                self.answer(Answer::RecordSetStatusWritten(write.object.uid, Ok(kept)));
             }
             Action::WriteIps { pool, add, remove } => self.write_ips(pool, add, remove),
-            Action::WriteFinalizer { pool, present } => self.write_finalizer(pool, present),
+            Action::WriteFinalizer { pool, present } => {
+                self.changes();
+                self.change_pool(&pool.uid, |object| object.guarded = present);
+                self.answer(Answer::FinalizerWritten { pool: pool.uid, present, result: Ok(()) });
+            }
             Action::ListObjects { asked, .. } => {
                 let pools = self.world.pools.values().cloned().collect();
                 let record_sets = self.world.sets.values().cloned().collect();
                 let result = Ok(Box::new(Objects { pools, record_sets }));
-                self.answer(Answer::ObjectsListed { asked, result });
+                self.answer(Answer::ObjectsListed(asked, result));
             }
             Action::Annotate { node, uid, value } => {
                 self.changes();
@@ -275,7 +276,7 @@ impl Rehearsal<'_> {
             Action::ReadNode { object, node, asked, nodes, pods, lease: _ } => {
                 let result = Ok(self.world.node(&node, &nodes, pods.as_ref()));
                 let read = Box::new(NodeReading { node, asked, nodes, pods, result, lease: None });
-                self.answer(Answer::NodeRead { object: object.uid, read });
+                self.answer(Answer::NodeRead(object.uid, read));
             }
         }
     }
@@ -307,106 +308,76 @@ impl Rehearsal<'_> {
         self.answer(Answer::Labelled { node, uid, changes, result: Ok(()) });
     }
 
-    fn write_finalizer(&mut self, pool: ObjectRef, present: bool) {
-        self.changes();
+    /// Changes a pool as the API server does, and shows it to the watch. Returns its new version.
+    fn change_pool(&mut self, uid: &Uid, change: impl FnOnce(&mut PoolObject)) -> String {
         let resource_version = self.world.next_version();
-        if let Some(object) = self.world.pools.get_mut(&pool.uid) {
-            object.guarded = present;
-            object.resource_version = resource_version;
+        if let Some(object) = self.world.pools.get_mut(uid) {
+            object.resource_version.clone_from(&resource_version);
+            change(object);
             let seen = object.clone();
             self.later(ANSWER_MS, Input::Pools(Observed::Apply(seen)));
         }
-        self.answer(Answer::FinalizerWritten { pool: pool.uid, present, result: Ok(()) });
+        resource_version
     }
 
     fn write_ips(&mut self, pool: ObjectRef, add: Vec<Address>, remove: BTreeSet<Address>) {
         self.changes();
-        let resource_version = self.world.next_version();
-        if let Some(object) = self.world.pools.get_mut(&pool.uid)
-            && let Ok(spec) = &mut object.spec
-        {
+        self.change_pool(&pool.uid, |object| {
+            let Ok(spec) = &mut object.spec else { return };
             let new = add.iter().map(ToString::to_string).filter(|ip| !spec.ips.contains(ip));
             let new: Vec<String> = new.collect();
             spec.ips.extend(new);
             spec.ips.retain(|ip| Address::v4(ip).is_none_or(|ip| !remove.contains(&ip)));
             object.generation = object.generation.saturating_add(1);
-            object.resource_version = resource_version;
-            let seen = object.clone();
-            self.later(ANSWER_MS, Input::Pools(Observed::Apply(seen)));
-        }
+        });
         self.answer(Answer::IpsWritten { pool: pool.uid, add, remove, result: Ok(()) });
     }
 
-    async fn addresses(&mut self, call: addresses::Action) {
-        let begun = self.now;
-        let account = &mut self.world.account;
-        let answer = match call {
-            addresses::Action::List { epoch } => {
-                let result = account.list(&epoch.account_id).await;
-                addresses::Outcome::Listed { epoch, begun, result }
-            }
-            addresses::Action::Get { epoch, ip, .. } => {
-                let result = account.get(&epoch.account_id, ip).await;
-                addresses::Outcome::Got { epoch, ip, begun, result }
-            }
-            addresses::Action::Test { epoch, .. } => {
-                addresses::Outcome::Tested { epoch, begun, result: Ok(()) }
-            }
-            addresses::Action::ProveMachineRead { epoch } => {
-                let result = account.may_read_machines(&epoch.account_id).await;
-                addresses::Outcome::Proved { epoch, result }
-            }
+    async fn addresses(&mut self, Request { epoch, owner, call }: addresses::Action) {
+        use addresses::{Call, Reply};
+        let (begun, is_write) = (self.now, call.is_write());
+        let (account, id) = (&mut self.world.account, &epoch.account_id);
+        let completed = |()| (ActionId(begun.as_millis()), ActionStatus::Completed);
+        let reply = match call {
+            Call::List => Reply::Listed(account.list(id).await),
+            Call::Get(ip) => Reply::Got(ip, account.get(id, ip).await),
+            Call::Test(_) => Reply::Tested(Ok(())),
+            Call::ProveMachineRead => Reply::Proved(account.may_read_machines(id).await),
             // A rehearsal checks no node.
-            addresses::Action::ReadMachine { epoch, machine, asked } => {
-                addresses::Outcome::MachineRead { epoch, machine, asked, result: Ok(false) }
+            Call::ReadMachine(machine, asked) => Reply::MachineRead(machine, asked, Ok(false)),
+            Call::Poll(ip, _) => Reply::Polled(ip, Ok(ActionStatus::Completed)),
+            Call::Assign { ip, machine, .. } => {
+                Reply::Changed(ip, account.place(id, ip, Some(machine)).map(completed))
             }
-            addresses::Action::Poll { epoch, ip, .. } => {
-                addresses::Outcome::Polled { begun, epoch, ip, result: Ok(ActionStatus::Completed) }
-            }
-            addresses::Action::Assign { epoch, ip, machine, .. } => {
-                let placed = account.place(&epoch.account_id, ip, Some(machine));
-                let result = placed.map(|()| (ActionId(begun.as_millis()), ActionStatus::Completed));
-                self.last_change = begun;
-                addresses::Outcome::Changed { epoch, ip, result }
-            }
-            addresses::Action::Unassign { epoch, ip, .. } => {
-                let placed = account.place(&epoch.account_id, ip, None);
-                let result = placed.map(|()| (ActionId(begun.as_millis()), ActionStatus::Completed));
-                self.last_change = begun;
-                addresses::Outcome::Changed { epoch, ip, result }
-            }
-            addresses::Action::Delete { epoch, pool, ip } => {
-                let result = account.delete(&epoch.account_id, ip);
-                self.last_change = begun;
-                addresses::Outcome::Deleted { epoch, pool, ip, result }
-            }
-            addresses::Action::Create { epoch, pool, region } => {
-                let result = account.buy(&epoch.account_id, &region);
-                self.last_change = begun;
-                addresses::Outcome::Created { epoch, pool, result }
-            }
+            Call::Unassign(ip, _) => Reply::Changed(ip, account.place(id, ip, None).map(completed)),
+            Call::Delete(ip) => Reply::Deleted(ip, account.delete(id, ip)),
+            Call::Create(region) => Reply::Created(account.buy(id, &region)),
         };
-        self.answer(answer);
+        if is_write {
+            self.changes();
+        }
+        self.answer(ProviderAnswer { epoch, owner, begun, reply });
     }
 
-    async fn records(&mut self, call: records::Action) {
-        let (begun, account) = (self.now, &mut self.world.account);
-        let answer = match call {
-            records::Action::Test { epoch, .. } => records::Outcome::Tested { epoch, begun, result: Ok(()) },
-            records::Action::FindZone { epoch, zone, .. } => {
-                let result = account.find_zone(&epoch.account_id, &zone).await;
-                records::Outcome::ZoneFound { epoch, begun, zone, result }
+    async fn records(&mut self, Request { epoch, owner, call }: records::Action) {
+        use records::{Call, Reply};
+        let (begun, account, id) = (self.now, &mut self.world.account, &epoch.account_id);
+        let reply = match call {
+            Call::Test { .. } => Reply::Tested(Ok(())),
+            Call::FindZone(zone) => {
+                let result = account.find_zone(id, &zone).await;
+                Reply::ZoneFound(zone, result)
             }
-            records::Action::ReadRecords { epoch, zone, fqdn, mark_of, .. } => {
-                let result = account.records(&epoch.account_id, &zone, &fqdn).await;
-                records::Outcome::RecordsRead { epoch, begun, zone: zone.id, fqdn, mark_of, result }
+            Call::ReadRecords { zone, fqdn, mark_of } => {
+                let result = account.records(id, &zone, &fqdn).await;
+                Reply::RecordsRead { zone: zone.id, fqdn, mark_of, result }
             }
-            records::Action::ApplyRecords { epoch, zone, fqdn, set, .. } => {
-                let left = account.change(&epoch.account_id, &fqdn, &set.changes);
+            Call::ApplyRecords { zone, fqdn, set } => {
+                let left = account.change(id, &fqdn, &set.changes);
                 self.last_change = begun;
-                records::Outcome::RecordsApplied { epoch, begun, zone: zone.id, fqdn, result: Ok(left) }
+                Reply::RecordsApplied { zone: zone.id, fqdn, result: Ok(left) }
             }
         };
-        self.answer(answer);
+        self.answer(ProviderAnswer { epoch, owner, begun, reply });
     }
 }

@@ -7,7 +7,7 @@ use crate::command::copy::{self, Judged};
 use crate::command::matched::{LeftOut, Matched};
 use crate::command::output::{Output, Tone, shown};
 use crate::exit::Exit;
-use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::model::catalog::{pool, records};
 use flipop_core::model::condition::{Condition, ConditionType};
 use flipop_core::model::ids::{ObjectKind, ObjectName};

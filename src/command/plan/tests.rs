@@ -2,11 +2,10 @@
 
 use super::account::Account;
 use super::changes::with_new_things_named;
-use super::rehearsal;
 use super::report::{self, Report};
 use super::walls::Walls;
 use super::world::World;
-use super::{copy, files};
+use super::{copy, files, rehearsal};
 use crate::api::{FloatingIPPool, NodeDNSRecordSet};
 use crate::clock::Clock;
 use crate::command::copy::{Lists, Objects};

@@ -3,8 +3,9 @@
 //! Owns the copy. The firewalls of an account that no client reads stay unknown and unchanged.
 
 use crate::provider::{CallContext, Providers};
-use flipop_core::firewalls::action::{Action, Change, Outcome};
+use flipop_core::firewalls::action::{Action, Call, Change, Outcome, Reply};
 use flipop_core::firewalls::facts::{Firewall, Sight};
+use flipop_core::mechanism::epoch::Request;
 use flipop_core::model::fault::{CallFailure, Fault};
 use flipop_core::model::ids::AccountId;
 use flipop_core::model::moment::Moment;
@@ -35,22 +36,23 @@ impl Walls {
     }
 
     /// The answer to a call, and whether the call changed something.
-    pub(super) async fn answer(&mut self, call: Action, begun: Moment) -> (Outcome, bool) {
-        match call {
-            Action::Look { epoch, machines } => {
-                let sight = self.sight(&epoch.account_id).await;
-                let result = sight.map(|sight| Sight {
-                    machines: sight.machines.clone().filter(|_| machines),
-                    ..sight.clone()
-                });
-                (Outcome::Looked { epoch, begun, result }, false)
+    pub(super) async fn answer(
+        &mut self,
+        Request { epoch, owner, call }: Action,
+        begun: Moment,
+    ) -> (Outcome, bool) {
+        let is_write = call.is_write();
+        let sight = self.sight(&epoch.account_id).await;
+        let reply = match call {
+            Call::Look { machines } => Reply::Looked(sight.map(|sight| Sight {
+                machines: sight.machines.clone().filter(|_| machines),
+                ..sight.clone()
+            })),
+            Call::Find(id) => {
+                let found = sight.map(|sight| sight.firewalls.iter().any(|firewall| firewall.id == id));
+                Reply::Found(id, found)
             }
-            Action::Find { epoch, pool, id } => {
-                let sight = self.sight(&epoch.account_id).await;
-                let result = sight.map(|sight| sight.firewalls.iter().any(|firewall| firewall.id == id));
-                (Outcome::Found { epoch, pool, id, result }, false)
-            }
-            Action::Create { epoch, pool, name, rules, machines } => {
+            Call::Create { name, rules, machines } => {
                 self.made = self.made.saturating_add(1);
                 let id = format!("{MADE}{}", self.made);
                 let made = Firewall {
@@ -62,14 +64,14 @@ impl Walls {
                     pending: BTreeMap::new(),
                 };
                 let result = self.sight(&epoch.account_id).await.map(|sight| sight.firewalls.push(made));
-                (Outcome::Created { epoch, pool, name, result: result.map(|()| id) }, true)
+                Reply::Created(name, result.map(|()| id))
             }
-            Action::Change { epoch, pool, name, id, change } => {
+            Call::Change { name, id, change } => {
                 let deleted = change == Change::Delete;
-                let result = self.sight(&epoch.account_id).await.map(|sight| apply(sight, &id, change));
-                (Outcome::Changed { epoch, pool, name, deleted, result }, true)
+                Reply::Changed { name, deleted, result: sight.map(|sight| apply(sight, &id, change)) }
             }
-        }
+        };
+        (Outcome { epoch, owner, begun, reply }, is_write)
     }
 
     /// The present account. The first call reads it.

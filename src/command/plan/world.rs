@@ -4,9 +4,8 @@ use super::account::{Account, NameKey};
 use super::walls::Walls;
 use crate::command::copy::Lists;
 use crate::provider;
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
-use flipop_core::addresses::pool::status::IpState;
+use flipop_core::addresses::pool::status::{IpState, PoolObject};
 use flipop_core::fleet::action::{MarkedNode, Sweep};
 use flipop_core::model::catalog::records::UnderWay;
 use flipop_core::model::condition::{Condition, ConditionType, Status};
@@ -17,8 +16,8 @@ use flipop_core::model::matching::WatchKey;
 use flipop_core::model::provider::Providers;
 use flipop_core::records::diff::TtlRule;
 use flipop_core::records::name::ZoneRef;
-use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::{NodeSetSpec, SetSpec};
+use flipop_core::records::status::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The copy.

@@ -4,15 +4,14 @@ use super::Facts;
 use super::model::{AddressReport, PendingMove, PoolReport, Published, Records, SetReport, Waiting, state};
 use crate::command::matched::Matched;
 use flipop_core::addresses::pool::manual_move::result::request_of;
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::PoolSpec;
-use flipop_core::addresses::pool::status::{IpEntry, IpState};
+use flipop_core::addresses::pool::status::{IpEntry, IpState, PoolObject};
 use flipop_core::model::catalog::pool::ProviderReady;
 use flipop_core::model::condition::ConditionType;
 use flipop_core::model::facts::NodeFacts;
 use flipop_core::model::ids::{Address, ObjectKind};
-use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::NodeSetSpec;
+use flipop_core::records::status::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The names that hold each address.

@@ -1,11 +1,11 @@
 //! Objects with their labels, for watches that serve several selectors. All other watches leave labels unread.
 
+use crate::api::resource::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Resource;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The labels of an object.
@@ -44,21 +44,8 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Labelled<K> {
 }
 
 impl<K: Resource<DynamicType = ()>> Resource for Labelled<K> {
-    type DynamicType = ();
-    type Scope = K::Scope;
+    names!(K);
 
-    fn kind((): &()) -> Cow<'_, str> {
-        K::kind(&())
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        K::group(&())
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        K::version(&())
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        K::plural(&())
-    }
     fn meta(&self) -> &ObjectMeta {
         self.object.meta()
     }

@@ -6,8 +6,7 @@
 //! Invariant: a key is told exactly what a watch of its own would tell. An object that leaves the selector of a key is
 //! gone for that key, and one that enters is new, whatever happened to the object itself.
 
-use super::messages::Print;
-use super::messages::{Keys, News, Teller, Told};
+use super::messages::{Keys, News, Print, Teller, Told};
 use crate::kube::objects::labelled::Labels;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::matching::WatchKey;

@@ -4,7 +4,7 @@
 //! no batch. The API accepts two equal records, so after an unknown outcome only a read can tell.
 
 use super::refusal::Intent;
-use super::{DigitalOcean, accepted_or, list, wire};
+use super::{DigitalOcean, PER_PAGE, accepted_or, is_followed, wire};
 use crate::permit::Permit;
 use crate::provider::call::{CallContext, CallError};
 use crate::provider::dns::{self, Applied, DnsProvider, Named, Unfinished};
@@ -147,10 +147,10 @@ impl Pages for Records<'_> {
 
     async fn page(&self, number: u64) -> Result<Page<Named>, Fault> {
         let (page, target) = (number.to_string(), self.target);
-        let query = [("name", target.fqdn), ("per_page", list::PER_PAGE), ("page", page.as_str())];
+        let query = [("name", target.fqdn), ("per_page", PER_PAGE), ("page", page.as_str())];
         let answer = self.api.read(Request::get(&["v2", "domains", target.zone, "records"], &query)).await?;
         let RecordsBody { domain_records, paging } = target.listed(&answer)?.decode()?;
-        let more = list::is_followed(&answer, paging.next(), number)?;
+        let more = is_followed(&answer, paging.next(), number)?;
         let entries = domain_records
             .into_iter()
             .map(|entry| Named { of_name: entry.is_of(target.relative), record: entry.into_record() })

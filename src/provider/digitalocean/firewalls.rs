@@ -5,7 +5,7 @@
 
 use super::refusal::Intent;
 use super::wire::Paging;
-use super::{DigitalOcean, accepted_or, droplet, list};
+use super::{DigitalOcean, PER_PAGE, accepted_or, droplet, is_followed};
 use crate::permit::Permit;
 use crate::provider::call::{CallContext, CallError};
 use crate::provider::firewalls::{FirewallProvider, NewFirewall};
@@ -195,10 +195,10 @@ impl Pages for Firewalls<'_> {
 
     async fn page(&self, number: u64) -> Result<Page<Firewall>, Fault> {
         let page = number.to_string();
-        let query = [("per_page", list::PER_PAGE), ("page", page.as_str())];
+        let query = [("per_page", PER_PAGE), ("page", page.as_str())];
         let answer = self.api.read(Request::get(&["v2", "firewalls"], &query)).await?;
         let FirewallsBody { firewalls, paging } = permitted(&answer, Intent::Read)?.decode()?;
-        let more = list::is_followed(&answer, paging.next(), number)?;
+        let more = is_followed(&answer, paging.next(), number)?;
         let entries = firewalls.into_iter().map(Entry::into_facts).collect();
         Ok(Page { entries, total: paging.total(), more, answer })
     }
@@ -229,11 +229,11 @@ impl Pages for Droplets<'_> {
 
     async fn page(&self, number: u64) -> Result<Page<DropletEntry>, Fault> {
         let page = number.to_string();
-        let query = [("per_page", list::PER_PAGE), ("page", page.as_str())];
+        let query = [("per_page", PER_PAGE), ("page", page.as_str())];
         let answer = self.api.read(Request::get(&["v2", "droplets"], &query)).await?;
         self.forbidden.store(is_forbidden(&answer), Ordering::Relaxed);
         let DropletsBody { droplets, paging } = permitted(&answer, Intent::Read)?.decode()?;
-        let more = list::is_followed(&answer, paging.next(), number)?;
+        let more = is_followed(&answer, paging.next(), number)?;
         Ok(Page { entries: droplets, total: paging.total(), more, answer })
     }
 

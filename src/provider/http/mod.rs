@@ -13,7 +13,7 @@ mod transport;
 
 pub(crate) use answer::bounded;
 pub use answer::{Answer, MAX_MESSAGE_CHARS, kind_of};
-pub use transport::{Broken, Transport};
+pub use transport::{Broken, Transport, install_tls};
 
 use crate::clock::Clock;
 use crate::permit::gate::{Gate, GatedBody};

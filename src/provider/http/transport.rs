@@ -1,6 +1,10 @@
 //! Carries one request to the provider and its answer back: over the network, or in a simulation to a provider in the
 //! same process.
 //!
+//! TLS is one implementation for the whole process. Its roots come from the system: from the files that `SSL_CERT_FILE`
+//! and `SSL_CERT_DIR` name, else from the distribution's usual places. An image without a CA bundle needs one of the
+//! two variables or `/etc/ssl/certs/ca-certificates.crt`.
+//!
 //! The rules for every call (permit, deadlines, limits, rate limits, records) are in [`super::Api`], so that they hold
 //! for both.
 
@@ -78,5 +82,14 @@ impl Transport for Network {
     fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, Broken>> {
         let sending = self.0.execute(request);
         async move { Ok(sending.await?) }.boxed()
+    }
+}
+
+/// Makes ring the TLS provider of this process. Call it first in `main` and in tests that use TLS. More than one call
+/// is harmless. Without it reqwest panics, and kube and reqwest would not agree on a provider.
+pub fn install_tls() {
+    let installed = rustls::crypto::ring::default_provider().install_default();
+    if installed.is_err() {
+        tracing::trace!("a TLS provider is installed already");
     }
 }

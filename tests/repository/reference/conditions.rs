@@ -1,8 +1,9 @@
 //! The core catalog's text about conditions and kinds of failure.
 
 use super::page::{Page, code};
-use flipop_core::model::catalog::{self, Row, Section, faults};
+use flipop_core::model::catalog::{self, Row, Section};
 use flipop_core::model::condition::ConditionType;
+use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::words::MAX_NAMED;
 use std::collections::BTreeSet;
@@ -92,9 +93,9 @@ fn kinds_of_failure(page: &mut Page) {
     );
     page.table(
         ["kind", "the provider answered", "remedy"],
-        faults::ALL.iter().map(|kind| {
-            [code(kind.reason()), faults::answered(*kind).to_owned(), faults::remedy(*kind).to_owned()]
-        }),
+        FaultKind::ALL
+            .iter()
+            .map(|kind| [code(kind.reason()), kind.answered().to_owned(), kind.remedy().to_owned()]),
     );
 }
 

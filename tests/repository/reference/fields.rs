@@ -268,7 +268,7 @@ fn the_ranges_that_are_told_are_those_of_the_code() {
             assert!(told.contains(&format!("{floor} to {ceiling} at {name}")), "{told}");
         }
     }
-    let longest = u64::try_from(flipop_core::model::grace::MAX_SECONDS).unwrap();
+    let longest = u64::try_from(flipop_core::model::spec::MAX_GRACE_SECONDS).unwrap();
     for (path, schema) in all() {
         let told = text(&schema["description"]);
         if let Some([least, most]) = checked(&path) {

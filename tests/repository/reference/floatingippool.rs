@@ -8,12 +8,11 @@ use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
 use flipop_core::addresses::pool::status::IpState;
 use flipop_core::firewalls::spec::{RawFirewall, RawPort};
 use flipop_core::model::bounds::{BOUNDS, Bound, TEXT_BYTES};
-use flipop_core::model::grace::RawGrace;
 use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::model::node_check::RawNodeCheck;
 use flipop_core::model::node_labels::LabelKey;
 use flipop_core::model::provider::Providers;
-use flipop_core::model::spec::{RawMatch, RawRecordSet, Scope};
+use flipop_core::model::spec::{RawGrace, RawMatch, RawRecordSet, Scope};
 
 const KIND: &str = "FloatingIPPool";
 

@@ -7,7 +7,7 @@ use super::page::{Page, cell, code, codes};
 use super::sources;
 use flipop::kube::trouble::TroubleKind;
 use flipop::provider::observe::{Call, Outcome};
-use flipop_core::addresses::pool::change::{MANUAL, UNSEEN};
+use flipop_core::addresses::pool::losses::{MANUAL, UNSEEN};
 use flipop_core::addresses::pool::status::IpState;
 use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::mismatch::Mismatch;

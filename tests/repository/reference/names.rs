@@ -9,7 +9,7 @@ use flipop::kube::objects::{COMMAND_FIELD_MANAGER, FIELD_MANAGER};
 use flipop::kube::writes::POLICY_PROBE_ANNOTATION;
 use flipop::leader::LEASE_NAME;
 use flipop_core::addresses::pool::manual_move::result::MOVE_ANNOTATION;
-use flipop_core::addresses::pool::object::FINALIZER;
+use flipop_core::addresses::pool::status::FINALIZER;
 use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::mismatch::PASSING_TAINTS;

@@ -5,24 +5,21 @@ use super::input::json_like;
 use flipop::api::translate::{pool, record_set};
 use flipop::api::{FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
 use flipop::provider::descriptors;
-use flipop_core::addresses::action as addresses;
-use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::action::{Call, Reply};
 use flipop_core::addresses::pool::spec::PoolSpec;
-use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::firewalls::action as firewalls;
+use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::action::Action;
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::mechanism::effects::Effect;
+use flipop_core::mechanism::epoch::{Answer, Request};
 use flipop_core::model::facts::{Observed, ReservedIpList};
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::model::provider::Providers;
 use flipop_core::model::selector::is_dns_label;
 use flipop_core::model::spec::SpecProblem;
-use flipop_core::records::action as records;
-use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::NodeSetSpec;
-use flipop_core::records::status::RecordSetStatus;
+use flipop_core::records::status::{RecordSetObject, RecordSetStatus};
 use proptest::prelude::*;
 
 /// Longest text about one mistake.
@@ -63,39 +60,19 @@ fn statuses(pools: Vec<PoolObject>, sets: Vec<RecordSetObject>) -> (Vec<PoolStat
         for effect in fleet.plan(now).effects {
             let Effect::Do(action) = effect else { continue };
             match action {
-                Action::Addresses(action) => match action {
-                    addresses::Action::List { epoch } => {
-                        let result = Ok(ReservedIpList::default());
-                        let outcome = addresses::Outcome::Listed { epoch, begun: now, result };
-                        inputs.push(Input::Outcome(outcome.into()));
-                    }
-                    addresses::Action::ProveMachineRead { epoch } => {
-                        let outcome = addresses::Outcome::Proved { epoch, result: Ok(true) };
-                        inputs.push(Input::Outcome(outcome.into()));
-                    }
-                    addresses::Action::Get { .. }
-                    | addresses::Action::ReadMachine { .. }
-                    | addresses::Action::Test { .. }
-                    | addresses::Action::Poll { .. } => {}
-                    addresses::Action::Assign { .. }
-                    | addresses::Action::Unassign { .. }
-                    | addresses::Action::Create { .. }
-                    | addresses::Action::Delete { .. } => {
-                        panic!("nothing can be done in an empty world: {action:?}");
-                    }
-                },
-                Action::Records(records::Action::ApplyRecords { .. })
-                | Action::Firewalls(firewalls::Action::Create { .. } | firewalls::Action::Change { .. }) => {
+                Action::Addresses(_) | Action::Records(_) | Action::Firewalls(_) if action.is_write() => {
                     panic!("nothing can be done in an empty world: {action:?}");
                 }
-                Action::WriteStatus { status, .. } => of_pools.push(*status),
-                Action::WriteRecordSetStatus { status, .. } => of_sets.push(*status),
-                Action::Records(
-                    records::Action::Test { .. }
-                    | records::Action::FindZone { .. }
-                    | records::Action::ReadRecords { .. },
-                )
-                | Action::Firewalls(firewalls::Action::Look { .. } | firewalls::Action::Find { .. })
+                Action::Addresses(Request { epoch, owner, call }) => {
+                    let listed = (call == Call::List).then(|| Reply::Listed(Ok(ReservedIpList::default())));
+                    let proved = (call == Call::ProveMachineRead).then_some(Reply::Proved(Ok(true)));
+                    let Some(reply) = listed.or(proved) else { continue };
+                    inputs.push(Input::Outcome(Answer { epoch, owner, begun: now, reply }.into()));
+                }
+                Action::WriteStatus(write) => of_pools.push(write.status),
+                Action::WriteRecordSetStatus(write) => of_sets.push(write.status),
+                Action::Records(_)
+                | Action::Firewalls(_)
                 | Action::WriteIps { .. }
                 | Action::Annotate { .. }
                 | Action::Label { .. }

@@ -2,8 +2,7 @@
 
 use super::server::{Reply, Server, answer, closed_port, json};
 use super::{TOKEN, account, client, config, ip};
-use flipop::provider::digitalocean::DigitalOcean;
-use flipop::provider::digitalocean::droplet;
+use flipop::provider::digitalocean::{DigitalOcean, droplet};
 use flipop::provider::{CallContext, IpProvider};
 use flipop_core::model::fault::{Fault, FaultKind};
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! The `DigitalOcean` client against the simulated `DigitalOcean`.
 
 use super::{Leadership, TOKEN, account, client, ip};
-use flipop::provider::digitalocean::droplet;
-use flipop::provider::digitalocean::{DESCRIPTOR, DigitalOcean};
+use flipop::provider::digitalocean::{DESCRIPTOR, DigitalOcean, droplet};
 use flipop::provider::{Account, ActionStatus, CallError, IpProvider};
 use flipop_cloud::{
     Cloud, CloudServer, Fault, Garble, Injection, Op, Options, Provider, Refusal, Target, When,

@@ -4,8 +4,9 @@ use super::{Leadership, TOKEN, account, client, config};
 use flipop::provider::CallError;
 use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::{Applied, DnsProvider, Unfinished};
-use flipop_cloud::{Call, Fault as Injected, Op};
-use flipop_cloud::{Cloud, CloudServer, Injection, Options, Plan, Provider, RecordView, Target};
+use flipop_cloud::{
+    Call, Cloud, CloudServer, Fault as Injected, Injection, Op, Options, Plan, Provider, RecordView, Target,
+};
 use flipop_core::model::fault::Fault;
 use flipop_core::records::dns::{Change, ChangeSet, Record, Zone};
 use std::net::Ipv4Addr;

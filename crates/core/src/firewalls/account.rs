@@ -3,7 +3,7 @@
 //! Invariants: firewalls use the budget that addresses and records do not need. Each firewall has at most one change
 //! under way. While the token is refused, one change a minute tests whether it still is.
 
-use super::action::{Action, Outcome};
+use super::action::{Action, Call, Outcome, Reply};
 use super::cover::Covers;
 use super::read_trust::Looks;
 use super::report;
@@ -13,11 +13,11 @@ use super::steps::{Leave, Scene, Step, Steps, Wish};
 use crate::mechanism::budget::{Budget, Purpose};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::epoch::Epoch;
-use crate::mechanism::refused_right::RefusedRight;
+use crate::mechanism::retry::RefusedRight;
 use crate::model::catalog::events::EventReason;
 use crate::model::condition::Condition;
 use crate::model::fault::CallFailure;
-use crate::model::ids::{AccountId, ObjectKind, Owner, Uid};
+use crate::model::ids::{AccountId, Owner, Uid};
 use crate::model::machine::{MachineId, MachineKind};
 use crate::model::moment::{Context, Moment};
 use crate::model::provider::FirewallLimits;
@@ -209,7 +209,7 @@ impl FirewallAccount {
             out.later(at);
         } else if admit(means, out) {
             self.looks.begun(machines, means.now);
-            out.act(Action::Look { epoch: means.epoch.clone(), machines });
+            out.act(means.epoch.request(None, Call::Look { machines }));
         }
     }
 
@@ -221,7 +221,6 @@ impl FirewallAccount {
         means: &mut Means<'_>,
         out: &mut Effects<Action>,
     ) {
-        let pool = wish.pool.clone();
         for step in due.steps {
             let is_write = !matches!(step, Step::Find(_));
             if is_write && !self.may_write(means, out) || !admit(means, out) {
@@ -230,19 +229,18 @@ impl FirewallAccount {
             if is_write {
                 self.gate.sent(means.now);
             }
-            let epoch = means.epoch.clone();
-            match step {
+            let call = match step {
                 Step::Find(entry) => {
                     if let Some(ours) = set.named(&entry.name) {
                         ours.existence = Existence::Lost(true);
                     }
-                    out.act(Action::Find { epoch, pool: pool.clone(), id: entry.id });
+                    Call::Find(entry.id)
                 }
                 Step::Create(name, rules, machines) => {
                     if let Some(ours) = set.named(&name) {
                         ours.note_creation(&machines);
                     }
-                    out.act(Action::Create { epoch, pool: pool.clone(), name, rules, machines });
+                    Call::Create { name, rules, machines }
                 }
                 Step::Change(Entry { id, name, .. }, change) => {
                     let here = due.isolated.iter().filter(|(of, _)| *of == name).map(|(_, machine)| machine);
@@ -251,9 +249,10 @@ impl FirewallAccount {
                     if let Some(ours) = set.named(&name) {
                         ours.note_change(&change);
                     }
-                    out.act(Action::Change { epoch, pool: pool.clone(), name, id, change });
+                    Call::Change { name, id, change }
                 }
-            }
+            };
+            out.act(means.epoch.request(Some(Owner::pool(wish.pool.clone())), call));
         }
     }
 
@@ -270,33 +269,19 @@ impl FirewallAccount {
     }
 
     /// Takes in an answer.
-    pub fn answered(&mut self, outcome: Outcome, at: Context) {
-        match outcome {
-            Outcome::Looked { begun, result, .. } => self.looked(begun, result, at),
-            Outcome::Found { pool, id, result, .. } => {
-                if let Some(set) = self.sets.get_mut(&pool.uid) {
-                    set.found(&id, result, at);
-                }
-            }
-            Outcome::Created { epoch, pool, name, result } => {
-                self.change_answered(&epoch, result.as_ref().err(), at.now);
-                if let Some(set) = self.sets.get_mut(&pool.uid) {
-                    set.created(&name, result, at);
-                }
-            }
-            Outcome::Changed { epoch, pool, name, deleted, result } => {
-                self.change_answered(&epoch, result.as_ref().err(), at.now);
-                if let Some(set) = self.sets.get_mut(&pool.uid) {
-                    set.changed(&name, deleted, result, at);
-                }
-            }
+    pub fn answered(&mut self, Outcome { epoch, owner, begun, mut reply }: Outcome, at: Context) {
+        if matches!(reply, Reply::Created(..) | Reply::Changed { .. }) {
+            self.looks.changed(at.now);
+            self.gate.answered(&epoch, reply.failure().as_deref(), at.now);
         }
-    }
-
-    /// Takes in how a change ended, whatever it was about. It was decided in the epoch `asked`.
-    fn change_answered(&mut self, asked: &Epoch, failure: Option<&CallFailure>, now: Moment) {
-        self.looks.changed(now);
-        self.gate.answered(asked, failure, now);
+        let set = owner.and_then(|owner| self.sets.get_mut(&owner.object.uid));
+        match (reply, set) {
+            (Reply::Looked(result), _) => self.looked(begun, result, at),
+            (Reply::Found(id, result), Some(set)) => set.found(&id, result, at),
+            (Reply::Created(name, result), Some(set)) => set.created(&name, result, at),
+            (Reply::Changed { name, deleted, result }, Some(set)) => set.changed(&name, deleted, result, at),
+            (Reply::Found(..) | Reply::Created(..) | Reply::Changed { .. }, None) => {}
+        }
     }
 
     fn looked(&mut self, begun: Moment, result: Result<super::facts::Sight, CallFailure>, at: Context) {
@@ -330,7 +315,7 @@ fn admit(means: &mut Means<'_>, out: &mut Effects<Action>) -> bool {
 }
 
 fn isolation(wish: &Wish, name: &str, machines: &[&MachineId]) -> Notice {
-    let owner = Owner { kind: ObjectKind::Pool, object: wish.pool.clone() };
+    let owner = Owner::pool(wish.pool.clone());
     let nodes = machines.iter().map(|machine| {
         let node = wish.machines.get(*machine);
         node.cloned().unwrap_or_else(|| machine.to_string())

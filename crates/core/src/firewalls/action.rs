@@ -1,11 +1,9 @@
 //! The calls about firewalls that the core asks for, and their answers.
 
 use super::facts::{Firewall, Rule, Sight, lacking};
-use crate::mechanism::epoch::Epoch;
+use crate::mechanism::epoch::{Answer, Request};
 use crate::model::fault::CallFailure;
-use crate::model::ids::ObjectRef;
 use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
 use std::collections::BTreeSet;
 
 /// A change of one of our firewalls. Each may be repeated, since a repetition has no further effect.
@@ -39,31 +37,24 @@ impl Change {
     }
 }
 
+/// A call with its account and the pool that owns the firewall.
+pub type Action = Request<Call>;
+
+/// The answer to an [`Action`].
+pub type Outcome = Answer<Reply>;
+
 /// A call about firewalls.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    /// Read every firewall of an account.
+pub enum Call {
+    /// Read every firewall of the account.
     Look {
-        /// The account and its epoch.
-        epoch: Epoch,
         /// Whether to read the machines and their tags as well.
         machines: bool,
     },
-    /// Find out whether a firewall exists that is missing from a list.
-    Find {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// The pool that owns it.
-        pool: ObjectRef,
-        /// Its id.
-        id: String,
-    },
+    /// Find out whether the firewall with this id exists, which is missing from a list.
+    Find(String),
     /// Make a firewall.
     Create {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// The pool that owns it.
-        pool: ObjectRef,
         /// Its name, under which the status on the server remembers it.
         name: String,
         /// The rules of the firewall.
@@ -73,10 +64,6 @@ pub enum Action {
     },
     /// Change a firewall.
     Change {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// The pool that owns it.
-        pool: ObjectRef,
         /// Its name.
         name: String,
         /// Its id.
@@ -86,47 +73,18 @@ pub enum Action {
     },
 }
 
-/// The answer to a call.
+/// The reply to a call.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// To [`Action::Look`].
-    Looked {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// When the first request was sent.
-        begun: Moment,
-        /// The firewalls, and the machines if asked for.
-        result: Result<Sight, CallFailure>,
-    },
-    /// To [`Action::Find`].
-    Found {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// The pool that owns it.
-        pool: ObjectRef,
-        /// Its id.
-        id: String,
-        /// Whether it exists.
-        result: Result<bool, CallFailure>,
-    },
-    /// To [`Action::Create`].
-    Created {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// The pool that owns it.
-        pool: ObjectRef,
-        /// Its name.
-        name: String,
-        /// Its id.
-        result: Result<String, CallFailure>,
-    },
-    /// To [`Action::Change`].
+pub enum Reply {
+    /// To [`Call::Look`]: the firewalls, and the machines if asked for.
+    Looked(Result<Sight, CallFailure>),
+    /// To [`Call::Find`]: whether the firewall with this id exists.
+    Found(String, Result<bool, CallFailure>),
+    /// To [`Call::Create`]: the name of the firewall, and its id.
+    Created(String, Result<String, CallFailure>),
+    /// To [`Call::Change`].
     Changed {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// The pool that owns it.
-        pool: ObjectRef,
-        /// Its name.
+        /// The name of the firewall.
         name: String,
         /// Whether the change was a deletion.
         deleted: bool,
@@ -135,24 +93,24 @@ pub enum Outcome {
     },
 }
 
-impl Action {
+impl Call {
     /// Whether the call changes something.
-    pub fn is_write(&self) -> bool {
+    pub const fn is_write(&self) -> bool {
         match self {
             Self::Create { .. } | Self::Change { .. } => true,
-            Self::Look { .. } | Self::Find { .. } => false,
+            Self::Look { .. } | Self::Find(_) => false,
         }
     }
 }
 
-impl Outcome {
-    /// The epoch of the call, and its failure, if it failed.
-    pub fn epoch_and_failure(&mut self) -> (&Epoch, Option<&mut CallFailure>) {
+impl Reply {
+    /// The failure of the call, if it failed.
+    pub fn failure(&mut self) -> Option<&mut CallFailure> {
         match self {
-            Self::Looked { epoch, result, .. } => (epoch, result.as_mut().err()),
-            Self::Found { epoch, result, .. } => (epoch, result.as_mut().err()),
-            Self::Created { epoch, result, .. } => (epoch, result.as_mut().err()),
-            Self::Changed { epoch, result, .. } => (epoch, result.as_mut().err()),
+            Self::Looked(result) => result.as_mut().err(),
+            Self::Found(_, result) => result.as_mut().err(),
+            Self::Created(_, result) => result.as_mut().err(),
+            Self::Changed { result, .. } => result.as_mut().err(),
         }
     }
 }

@@ -3,10 +3,9 @@
 //! An action names every detail, so its execution decides nothing. Each action has exactly one [`Outcome`].
 
 use crate::addresses::action as addresses;
-use crate::addresses::pool::object::PoolObject;
-use crate::addresses::pool::status::PoolStatus;
+use crate::addresses::pool::status::{PoolObject, PoolStatus};
 use crate::firewalls::action as firewalls;
-use crate::mechanism::effects::WrittenStatus;
+use crate::mechanism::effects::{StatusWrite, WrittenStatus};
 use crate::model::facts::{NodeFacts, Observed, PodFacts};
 use crate::model::fault::WriteFailure;
 use crate::model::ids::{Address, ObjectRef, Uid};
@@ -16,9 +15,24 @@ use crate::model::moment::Moment;
 use crate::model::node_check::LeaseFacts;
 use crate::model::node_labels::{LabelChanges, NodeLabels};
 use crate::records::action as records;
-use crate::records::object::RecordSetObject;
-use crate::records::status::RecordSetStatus;
+use crate::records::status::{RecordSetObject, RecordSetStatus};
 use std::collections::BTreeSet;
+
+/// Wraps what a layer asks for, or gets as an answer, in the type of the fleet.
+macro_rules! of_layers {
+    ($($outer:ident: $($variant:ident($inner:ty)),+;)+) => {$($(
+        impl From<$inner> for $outer {
+            fn from(inner: $inner) -> Self {
+                Self::$variant(inner)
+            }
+        }
+    )+)+};
+}
+
+of_layers! {
+    Action: Addresses(addresses::Action), Records(records::Action), Firewalls(firewalls::Action);
+    Outcome: Addresses(addresses::Outcome), Records(records::Outcome), Firewalls(firewalls::Outcome);
+}
 
 /// Something to do.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,16 +44,7 @@ pub enum Action {
     /// Call a provider of firewalls.
     Firewalls(firewalls::Action),
     /// Replace the status of a pool.
-    WriteStatus {
-        /// The pool.
-        pool: ObjectRef,
-        /// The version that the write replaces.
-        resource_version: String,
-        /// `metadata.generation` that the status describes.
-        generation: i64,
-        /// The whole status.
-        status: Box<PoolStatus>,
-    },
+    WriteStatus(Box<StatusWrite<PoolStatus>>),
     /// Add created addresses to `spec.ips`, and remove deleted ones.
     WriteIps {
         /// The pool.
@@ -57,16 +62,7 @@ pub enum Action {
         present: bool,
     },
     /// Replace the status of a record set.
-    WriteRecordSetStatus {
-        /// The record set.
-        record_set: ObjectRef,
-        /// The version that the write replaces.
-        resource_version: String,
-        /// `metadata.generation` that the status describes.
-        generation: i64,
-        /// The whole status.
-        status: Box<RecordSetStatus>,
-    },
+    WriteRecordSetStatus(Box<StatusWrite<RecordSetStatus>>),
     /// Set or remove the annotation of a node.
     Annotate {
         /// Name of the node.
@@ -117,27 +113,11 @@ impl Action {
     /// Whether it changes something outside of this process. It then needs the permit.
     pub fn is_write(&self) -> bool {
         match self {
-            Self::Addresses(call) => match call {
-                addresses::Action::Assign { .. }
-                | addresses::Action::Unassign { .. }
-                | addresses::Action::Create { .. }
-                | addresses::Action::Delete { .. } => true,
-                addresses::Action::List { .. }
-                | addresses::Action::Get { .. }
-                | addresses::Action::Test { .. }
-                | addresses::Action::ProveMachineRead { .. }
-                | addresses::Action::ReadMachine { .. }
-                | addresses::Action::Poll { .. } => false,
-            },
-            Self::Records(call) => match call {
-                records::Action::ApplyRecords { .. } => true,
-                records::Action::Test { .. }
-                | records::Action::FindZone { .. }
-                | records::Action::ReadRecords { .. } => false,
-            },
-            Self::Firewalls(call) => call.is_write(),
-            Self::WriteStatus { .. }
-            | Self::WriteRecordSetStatus { .. }
+            Self::Addresses(request) => request.call.is_write(),
+            Self::Records(request) => request.call.is_write(),
+            Self::Firewalls(request) => request.call.is_write(),
+            Self::WriteStatus(_)
+            | Self::WriteRecordSetStatus(_)
             | Self::WriteIps { .. }
             | Self::WriteFinalizer { .. }
             | Self::Annotate { .. }
@@ -146,24 +126,6 @@ impl Action {
                 false
             }
         }
-    }
-}
-
-impl From<addresses::Action> for Action {
-    fn from(action: addresses::Action) -> Self {
-        Self::Addresses(action)
-    }
-}
-
-impl From<firewalls::Action> for Action {
-    fn from(action: firewalls::Action) -> Self {
-        Self::Firewalls(action)
-    }
-}
-
-impl From<records::Action> for Action {
-    fn from(action: records::Action) -> Self {
-        Self::Records(action)
     }
 }
 
@@ -254,13 +216,8 @@ pub enum Outcome {
     Records(records::Outcome),
     /// About firewalls.
     Firewalls(firewalls::Outcome),
-    /// To [`Action::WriteStatus`].
-    StatusWritten {
-        /// The pool.
-        pool: Uid,
-        /// The status that the server kept.
-        result: Result<Box<WrittenStatus<PoolStatus>>, WriteFailure>,
-    },
+    /// To [`Action::WriteStatus`]: the pool, and the status that the server kept.
+    StatusWritten(Uid, Result<Box<WrittenStatus<PoolStatus>>, WriteFailure>),
     /// To [`Action::WriteIps`].
     IpsWritten {
         /// The pool.
@@ -281,13 +238,8 @@ pub enum Outcome {
         /// Whether the write succeeded.
         result: Result<(), WriteFailure>,
     },
-    /// To [`Action::WriteRecordSetStatus`].
-    RecordSetStatusWritten {
-        /// The record set.
-        record_set: Uid,
-        /// The status that the server kept.
-        result: Result<Box<WrittenStatus<RecordSetStatus>>, WriteFailure>,
-    },
+    /// To [`Action::WriteRecordSetStatus`]: the record set, and the status that the server kept.
+    RecordSetStatusWritten(Uid, Result<Box<WrittenStatus<RecordSetStatus>>, WriteFailure>),
     /// To [`Action::Annotate`].
     Annotated {
         /// The node.
@@ -312,38 +264,10 @@ pub enum Outcome {
     },
     /// To [`Action::SweepAnnotations`].
     Swept(Result<Sweep, WriteFailure>),
-    /// To [`Action::ListObjects`].
-    ObjectsListed {
-        /// When it was asked for.
-        asked: Moment,
-        /// The objects.
-        result: Result<Box<Objects>, WriteFailure>,
-    },
+    /// To [`Action::ListObjects`]: when it was asked for, and the objects.
+    ObjectsListed(Moment, Result<Box<Objects>, WriteFailure>),
     /// To [`Action::CountNodes`].
     NodesCounted(Result<u64, WriteFailure>),
-    /// To [`Action::ReadNode`].
-    NodeRead {
-        /// The object that asked.
-        object: Uid,
-        /// The result of the read.
-        read: Box<NodeReading>,
-    },
-}
-
-impl From<addresses::Outcome> for Outcome {
-    fn from(outcome: addresses::Outcome) -> Self {
-        Self::Addresses(outcome)
-    }
-}
-
-impl From<firewalls::Outcome> for Outcome {
-    fn from(outcome: firewalls::Outcome) -> Self {
-        Self::Firewalls(outcome)
-    }
-}
-
-impl From<records::Outcome> for Outcome {
-    fn from(outcome: records::Outcome) -> Self {
-        Self::Records(outcome)
-    }
+    /// To [`Action::ReadNode`]: the object that asked, and the result of the read.
+    NodeRead(Uid, Box<NodeReading>),
 }

@@ -3,7 +3,7 @@
 
 use super::Fleet;
 use crate::addresses::pool::Pool;
-use crate::addresses::pool::change::Change;
+use crate::addresses::pool::losses::Change;
 use crate::mechanism::follower::Follower;
 use crate::model::catalog::events::EventReason;
 use crate::model::ids::{AccountId, Address, Uid};

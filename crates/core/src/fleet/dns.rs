@@ -5,10 +5,8 @@
 
 mod answers;
 mod given_back;
-mod left;
-mod marks;
+mod lookups;
 mod outages;
-mod zones;
 
 pub(super) use given_back::{Leaving, site_of};
 
@@ -21,18 +19,16 @@ use crate::model::moment::Moment;
 use crate::model::provider::{Descriptor, Providers, Rules};
 use crate::model::words::time_of_day;
 use crate::records::account::DnsAccount;
-use crate::records::action::Action;
+use crate::records::action::{Action, Call};
 use crate::records::diff::Wanted;
 use crate::records::dns::{Access, ChangeSet, Zone};
-use crate::records::located::Located;
 use crate::records::mark::Mark;
-use crate::records::name::ZoneRef;
-use crate::records::name::Zones;
+use crate::records::name::{ZoneRef, Zones};
 use crate::records::set::{Scene, Set, allowed};
 use crate::records::site::{Site, SiteKey, Step};
 use crate::records::spec::Destination;
-use crate::records::status::Told;
-use crate::records::view::{self, Claim, View};
+use crate::records::status::Reported;
+use crate::records::view::{self, Claim, Located, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Requests of one change set. If each change is a separate request, the newest wish replaces an older one in between.
@@ -75,7 +71,7 @@ pub(super) struct Dns {
 
 /// Whether these are all objects, the wishes of objects, the objects that ask for no records, and the addresses that
 /// leave records because they are given back.
-type Asked<'a> = (bool, &'a [View], &'a [(Owner, Told)], &'a BTreeMap<SiteKey, Leaving>);
+type Asked<'a> = (bool, &'a [View], &'a [(Owner, Reported)], &'a BTreeMap<SiteKey, Leaving>);
 
 /// Why a name with correct records has to be read, and when.
 enum Next {
@@ -231,7 +227,7 @@ impl Dns {
     }
 
     /// Forgets the objects that are gone, and notes the zones that the others name.
-    fn note_objects(&mut self, views: &[View], bare: &[(Owner, Told)]) {
+    fn note_objects(&mut self, views: &[View], bare: &[(Owner, Reported)]) {
         let bare: BTreeSet<&Uid> = bare.iter().map(|(owner, _)| &owner.object.uid).collect();
         let viewed: BTreeSet<&Uid> = views.iter().map(|view| &view.owner.object.uid).collect();
         self.sets.retain(|uid, _| viewed.contains(uid) || bare.contains(uid));
@@ -287,12 +283,12 @@ impl Dns {
     ) -> Option<Next> {
         let uid = &view.owner.object.uid;
         let mut next = None;
-        let mut set = self.sets.remove(uid).unwrap_or_else(|| Set::recalled(&view.told));
+        let mut set = self.sets.remove(uid).unwrap_or_else(|| Set::recalled(&view.reported));
         let (mut claimed_by, mut barred) = (None, None);
         if let Located::At(key, zone) = located {
             barred = self.zones.refusal(zone);
             let home = permit.then(|| set.move_to(view, key, zone)).flatten();
-            out.tell(home.and_then(|home| left::left(&view.owner, &home, owners)));
+            out.tell(home.and_then(|home| answers::left(&view.owner, &home, owners)));
             claimed_by = owners.get(key).filter(|owner| owner.object.uid != *uid);
             let acts = claimed_by.is_none() && barred.is_none() && !waits && view.problems.is_empty();
             let choice = view.choice.as_ref().filter(|_| acts);
@@ -411,9 +407,8 @@ impl Drive<'_> {
         let left = all - set.changes.len();
         self.site.applying(wanted.clone(), set.changes.clone(), left, owner.clone(), self.now);
         self.set.settled();
-        let (epoch, fqdn) = (self.account.epoch().clone(), key.fqdn.clone());
-        let (owner, zone) = (owner.clone(), zone.clone());
-        self.out.act(Action::ApplyRecords { epoch, owner, zone, fqdn, set });
+        let call = Call::ApplyRecords { zone: zone.clone(), fqdn: key.fqdn.clone(), set };
+        self.out.act(self.account.epoch().request(Some(owner.clone()), call));
     }
 }
 
@@ -430,13 +425,8 @@ fn read(
     if admit(account, accounts, &key.account_id, call, now, out) {
         account.begun(&key.zone);
         site.reading(now);
-        out.act(Action::ReadRecords {
-            epoch: account.epoch().clone(),
-            owner: owner.clone(),
-            zone: zone.clone(),
-            fqdn: key.fqdn.clone(),
-            mark_of: None,
-        });
+        let call = Call::ReadRecords { zone: zone.clone(), fqdn: key.fqdn.clone(), mark_of: None };
+        out.act(account.epoch().request(Some(owner.clone()), call));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Fleet;
 use super::dns::Dns;
-use crate::addresses::pool::change::{Change, Failover};
+use crate::addresses::pool::losses::{Change, Failover};
 use crate::model::ids::{Address, Uid};
 use crate::model::moment::Moment;
 use crate::records::set::Set;

@@ -8,13 +8,13 @@ use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::status::PoolStatus;
 use crate::firewalls::account::{FirewallAccount, Means};
-use crate::firewalls::action::{Action as Call, Outcome};
+use crate::firewalls::action::{Action, Outcome, Reply};
 use crate::firewalls::spec::{Entry, FirewallSpec};
 use crate::firewalls::steps::{Leave, Wish};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::model::catalog::events::EventReason;
 use crate::model::condition::{Condition, ConditionType};
-use crate::model::ids::{AccountId, Address, ObjectKind, ObjectRef, Owner, Uid};
+use crate::model::ids::{AccountId, Address, ObjectRef, Owner, Uid};
 use crate::model::machine::MachineId;
 use crate::model::matching::NodeStore;
 use crate::model::moment::{Context, Moment};
@@ -73,7 +73,7 @@ impl Firewalls {
             "the pool was deleted, and FLIPOP no longer manages its firewalls: {names}; delete those that you do \
              not need"
         );
-        let owner = Owner { kind: ObjectKind::Pool, object: pool.clone() };
+        let owner = Owner::pool(pool.clone());
         Some(Notice::on(&owner, true, EventReason::FirewallLeft, "firewalls", message))
     }
 }
@@ -162,7 +162,7 @@ impl Fleet {
     }
 
     /// Decides on reads and changes.
-    pub(super) fn plan_firewalls(&mut self, now: Moment, out: &mut Effects<Call>) {
+    pub(super) fn plan_firewalls(&mut self, now: Moment, out: &mut Effects<Action>) {
         let ids: Vec<AccountId> = self.firewalls.accounts.keys().cloned().collect();
         for id in ids {
             let Some(account) = self.accounts.get(&id) else { continue };
@@ -185,15 +185,12 @@ impl Fleet {
     /// Takes in an answer.
     pub(super) fn firewalls_answered(&mut self, mut outcome: Outcome, at: Context) {
         self.attention.look_at_all();
-        let (epoch, failure) = outcome.epoch_and_failure();
-        let id = epoch.account_id.clone();
-        super::outcomes::judge(epoch, self.accounts.get(&id).map(Account::epoch), failure);
-        let begun = match &outcome {
-            Outcome::Looked { begun, .. } => Some(*begun),
-            Outcome::Found { .. } | Outcome::Created { .. } | Outcome::Changed { .. } => None,
-        };
+        let id = outcome.epoch.account_id.clone();
+        let present = self.accounts.get(&id).map(Account::epoch);
+        super::outcomes::judge(&outcome.epoch, present, outcome.reply.failure());
+        let begun = matches!(outcome.reply, Reply::Looked(_)).then_some(outcome.begun);
         if let Some(account) = self.accounts.get_mut(&id) {
-            account.hear_of_others(begun, outcome.epoch_and_failure().1, at.now);
+            account.hear_of_others(begun, outcome.reply.failure(), at.now);
         }
         if let Some(account) = self.firewalls.accounts.get_mut(&id) {
             account.answered(outcome, at);

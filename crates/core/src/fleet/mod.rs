@@ -30,7 +30,7 @@ mod wishes;
 mod witness;
 mod writes;
 
-pub use crate::addresses::pool::change::{Change, Failover, Phases};
+pub use crate::addresses::pool::losses::{Change, Failover, Phases};
 pub use details::{Details, IpDetails, LeftOut, PoolDetails};
 pub use failovers::FailoverPhase;
 pub use patience::GraceCounts;
@@ -39,7 +39,7 @@ pub use unready::QUIET_AFTER_START_MS;
 
 use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
-use crate::addresses::pool::object::PoolObject;
+use crate::addresses::pool::status::PoolObject;
 use crate::firewalls::spec::FirewallSpec;
 use crate::mechanism::budget::RateReport;
 use crate::mechanism::effects::{Effect, Notice};
@@ -53,7 +53,7 @@ use crate::model::node_check::{Checked, LeaseFacts};
 use crate::model::provider::{Descriptor, Providers};
 use crate::records::name::Zones;
 use crate::records::node_set::NodeSet;
-use crate::records::object::RecordSetObject;
+use crate::records::status::RecordSetObject;
 use action::{Action, Outcome};
 use annotations::Annotations;
 use dns::Dns;

@@ -4,8 +4,8 @@
 //! is deleted for good or adopted.
 
 use super::action::{Action, Objects as Found};
-use crate::addresses::pool::object::PoolObject;
 use crate::addresses::pool::reclaim::Listed;
+use crate::addresses::pool::status::PoolObject;
 use crate::mechanism::effects::Effects;
 use crate::mechanism::writes::Call;
 use crate::model::fault::WriteFailure;

@@ -5,15 +5,14 @@ use super::action::{Outcome, Sweep};
 use crate::addresses::account::op::End;
 use crate::addresses::account::rights::Right;
 use crate::addresses::account::{Account, Changes};
-use crate::addresses::action::Outcome as OfAddresses;
-use crate::addresses::pool::Pool;
-use crate::addresses::pool::orphans;
+use crate::addresses::action::{Outcome as OfAddresses, Reply};
+use crate::addresses::pool::{Pool, orphans};
 use crate::mechanism::epoch::Epoch;
 use crate::model::fault::{CallFailure, FaultKind};
 use crate::model::ids::{AccountId, Address};
 use crate::model::machine::MachineId;
 use crate::model::moment::{Context, Moment};
-use crate::records::action::Outcome as OfRecords;
+use crate::records::action::{self as records, Reply as OfRecords};
 use crate::records::site::SiteKey;
 
 impl Fleet {
@@ -25,7 +24,7 @@ impl Fleet {
             Outcome::Addresses(outcome) => self.addresses_answered(outcome, at),
             Outcome::Records(outcome) => self.records_answered(outcome, at),
             Outcome::Firewalls(outcome) => self.firewalls_answered(outcome, at),
-            Outcome::StatusWritten { pool, result } => {
+            Outcome::StatusWritten(pool, result) => {
                 self.attention.touch(&pool);
                 if let Some(pool) = self.pools.get_mut(&pool) {
                     pool.status_written(result, at);
@@ -43,7 +42,7 @@ impl Fleet {
                     pool.guard_written(present, &result, at);
                 }
             }
-            Outcome::RecordSetStatusWritten { record_set, result } => {
+            Outcome::RecordSetStatusWritten(record_set, result) => {
                 self.record_set_status_written(&record_set, result, at);
             }
             Outcome::Annotated { node, uid, value, result } => {
@@ -60,18 +59,17 @@ impl Fleet {
                     self.checks.evidence.nodes_listed(names);
                 }
             }
-            Outcome::ObjectsListed { asked, result } => self.objects.answered(asked, result, at),
+            Outcome::ObjectsListed(asked, result) => self.objects.answered(asked, result, at),
             Outcome::NodesCounted(result) => self.nodes_counted(&result),
-            Outcome::NodeRead { object, read } => self.node_read(&object, &read, at),
+            Outcome::NodeRead(object, read) => self.node_read(&object, &read, at),
         }
     }
 
     fn addresses_answered(&mut self, mut outcome: OfAddresses, at: Context) {
-        let (epoch, failure) = outcome.epoch_and_failure();
-        judge(epoch, self.accounts.get(&epoch.account_id).map(Account::epoch), failure);
-        let account_id = epoch.account_id.clone();
-        let account = self.accounts.get_mut(&account_id);
-        let ends = account.is_some_and(|account| account.hear(&mut outcome, at.now));
+        let account_id = outcome.epoch.account_id.clone();
+        let mut account = self.accounts.get_mut(&account_id);
+        judge(&outcome.epoch, account.as_deref().map(Account::epoch), outcome.reply.failure());
+        let ends = account.as_mut().is_some_and(|account| account.hear(&mut outcome, at.now));
         self.address_call_answered(outcome, at);
         if ends {
             self.outage_ended(&account_id, at.now);
@@ -92,33 +90,35 @@ impl Fleet {
     }
 
     fn address_call_answered(&mut self, outcome: OfAddresses, at: Context) {
-        match outcome {
-            OfAddresses::Tested { .. } => {}
-            OfAddresses::Listed { epoch, begun, result } => {
+        let OfAddresses { epoch, owner, begun, reply } = outcome;
+        let pool = owner.map(|owner| owner.object).unwrap_or_default();
+        match reply {
+            Reply::Tested(_) => {}
+            Reply::Listed(result) => {
                 self.attention.look_at_all();
                 self.note_shown(&epoch, begun, &result);
                 self.with_account(&epoch, None, at, |account| account.on_list(begun, result, at));
             }
-            OfAddresses::Got { epoch, ip, begun, result } => {
+            Reply::Got(ip, result) => {
                 self.reclaim_read(&epoch, ip, begun, &result, at);
                 self.with_account(&epoch, Some(ip), at, |account| account.on_get(ip, begun, result, at));
             }
-            OfAddresses::Proved { epoch, result } => {
+            Reply::Proved(result) => {
                 self.attention.look_at_all();
                 self.with_account(&epoch, None, at, |account| account.on_proof(result, at));
             }
-            OfAddresses::MachineRead { epoch, machine, asked, result } => {
+            Reply::MachineRead(machine, asked, result) => {
                 self.machine_read(&epoch, &machine, (asked, result), at.now);
             }
-            OfAddresses::Polled { epoch, ip, begun, result } => {
+            Reply::Polled(ip, result) => {
                 self.with_account(&epoch, Some(ip), at, |account| account.on_poll(ip, begun, result, at));
             }
-            OfAddresses::Changed { epoch, ip, result } => {
+            Reply::Changed(ip, result) => {
                 self.with_account(&epoch, Some(ip), at, |account| {
                     account.on_changed(ip, &epoch, result, at.now)
                 });
             }
-            OfAddresses::Created { epoch, pool, result } => {
+            Reply::Created(result) => {
                 self.attention.look_at_all();
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
                 account.creation_answered();
@@ -134,7 +134,7 @@ impl Fleet {
                     }
                 }
             }
-            OfAddresses::Deleted { epoch, pool, ip, result } => {
+            Reply::Deleted(ip, result) => {
                 self.attention.look_at_all();
                 let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return };
                 account.deletion_answered(ip);
@@ -152,31 +152,30 @@ impl Fleet {
         }
     }
 
-    fn records_answered(&mut self, mut outcome: OfRecords, at: Context) {
-        let (epoch, failure) = outcome.epoch_and_failure();
-        judge(epoch, self.dns.epoch(&epoch.account_id), failure);
-        let account_id = epoch.account_id.clone();
+    fn records_answered(&mut self, mut outcome: records::Outcome, at: Context) {
+        let (account_id, begun) = (outcome.epoch.account_id.clone(), outcome.begun);
+        judge(&outcome.epoch, self.dns.epoch(&account_id), outcome.reply.failure());
         let ends = self.dns.hear(&mut outcome, &mut self.accounts, at.now);
-        let site = |epoch: Epoch, zone, fqdn| SiteKey { account_id: epoch.account_id, zone, fqdn };
-        match outcome {
-            OfRecords::Tested { .. } => {}
-            OfRecords::ZoneFound { epoch, zone, result, .. } => {
+        let site = |zone, fqdn| SiteKey { account_id: account_id.clone(), zone, fqdn };
+        match outcome.reply {
+            OfRecords::Tested(_) => {}
+            OfRecords::ZoneFound(zone, result) => {
                 self.attention.look_at_all();
-                self.dns.zone_found(&epoch.account_id, &zone, result, at);
+                self.dns.zone_found(&account_id, &zone, result, at);
             }
-            OfRecords::RecordsRead { epoch, zone, fqdn, mark_of: None, result, .. } => {
-                let key = site(epoch, zone, fqdn);
+            OfRecords::RecordsRead { zone, fqdn, mark_of: None, result } => {
+                let key = site(zone, fqdn);
                 self.touch_owner(&key, result.is_err());
                 self.dns.records_read(&key, result, at);
                 self.touch_holders(&key);
             }
-            OfRecords::RecordsRead { epoch, zone, mark_of: Some(fqdn), result, .. } => {
-                let key = site(epoch, zone, fqdn);
+            OfRecords::RecordsRead { zone, mark_of: Some(fqdn), result, .. } => {
+                let key = site(zone, fqdn);
                 self.touch_owner(&key, result.is_err());
                 self.dns.mark_read(&key, result, at);
             }
-            OfRecords::RecordsApplied { epoch, begun, zone, fqdn, result } => {
-                let key = site(epoch, zone, fqdn);
+            OfRecords::RecordsApplied { zone, fqdn, result } => {
+                let key = site(zone, fqdn);
                 self.touch_owner(&key, result.is_err());
                 self.dns.records_applied(&key, (begun, result), &mut self.accounts, at, &mut self.outbox);
                 self.touch_holders(&key);

@@ -8,11 +8,11 @@ use crate::mechanism::follower::Follower;
 use crate::mechanism::suspects::{End, Ended};
 use crate::mechanism::suspicion::Clocks;
 use crate::model::facts::NodeFacts;
-use crate::model::grace::Grace;
 use crate::model::ids::Uid;
 use crate::model::matching::Criteria;
 use crate::model::moment::{Context, Moment};
 use crate::model::node_check::CheckKey;
+use crate::model::spec::Grace;
 
 /// Suspicions of nodes that served, by how they ended, since the process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

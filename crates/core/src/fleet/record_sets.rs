@@ -5,7 +5,7 @@ use super::action::Action;
 use super::writes::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
-use crate::mechanism::effects::{Effects, Notice, WrittenStatus};
+use crate::mechanism::effects::{Effects, Notice, StatusWrite, WrittenStatus};
 use crate::mechanism::writes::is_older;
 use crate::model::catalog::events::EventReason;
 use crate::model::condition::{Condition, ConditionType};
@@ -17,9 +17,8 @@ use crate::model::pause::Reason;
 use crate::model::spec::Scope;
 use crate::records::action::Action as OfRecords;
 use crate::records::node_set::NodeSet;
-use crate::records::object::RecordSetObject;
 use crate::records::set::Set;
-use crate::records::status::{RecordSetStatus, Told};
+use crate::records::status::{RecordSetObject, RecordSetStatus, Reported};
 use crate::records::view::{Choice, View};
 use std::collections::BTreeSet;
 
@@ -91,12 +90,13 @@ impl Fleet {
 
     /// The pools of this plan that ask for no records, each with the records in its status. A pool with a mistake in its
     /// spec is not among them.
-    fn bare(&self) -> Vec<(Owner, Told)> {
+    fn bare(&self) -> Vec<(Owner, Reported)> {
         let pools = self.due_pools().filter(|pool| !pool.deleting && !pool.spec.is_frozen());
         let pools = pools.filter(|pool| pool.spec.record_set.is_none());
         pools
             .map(|pool| {
-                (pool.owner(), Told { current: false, ..pool.on_server.told_of_records(pool.generation) })
+                let reported = pool.on_server.reported_records(pool.generation);
+                (pool.owner(), Reported { current: false, ..reported })
             })
             .collect()
     }
@@ -191,12 +191,9 @@ impl Fleet {
         match set.writes.status_ready(now) {
             Ok(()) => {
                 set.writes.status_sent(status.clone());
-                out.act(Action::WriteRecordSetStatus {
-                    record_set: set.object.clone(),
-                    resource_version: set.resource_version.clone(),
-                    generation: set.generation,
-                    status: Box::new(status),
-                });
+                let (object, resource_version) = (set.object.clone(), set.resource_version.clone());
+                let write = StatusWrite { object, resource_version, generation: set.generation, status };
+                out.act(Action::WriteRecordSetStatus(Box::new(write)));
             }
             Err(Some(at)) => out.later(at),
             Err(None) => {}
@@ -232,7 +229,7 @@ fn node_view(set: &NodeSet) -> View {
         finishing: BTreeSet::new(),
         problems: set.spec.obstacles().map(ToString::to_string).collect(),
         choice: set.choice(),
-        told: Told::of_record_set(&set.on_server, set.generation),
+        reported: Reported::of_record_set(&set.on_server, set.generation),
         remarks: set.lacking().into_iter().collect(),
         no_match: set.nodes.no_match.text().to_owned(),
     }
@@ -264,7 +261,7 @@ fn pool_view<'a>(
         finishing: pool.pause.finishing().collect(),
         problems: problems.map(ToString::to_string).collect(),
         choice,
-        told: pool.on_server.told_of_records(pool.generation),
+        reported: pool.on_server.reported_records(pool.generation),
         remarks: Vec::new(),
         no_match: pool.nodes.no_match.text().to_owned(),
     })

@@ -165,7 +165,7 @@ fn suspects(pool: &Pool) -> Vec<SuspectSnapshot> {
         since_s: suspicion.since_s(),
         ends_s: suspicion.ends_s(&pool.spec.grace),
     };
-    pool.nodes.suspects.told().map(snapshot).collect()
+    pool.nodes.suspects.reported().map(snapshot).collect()
 }
 
 impl Fleet {

@@ -15,7 +15,7 @@ use crate::model::moment::Moment;
 use std::collections::BTreeMap;
 
 /// Most failovers end sooner.
-const TOLD_AFTER_MS: u64 = 5_000;
+const REPORTED_AFTER_MS: u64 = 5_000;
 
 /// A process that has just started learns the present state, which is not news.
 pub const QUIET_AFTER_START_MS: u64 = 60_000;
@@ -45,7 +45,7 @@ struct Spell {
     reason: String,
     since: Moment,
     /// This reason was reported.
-    told: bool,
+    reported: bool,
     /// A Warning was sent in this spell.
     warned: bool,
 }
@@ -144,25 +144,25 @@ impl Unready {
         let same = |old: &Condition| {
             old.is(kind) && old.status == condition.status && old.reason == condition.reason
         };
-        let told_before = before.iter().any(same);
+        let reported_before = before.iter().any(same);
         let spell = self.spells.entry(kind).or_insert_with(|| Spell {
             reason: condition.reason.clone(),
             since: now,
-            told: told_before,
+            reported: reported_before,
             warned: false,
         });
         if spell.reason != condition.reason {
             spell.reason.clone_from(&condition.reason);
-            (spell.since, spell.told) = (now, false);
+            (spell.since, spell.reported) = (now, false);
         }
-        if spell.told || AT_WORK.contains(&condition.reason.as_str()) {
+        if spell.reported || AT_WORK.contains(&condition.reason.as_str()) {
             return News::None;
         }
-        let due = spell.since.plus_millis(TOLD_AFTER_MS).max(quiet_until);
+        let due = spell.since.plus_millis(REPORTED_AFTER_MS).max(quiet_until);
         if due > now {
             return News::Later(due);
         }
-        (spell.told, spell.warned) = (true, true);
+        (spell.reported, spell.warned) = (true, true);
         News::Unready(told(condition))
     }
 }

@@ -5,7 +5,7 @@
 
 use super::Fleet;
 use crate::addresses::account::Account;
-use crate::addresses::action::Action;
+use crate::addresses::action::{Action, Call};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::mechanism::epoch::Epoch;
@@ -38,7 +38,7 @@ impl Fleet {
                 }
                 account.budget().sent(Purpose::Assign, now);
                 witness.asked(&machine, now);
-                out.act(Action::ReadMachine { epoch: account.epoch().clone(), machine, asked: now });
+                out.act(account.epoch().request(None, Call::ReadMachine(machine, now)));
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::render::Denied;
 use crate::addresses::pool::status::{PoolStatus, complete};
-use crate::mechanism::effects::Effects;
+use crate::mechanism::effects::{Effects, StatusWrite};
 use crate::model::catalog::record_set::Unread;
 use crate::model::catalog::shared::{EventsDenied, WatchFailing};
 use crate::model::condition::{Condition, ConditionType};
@@ -90,12 +90,9 @@ fn write_status(
         Ok(None) => {}
         Ok(Some(status)) => {
             out.tell(pool.news(&status));
-            out.act(Action::WriteStatus {
-                pool: pool.object.clone(),
-                resource_version: pool.resource_version.clone(),
-                generation: pool.generation,
-                status: Box::new(status),
-            });
+            let (object, resource_version) = (pool.object.clone(), pool.resource_version.clone());
+            let write = StatusWrite { object, resource_version, generation: pool.generation, status };
+            out.act(Action::WriteStatus(Box::new(write)));
         }
         Err(at) => out.later(at),
     }
@@ -153,7 +150,7 @@ fn is_told(pool: &Pool, account: Option<&Account>, trouble: bool) -> bool {
         || pool.has_unrecorded_creation()
         || pool.spec.is_frozen()
         || account.trouble().is_some()
-        || pool.has_untold_refusal()
+        || pool.has_unreported_refusal()
         || account.machine_read() == MachineRead::Missing
 }
 

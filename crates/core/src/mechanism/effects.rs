@@ -38,6 +38,19 @@ impl Notice {
     }
 }
 
+/// A status to write.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StatusWrite<S> {
+    /// The object.
+    pub object: ObjectRef,
+    /// The version that the write replaces.
+    pub resource_version: String,
+    /// `metadata.generation` that the status describes.
+    pub generation: i64,
+    /// The whole status.
+    pub status: S,
+}
+
 /// The result of a status write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrittenStatus<S> {

@@ -1,7 +1,7 @@
-//! Which answers count: those to requests of the present token and term of leadership, and those to reads that began
-//! late enough after a change.
+//! The calls to providers and their answers, each with its epoch, and which answers count: those to requests of the
+//! present token and term of leadership, and those to reads that began late enough after a change.
 
-use crate::model::ids::AccountId;
+use crate::model::ids::{AccountId, Owner};
 use crate::model::moment::Moment;
 
 /// For this long after a change, a list or a read may still show the state from before it.
@@ -26,10 +26,39 @@ impl Epoch {
         self.number = self.number.saturating_add(1);
     }
 
+    /// A call in this epoch, for an object or for the whole account.
+    pub fn request<C>(&self, owner: Option<Owner>, call: C) -> Request<C> {
+        Request { epoch: self.clone(), owner, call }
+    }
+
     /// Whether it came before another epoch of the same account.
     pub const fn precedes(&self, other: &Self) -> bool {
         self.number < other.number
     }
+}
+
+/// A call to a provider.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request<C> {
+    /// The account and its epoch.
+    pub epoch: Epoch,
+    /// The object that the call is for. `None` if it serves the whole account.
+    pub owner: Option<Owner>,
+    /// The call.
+    pub call: C,
+}
+
+/// The answer to a [`Request`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer<R> {
+    /// The account and its epoch, as in the request.
+    pub epoch: Epoch,
+    /// The object, as in the request.
+    pub owner: Option<Owner>,
+    /// When the first bytes of the call were sent.
+    pub begun: Moment,
+    /// The reply to the call.
+    pub reply: R,
 }
 
 /// Whether a read that began then shows the state after the last change. `settled` is the end of that change.

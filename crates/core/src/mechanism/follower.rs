@@ -9,12 +9,12 @@ use super::suspicion::{Clocks, Suspicion};
 use crate::model::catalog::events::EventReason;
 use crate::model::condition::Condition;
 use crate::model::facts::NodeFacts;
-use crate::model::grace::Grace;
 use crate::model::ids::{Owner, Uid};
 use crate::model::matching::{Criteria, NodeStore, PodStore, verdict};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use crate::model::node_check::NodeCheck;
+use crate::model::spec::Grace;
 use crate::model::survey::Explanation;
 use crate::model::words::enumerate;
 use std::collections::{BTreeMap, BTreeSet};
@@ -230,7 +230,7 @@ pub trait Follower {
 
     /// The condition about nodes that fail and keep their match for now.
     fn suspect_condition(&self) -> Option<Condition> {
-        let reported: Vec<(&String, &Suspicion)> = self.nodes().suspects.told().collect();
+        let reported: Vec<(&String, &Suspicion)> = self.nodes().suspects.reported().collect();
         let (_, first) = reported.first()?;
         let texts = reported.iter().map(|(node, suspicion)| self.suspicion_text(node, suspicion));
         Some(Condition::new(first.finding(), enumerate(texts)))

@@ -1,6 +1,8 @@
-//! When a failed request is retried: the schedules, and the count of failures that moves along them.
+//! When a failed request is retried: the schedules, the count of failures that moves along them, and the failed request
+//! itself.
 
-use crate::model::fault::{Fault, FaultKind, WriteFailure};
+use crate::mechanism::epoch::Epoch;
+use crate::model::fault::{CallFailure, Fault, FaultKind, WriteFailure};
 use crate::model::moment::{Context, Jitter, Moment};
 
 /// A write to Kubernetes waits no longer than the longest step of the schedule, even if the API server asks for more.
@@ -192,9 +194,121 @@ impl Retry {
     }
 }
 
+/// A request that failed. `I` is the input that, once changed, makes it a new request, due at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure<I> {
+    /// Kind of the last failure.
+    pub kind: FaultKind,
+    /// The message for users.
+    pub message: String,
+    /// The failures in a row, and when to try again.
+    pub retry: Retry,
+    input: I,
+    spec_version: u64,
+}
+
+impl<I: PartialEq> Failure<I> {
+    /// Notes one more failure in `slot`.
+    pub fn note(
+        slot: &mut Option<Self>,
+        (kind, message): (FaultKind, &str),
+        (input, spec_version): (I, u64),
+        pace: Pace,
+        at: Context,
+    ) {
+        // A failure on another schedule starts its own count. A fault that somebody must fix says nothing about one
+        // that passes by itself.
+        let alike = |failure: &Self| Schedule::of(failure.kind) == Schedule::of(kind);
+        let before = slot
+            .take()
+            .filter(|failure| failure.concerns(&input, spec_version))
+            .filter(|before| alike(before));
+        let mut retry = before.map(|failure| failure.retry).unwrap_or_default();
+        retry.failed(pace, at);
+        *slot = Some(Self { kind, message: message.to_owned(), retry, input, spec_version });
+    }
+
+    /// Makes the request due now if it failed with the whole account, whose outage is over.
+    pub fn release(slot: &mut Option<Self>, now: Moment) {
+        if let Some(failure) = slot {
+            failure.retry.release(now);
+        }
+    }
+
+    /// Whether this is about the same request.
+    pub fn concerns(&self, input: &I, spec_version: u64) -> bool {
+        self.input == *input && self.spec_version == spec_version
+    }
+
+    /// When the same request may be sent again. `None` if it may be sent now.
+    pub fn waits(&self, input: &I, spec_version: u64, now: Moment) -> Option<Moment> {
+        (self.concerns(input, spec_version) && self.retry.due() > now).then_some(self.retry.due())
+    }
+}
+
+/// The gate of one right. It is open until a request that needs the right is refused.
+#[derive(Debug, Default)]
+pub struct RefusedRight(Option<Refusal>);
+
+/// A refusal of the token that no accepted request has disproved yet.
+#[derive(Debug)]
+struct Refusal {
+    /// The epoch in which the refused request was decided.
+    asked: Epoch,
+    /// When a request may test it.
+    due: Moment,
+    /// The provider's words.
+    message: String,
+}
+
+impl RefusedRight {
+    /// Whether the token was refused nothing, or a request was accepted since.
+    pub const fn is_open(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// When the next request may be sent, if that is not yet.
+    pub fn waits(&self, now: Moment) -> Option<Moment> {
+        self.0.as_ref().map(|refusal| refusal.due).filter(|due| *due > now)
+    }
+
+    /// The provider's words at the last refusal.
+    pub fn message(&self) -> &str {
+        self.0.as_ref().map_or("", |refusal| refusal.message.as_str())
+    }
+
+    /// Notes that a request is sent. While the gate is shut, this request tests the refusal.
+    pub fn sent(&mut self, now: Moment) {
+        if let Some(refusal) = &mut self.0 {
+            refusal.due = next_try(now);
+        }
+    }
+
+    /// Takes in how a request ended that was decided in the epoch `asked`.
+    pub fn answered(&mut self, asked: &Epoch, failure: Option<&CallFailure>, now: Moment) {
+        match failure {
+            None => {
+                // A request of an earlier epoch may have had the former token.
+                self.0.take_if(|refusal| !asked.precedes(&refusal.asked));
+            }
+            Some(CallFailure::Fault(fault)) if fault.kind == FaultKind::Unauthorized => {
+                let (due, message) = (next_try(now), fault.message.clone());
+                self.0 = Some(Refusal { asked: asked.clone(), due, message });
+            }
+            // Any other failure says nothing about the right.
+            Some(CallFailure::Fault(_) | CallFailure::NotSent) => {}
+        }
+    }
+}
+
+fn next_try(now: Moment) -> Moment {
+    now.plus_millis(REFUSED_INTERVAL_MS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::fault::Fault;
 
     #[test]
     fn the_fast_schedule_is_the_contract_s() {
@@ -212,5 +326,63 @@ mod tests {
     fn jitter_lengthens_a_wait_by_less_than_a_tenth() {
         let longest = Schedule::Slow.delay_ms(1, Jitter::from_random(999));
         assert!((60_000..66_000).contains(&longest), "{longest}");
+    }
+
+    #[test]
+    fn a_failure_of_another_schedule_is_the_first_one_of_it() {
+        let at = |seconds: u64| Moment::from_millis(seconds * 1_000);
+        let mut slot = None;
+        let mut note = |kind, now| {
+            let when = Context::exactly(at(now));
+            Failure::note(&mut slot, (kind, "broken"), ((), 0), Pace::by(Schedule::of(kind)), when);
+            slot.as_ref().map(|failure| failure.retry.due().millis_since(at(now)) / 1_000)
+        };
+        let waits = [1, 2, 3].map(|now| note(FaultKind::InProgress, now));
+        assert_eq!(waits, [Some(1), Some(1), Some(5)]);
+        assert_eq!([4, 5].map(|now| note(FaultKind::NodeInUse, now)), [Some(60), Some(300)]);
+        assert_eq!(note(FaultKind::Transient, 6), Some(1));
+    }
+
+    const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
+
+    fn failed(kind: FaultKind) -> CallFailure {
+        let message = "no".to_owned();
+        CallFailure::Fault(Fault::new(kind, message))
+    }
+
+    #[test]
+    fn what_was_refused_is_tried_once_a_minute_until_it_is_accepted() {
+        let (mut gate, asked) = (RefusedRight::default(), Epoch::first("p".into()));
+        assert_eq!((gate.is_open(), gate.waits(T(0)), gate.message()), (true, None, ""));
+        gate.sent(T(0));
+        assert!(gate.is_open(), "nothing was refused");
+        gate.answered(&asked, Some(&failed(FaultKind::Unauthorized)), T(1));
+        assert_eq!((gate.is_open(), gate.message()), (false, "no"));
+        assert_eq!((gate.waits(T(60)), gate.waits(T(61))), (Some(T(61)), None));
+        gate.sent(T(70));
+        assert_eq!(gate.waits(T(71)), Some(T(130)), "one at a time");
+        for failure in [failed(FaultKind::Transient), failed(FaultKind::NotFound), CallFailure::NotSent] {
+            gate.answered(&asked, Some(&failure), T(72));
+            assert_eq!(gate.waits(T(72)), Some(T(130)), "{failure:?}");
+        }
+        gate.answered(&asked, None, T(73));
+        assert_eq!((gate.is_open(), gate.waits(T(73)), gate.message()), (true, None, ""));
+    }
+
+    #[test]
+    fn what_was_accepted_in_an_earlier_epoch_opens_no_gate() {
+        let epochs: Vec<Epoch> = std::iter::successors(Some(Epoch::first("p".into())), |before| {
+            let mut next = before.clone();
+            next.end();
+            Some(next)
+        })
+        .take(3)
+        .collect();
+        for (accepted, opens) in epochs.iter().zip([false, true, true]) {
+            let mut gate = RefusedRight::default();
+            gate.answered(&epochs[1], Some(&failed(FaultKind::Unauthorized)), T(1));
+            gate.answered(accepted, None, T(2));
+            assert_eq!(gate.is_open(), opens, "{accepted:?}");
+        }
     }
 }

@@ -7,11 +7,11 @@
 
 use super::suspicion::{Clocks, Suspicion};
 use crate::model::facts::NodeFacts;
-use crate::model::grace::Grace;
 use crate::model::ids::Uid;
 use crate::model::matching::NodeStore;
 use crate::model::mismatch::{Class, Mismatch};
 use crate::model::moment::{Context, Moment};
+use crate::model::spec::Grace;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The earliest time between the end of a reported suspicion and the report of the next one of the same node. Without
@@ -78,7 +78,7 @@ impl Ended {
     /// The text for users about a failure that was reported and has passed.
     pub fn avoided(&self, outcome: &str) -> Option<String> {
         let seconds = self.suspicion.lasted_ms(self.at).div_ceil(1_000);
-        let avoided = self.end == End::Recovered && self.suspicion.is_told();
+        let avoided = self.end == End::Recovered && self.suspicion.is_reported();
         avoided.then(|| format!("{} matches again after {seconds} s and {outcome}", self.node))
     }
 }
@@ -121,8 +121,8 @@ impl Suspects {
     }
 
     /// The suspicions that status and Events report.
-    pub fn told(&self) -> impl Iterator<Item = (&String, &Suspicion)> {
-        self.suspicions.iter().filter(|(_, suspicion)| suspicion.told)
+    pub fn reported(&self) -> impl Iterator<Item = (&String, &Suspicion)> {
+        self.suspicions.iter().filter(|(_, suspicion)| suspicion.reported)
     }
 
     /// Whether no node fails, or is remembered for a failure.
@@ -170,12 +170,12 @@ impl Suspects {
         }
         if let Some(known) = known {
             if std::mem::take(&mut known.inherited) {
-                let Some(told_since_s) = serves_by_status else {
+                let Some(reported_since_s) = serves_by_status else {
                     // By the status, the predecessor has already ended its match.
                     self.suspicions.remove(&node.name);
                     return Membership::Out(why);
                 };
-                known.take_over(told_since_s);
+                known.take_over(reported_since_s);
             }
             self.touched |= *known.why() != why;
             known.is_seen(node, why, clocks);
@@ -189,8 +189,8 @@ impl Suspects {
         } else if self.given_up.contains(&node.uid) {
             return Membership::Out(why);
         } else {
-            let Some(told_since_s) = serves_by_status else { return Membership::Out(why) };
-            Suspicion::resume(node, &why, told_since_s, grace, clocks)
+            let Some(reported_since_s) = serves_by_status else { return Membership::Out(why) };
+            Suspicion::resume(node, &why, reported_since_s, grace, clocks)
         };
         self.touched = true;
         self.suspicions.insert(node.name.clone(), new);
@@ -262,7 +262,7 @@ impl Suspects {
     fn end(&mut self, node: &str, end: End, at: Moment) {
         let Some(suspicion) = self.suspicions.remove(node) else { return };
         self.touched = true;
-        if suspicion.told {
+        if suspicion.reported {
             self.quiet.insert(suspicion.uid.clone(), at.plus_millis(QUIET_MS));
         }
         if suspicion.serves {
@@ -357,18 +357,18 @@ impl Suspects {
 
     /// The suspicions of serving nodes that are reported from now on, and when the next one is due.
     pub fn tell(&mut self, now: Moment) -> (Vec<(String, Suspicion)>, Option<Moment>) {
-        let (mut told, mut later) = (Vec::new(), None);
-        for (node, suspicion) in self.suspicions.iter_mut().filter(|(_, s)| s.serves && !s.told) {
+        let (mut reported, mut later) = (Vec::new(), None);
+        for (node, suspicion) in self.suspicions.iter_mut().filter(|(_, s)| s.serves && !s.reported) {
             let quiet = self.quiet.get(&suspicion.uid).copied().unwrap_or_default();
-            let at = suspicion.told_at().max(quiet);
+            let at = suspicion.reported_at().max(quiet);
             if at > now {
                 later = later.into_iter().chain([at]).min();
             } else {
-                suspicion.told = true;
-                told.push((node.clone(), suspicion.clone()));
+                suspicion.reported = true;
+                reported.push((node.clone(), suspicion.clone()));
             }
         }
-        (told, later)
+        (reported, later)
     }
 
     /// The nodes to look at again, because they have matched for long enough or `at_once` wants them, and when the

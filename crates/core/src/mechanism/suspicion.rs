@@ -7,14 +7,14 @@
 use super::retry::{Pace, Retry, Schedule};
 use crate::model::catalog::shared::Suspect;
 use crate::model::facts::{NodeFacts, Readiness};
-use crate::model::grace::Grace;
 use crate::model::ids::Uid;
 use crate::model::mismatch::{Class, Mismatch};
 use crate::model::moment::{Context, Moment};
+use crate::model::spec::Grace;
 use crate::model::words::clock_time;
 
 /// A suspicion that ends sooner than this is not reported at all.
-const TOLD_AFTER_MS: u64 = 2_000;
+const REPORTED_AFTER_MS: u64 = 2_000;
 
 /// The longest time between two reads of a node while the API server does not answer.
 const LONGEST_RETRY_MS: u64 = 5_000;
@@ -63,7 +63,7 @@ impl Start {
     }
 
     /// The start of a failure that this process did not see begin.
-    fn told(since_s: i64, limit_ms: u64, clocks: Clocks) -> Self {
+    fn reported(since_s: i64, limit_ms: u64, clocks: Clocks) -> Self {
         let lasted_s = u64::try_from(clocks.seconds().saturating_sub(since_s)).unwrap_or(0);
         Self { at: clocks.now, before_ms: lasted_s.saturating_mul(1_000).min(limit_ms), since_s }
     }
@@ -105,11 +105,11 @@ pub struct Suspicion {
     /// A plan has found that the node serves.
     pub(super) serves: bool,
     /// Status and Event report it.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     /// It was seen in an earlier term of leadership. The status decides whether its grace continues.
     pub(super) inherited: bool,
     /// This process knows its start only from a status. The pods may have served in between.
-    told_begin: bool,
+    begin_is_reported: bool,
 }
 
 impl Suspicion {
@@ -124,33 +124,34 @@ impl Suspicion {
             word: (node.ready, node.fails_since_s()),
             proof: Proof::Wanted(Retry::default()),
             serves: false,
-            told: false,
+            reported: false,
             inherited: false,
-            told_begin: false,
+            begin_is_reported: false,
         };
         new.fails(why, Start::seen(clocks.seconds(), clocks.now));
         new
     }
 
-    /// A failure that this process did not see begin. `told_since_s` is its start in the predecessor's status, if
+    /// A failure that this process did not see begin. `reported_since_s` is its start in the predecessor's status, if
     /// reported there.
     pub(super) fn resume(
         node: &NodeFacts,
         why: &Mismatch,
-        told_since_s: Option<i64>,
+        reported_since_s: Option<i64>,
         grace: &Grace,
         clocks: Clocks,
     ) -> Self {
         let mut new = Self::begin(node, why.clone(), clocks);
-        if let Some(told) = told_since_s {
-            let since_s = node.fails_since_s().map_or(told, |fails| fails.max(told));
+        if let Some(reported) = reported_since_s {
+            let since_s = node.fails_since_s().map_or(reported, |fails| fails.max(reported));
             // If the node became Ready after that start, the node itself had failed, and its pods only follow.
-            let followed = why.class() == Class::Pod && node.ready_since_s.is_some_and(|ready| ready > told);
+            let followed =
+                why.class() == Class::Pod && node.ready_since_s.is_some_and(|ready| ready > reported);
             let class = if followed && grace.node_ms > grace.pod_ms { Class::Node } else { why.class() };
-            let start = Start::told(since_s, grace.limit_ms(class), clocks);
+            let start = Start::reported(since_s, grace.limit_ms(class), clocks);
             (new.pod, new.node) =
                 if class == Class::Node { (None, Some(start)) } else { (Some(start), None) };
-            (new.told, new.told_begin) = (true, true);
+            (new.reported, new.begin_is_reported) = (true, true);
         }
         new
     }
@@ -181,8 +182,8 @@ impl Suspicion {
     }
 
     /// Whether status and Events report it.
-    pub const fn is_told(&self) -> bool {
-        self.told
+    pub const fn is_reported(&self) -> bool {
+        self.reported
     }
 
     /// Whether this is the node that fails, on the same machine.
@@ -237,8 +238,8 @@ impl Suspicion {
     }
 
     /// When it is reported.
-    pub(super) fn told_at(&self) -> Moment {
-        let earliest = self.pod.into_iter().chain(self.node).map(|start| start.ends(TOLD_AFTER_MS)).min();
+    pub(super) fn reported_at(&self) -> Moment {
+        let earliest = self.pod.into_iter().chain(self.node).map(|start| start.ends(REPORTED_AFTER_MS)).min();
         earliest.unwrap_or_default()
     }
 
@@ -276,9 +277,9 @@ impl Suspicion {
     }
 
     /// Keeps the start that the predecessor reported. The time runs on as this process has measured it.
-    pub(super) fn take_over(&mut self, told_since_s: Option<i64>) {
-        let Some(since_s) = told_since_s else { return };
-        self.told = true;
+    pub(super) fn take_over(&mut self, reported_since_s: Option<i64>) {
+        let Some(since_s) = reported_since_s else { return };
+        self.reported = true;
         if let Some(start) = self.node.as_mut().or(self.pod.as_mut()) {
             start.since_s = since_s;
         }
@@ -326,7 +327,7 @@ impl Suspicion {
             }
             Err((why, since_s)) => {
                 if let Some(since_s) = since_s.filter(|since_s| self.is_anew(&why, *since_s)) {
-                    self.restart(Start::told(since_s, grace.limit_ms(why.class()), clocks));
+                    self.restart(Start::reported(since_s, grace.limit_ms(why.class()), clocks));
                     return;
                 }
                 self.still_fails(why, clocks);
@@ -341,7 +342,7 @@ impl Suspicion {
         let known_s = match (why.class(), self.node) {
             (Class::Node, Some(_)) => self.word.1.map_or(self.since_s(), |word_s| word_s.max(self.since_s())),
             // A pod's start of failure counts only if this process did not see the failure of the pods begin.
-            (Class::Pod, None) if self.told_begin => self.since_s(),
+            (Class::Pod, None) if self.begin_is_reported => self.since_s(),
             _ => return false,
         };
         since_s > known_s.saturating_add(CLOCK_STEP_S)
@@ -349,6 +350,6 @@ impl Suspicion {
 
     fn restart(&mut self, start: Start) {
         (self.pod, self.node) = (self.pod.map(|_| start), self.node.map(|_| start));
-        self.told_begin = false;
+        self.begin_is_reported = false;
     }
 }

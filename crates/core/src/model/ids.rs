@@ -185,6 +185,11 @@ impl<'a> Seniority<'a> {
 }
 
 impl Owner {
+    /// A pool.
+    pub const fn pool(object: ObjectRef) -> Self {
+        Self { kind: ObjectKind::Pool, object }
+    }
+
     /// The seniority of this object, given its creation time.
     pub const fn seniority(&self, created_at_s: i64) -> Seniority<'_> {
         Seniority::of(created_at_s, self.kind, &self.object)

@@ -6,7 +6,6 @@ pub mod condition;
 pub mod described;
 pub mod facts;
 pub mod fault;
-pub mod grace;
 pub mod ids;
 pub mod label_mode;
 pub mod machine;

@@ -1,32 +1,25 @@
 //! The calls to DNS providers that decisions ask for, and their answers.
 //!
-//! An action names every detail, so the shell decides nothing. Each action is answered by exactly one [`Outcome`].
+//! A call names every detail, so the shell decides nothing. Each call has exactly one [`Reply`].
 
 use super::dns::{ChangeSet, Record, Zone};
 use super::name::ZoneRef;
-use crate::mechanism::epoch::Epoch;
+use crate::mechanism::epoch::{Answer, Request};
 use crate::model::fault::CallFailure;
-use crate::model::ids::Owner;
-use crate::model::moment::Moment;
+
+/// A call with its account and its object.
+pub type Action = Request<Call>;
+
+/// The answer to an [`Action`].
+pub type Outcome = Answer<Reply>;
 
 /// A call to a provider of DNS.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    /// Look up the zone that the spec names.
-    FindZone {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// The object that the call is for.
-        owner: Owner,
-        /// The zone as the spec refers to it.
-        zone: ZoneRef,
-    },
-    /// Test whether an account that is out answers again, with one small read.
+pub enum Call {
+    /// Look up the zone as the spec refers to it.
+    FindZone(ZoneRef),
+    /// Test whether an account that is out answers again, with one small read for an object that waits for it.
     Test {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// An object that waits for the account.
-        owner: Owner,
         /// The name to read, with its zone. `None` if the zone is not known.
         name: Option<(Zone, String)>,
         /// The zone to look up otherwise.
@@ -34,10 +27,6 @@ pub enum Action {
     },
     /// Read every record of a name.
     ReadRecords {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// The object that the call is for.
-        owner: Owner,
         /// The zone.
         zone: Zone,
         /// The name.
@@ -47,10 +36,6 @@ pub enum Action {
     },
     /// Change the address records of a name.
     ApplyRecords {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// The object that the call is for.
-        owner: Owner,
         /// The zone.
         zone: Zone,
         /// The name.
@@ -71,50 +56,26 @@ pub struct Unfinished {
     pub cause: CallFailure,
 }
 
-/// The answer to a call.
+/// The reply to a call.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// To [`Action::Test`].
-    Tested {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// When the request was sent.
-        begun: Moment,
-        /// Whether the provider answered. The content says nothing more.
-        result: Result<(), CallFailure>,
-    },
-    /// To [`Action::FindZone`].
-    ZoneFound {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// When the request was sent.
-        begun: Moment,
-        /// The zone as the spec refers to it.
-        zone: ZoneRef,
-        /// The zone.
-        result: Result<Zone, CallFailure>,
-    },
-    /// To [`Action::ReadRecords`].
+pub enum Reply {
+    /// To [`Call::Test`]: whether the provider answered. The content says nothing more.
+    Tested(Result<(), CallFailure>),
+    /// To [`Call::FindZone`].
+    ZoneFound(ZoneRef, Result<Zone, CallFailure>),
+    /// To [`Call::ReadRecords`].
     RecordsRead {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// When the first request was sent.
-        begun: Moment,
         /// Id of the zone.
         zone: String,
         /// The name.
         fqdn: String,
-        /// The name whose mark was looked for, as in the action.
+        /// The name whose mark was looked for, as in the call.
         mark_of: Option<String>,
         /// Every record of the name.
         result: Result<Vec<Record>, CallFailure>,
     },
-    /// To [`Action::ApplyRecords`].
+    /// To [`Call::ApplyRecords`].
     RecordsApplied {
-        /// The account and its epoch.
-        epoch: Epoch,
-        /// When the first request was sent.
-        begun: Moment,
         /// Id of the zone.
         zone: String,
         /// The name.
@@ -124,15 +85,25 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
-    /// The epoch of the call, and the failure if there was one.
-    pub fn epoch_and_failure(&mut self) -> (&Epoch, Option<&mut CallFailure>) {
+impl Call {
+    /// Whether the call changes something.
+    pub const fn is_write(&self) -> bool {
         match self {
-            Self::Tested { epoch, result, .. } => (epoch, result.as_mut().err()),
-            Self::ZoneFound { epoch, result, .. } => (epoch, result.as_mut().err()),
-            Self::RecordsRead { epoch, result, .. } => (epoch, result.as_mut().err()),
-            Self::RecordsApplied { epoch, result, .. } => {
-                (epoch, result.as_mut().err().map(|unfinished| &mut unfinished.cause))
+            Self::ApplyRecords { .. } => true,
+            Self::FindZone(_) | Self::Test { .. } | Self::ReadRecords { .. } => false,
+        }
+    }
+}
+
+impl Reply {
+    /// The failure of the call, if it failed.
+    pub fn failure(&mut self) -> Option<&mut CallFailure> {
+        match self {
+            Self::Tested(result) => result.as_mut().err(),
+            Self::ZoneFound(_, result) => result.as_mut().err(),
+            Self::RecordsRead { result, .. } => result.as_mut().err(),
+            Self::RecordsApplied { result, .. } => {
+                result.as_mut().err().map(|unfinished| &mut unfinished.cause)
             }
         }
     }

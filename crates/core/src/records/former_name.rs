@@ -5,7 +5,7 @@
 
 use super::site::SiteKey;
 use super::spec::Destination;
-use super::status::Told;
+use super::status::{PublishedSet, Reported};
 use crate::model::ids::Address;
 use crate::model::words::name_addresses;
 use crate::records::dns::Zone;
@@ -38,19 +38,19 @@ pub struct Home {
 
 impl Home {
     /// The place that a status reports, if the status is of an earlier spec.
-    pub fn recalled(told: &Told) -> Option<Self> {
-        let (fqdn, addresses) = (told.published.fqdn.clone(), told.published.addresses.iter().copied());
-        (!told.current).then(|| Self { fqdn, spot: None, addresses: addresses.collect() })
+    pub fn recalled(reported: &Reported) -> Option<Self> {
+        let PublishedSet { fqdn, addresses } = reported.published.clone();
+        (!reported.current).then(|| Self { fqdn, spot: None, addresses: addresses.into_iter().collect() })
     }
 
     /// Notes the place that the spec names. Returns the former place if it is another one and still has records.
-    pub fn settle(home: &mut Option<Self>, told: &Told, spot: Spot) -> Option<Self> {
+    pub fn settle(home: &mut Option<Self>, reported: &Reported, spot: Spot) -> Option<Self> {
         let stays = home.as_ref().is_some_and(|home| match &home.spot {
             // If only the id changes, the zone was recreated and the spec was not edited.
             Some(before) => before.place == spot.place || before.key == spot.key,
             None => home.fqdn == spot.key.fqdn,
         });
-        let published = (told.published.fqdn == spot.key.fqdn).then_some(&told.published.addresses);
+        let published = (reported.published.fqdn == spot.key.fqdn).then_some(&reported.published.addresses);
         let next = Self {
             fqdn: spot.key.fqdn.clone(),
             addresses: published.into_iter().flatten().copied().collect(),

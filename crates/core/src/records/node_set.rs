@@ -2,9 +2,8 @@
 
 mod following;
 
-use super::object::RecordSetObject;
 use super::spec::{NodeSetSpec, RawRecordSetSpec, WhenEmpty};
-use super::status::{RecordSetStatus, Remark, SetReport};
+use super::status::{RecordSetObject, RecordSetStatus, Remark, SetReport};
 use super::view::Choice;
 use crate::mechanism::follower::{FollowedNodes, Follower};
 use crate::mechanism::retry::{Pace, Retry, Schedule};

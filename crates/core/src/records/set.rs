@@ -3,11 +3,10 @@
 use super::account::DnsAccount;
 use super::diff::{Target, TtlRule, Wanted};
 use super::former_name::{Home, Spot};
-use super::located::Located;
 use super::site::{Site, SiteKey};
 use super::spec::WhenEmpty;
-use super::status::{Phase, PublishedSet, Remark, SetReport, Told, described};
-use super::view::{Choice, View};
+use super::status::{Phase, PublishedSet, Remark, Reported, SetReport, described};
+use super::view::{Choice, Located, View};
 use crate::model::catalog::Finding;
 use crate::model::catalog::record_set::Unmatched;
 use crate::model::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised, UnderWay};
@@ -26,14 +25,14 @@ const QUIET_MS: u64 = 300;
 const PATIENCE_MS: u64 = 2_000;
 
 /// A change that takes longer than this is reported as in progress. Most are over before the status could be written.
-const TOLD_AFTER_MS: u64 = 3_000;
+const REPORTED_AFTER_MS: u64 = 3_000;
 
 /// If no node has matched this spec since this leadership began, a name is emptied only after this time. A mistake in
 /// the criteria looks like the loss of every node, and so does a cluster whose nodes are just starting.
 const UNMATCHED_KEPT_MS: u64 = 600_000;
 
 /// Fewer transient failures in a row are not reported. Most pass before the status could be written.
-const TOLD_FAILURES: u32 = 2;
+const REPORTED_FAILURES: u32 = 2;
 
 /// The facts from outside the object.
 #[derive(Debug, Clone, Copy)]
@@ -93,8 +92,8 @@ pub struct Set {
 
 impl Set {
     /// A set that is known only from its status.
-    pub fn recalled(told: &Told) -> Self {
-        Self { announced: told.error.clone(), home: Home::recalled(told), ..Self::default() }
+    pub fn recalled(reported: &Reported) -> Self {
+        Self { announced: reported.error.clone(), home: Home::recalled(reported), ..Self::default() }
     }
 
     /// The place to which its last wishes refer.
@@ -122,7 +121,7 @@ impl Set {
     pub fn move_to(&mut self, view: &View, key: &SiteKey, zone: &Zone) -> Option<Home> {
         // A spec with a mistake is not followed.
         let place = view.spec.place.as_ref().filter(|_| view.problems.is_empty())?;
-        Home::settle(&mut self.home, &view.told, Spot::new(place.clone(), key.clone(), zone))
+        Home::settle(&mut self.home, &view.reported, Spot::new(place.clone(), key.clone(), zone))
     }
 
     /// The wishes for a place now.
@@ -134,11 +133,11 @@ impl Set {
         site: &Site,
         now: Moment,
     ) -> Wanted {
-        let Told { published, right, current, .. } = &view.told;
-        let told_empty = *right && *current && published.fqdn == key.fqdn && published.addresses.is_empty();
+        let Reported { published, right, current, .. } = &view.reported;
+        let was_empty = *right && *current && published.fqdn == key.fqdn && published.addresses.is_empty();
         if self.site.as_ref() != Some(key) {
             // An edit may name another place, where nothing was deleted yet.
-            self.emptied = told_empty;
+            self.emptied = was_empty;
             self.unsaid = false;
             self.site = Some(key.clone());
             self.wanted = None;
@@ -312,8 +311,8 @@ impl Set {
         }
         let since = *self.pending_since.get_or_insert(now);
         let differs = scene.site.is_some_and(Site::is_known);
-        let due = since.plus_millis(TOLD_AFTER_MS);
-        if !view.told.current || self.unsaid || (differs && due <= now) {
+        let due = since.plus_millis(REPORTED_AFTER_MS);
+        if !view.reported.current || self.unsaid || (differs && due <= now) {
             // The text stays between two tries, so that the status does not flip back and forth.
             self.limited = limit(view, scene).or(self.limited.take());
             if let Some(pause) = &view.paused {
@@ -332,7 +331,7 @@ impl Set {
 
     fn published(&self, view: &View, scene: Scene<'_>) -> PublishedSet {
         let fqdn = scene.located.name().to_owned();
-        let before = &view.told.published;
+        let before = &view.reported.published;
         let addresses = match scene.site.and_then(Site::addresses) {
             // Records at a name where this object has none any more belong to others.
             _ if scene.claimed_by.is_some() || self.emptied || fqdn.is_empty() => Vec::new(),
@@ -404,7 +403,7 @@ fn active(wanted: &Wanted, view: &View, site: &Site, (emptied, kept): (bool, boo
 /// The reason for which the provider keeps postponing a change.
 fn waits_for(site: &Site) -> Option<String> {
     let (kind, count, message) = site.failure()?;
-    (kind == FaultKind::InProgress && count >= TOLD_FAILURES).then(|| message.to_owned())
+    (kind == FaultKind::InProgress && count >= REPORTED_FAILURES).then(|| message.to_owned())
 }
 
 /// The limit that a change waits for, in words.
@@ -431,12 +430,12 @@ fn failure(view: &View, scene: Scene<'_>) -> Option<(Obstacle, String)> {
         let (_, _, message) = scene.site.and_then(Site::failure)?;
         return Some((Obstacle::CNAME, message.to_owned()));
     }
-    let refused = account.refusal(id).map(|message| (FaultKind::Unauthorized, TOLD_FAILURES, message));
+    let refused = account.refusal(id).map(|message| (FaultKind::Unauthorized, REPORTED_FAILURES, message));
     let found = account.zone_failure(&place.zone).or_else(|| scene.site.and_then(Site::failure)).or(refused);
     let (kind, count, message) = found?;
     let text = match kind {
         FaultKind::InProgress | FaultKind::Throttled => return None,
-        FaultKind::Transient if count < TOLD_FAILURES => return None,
+        FaultKind::Transient if count < REPORTED_FAILURES => return None,
         // The remedy differs between providers, and is in the message.
         FaultKind::NotFound => format!("spec.dnsRecordSet.zone {zone}: {message}"),
         FaultKind::Unauthorized => format!("in the zone {zone} (spec.dnsRecordSet.zone): {message}"),

@@ -13,8 +13,7 @@
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
 use super::read_trust::{BETWEEN_LOOKS_MS, Looks, Shown};
 use crate::mechanism::epoch::LAG_MS;
-use crate::mechanism::failure::Failure;
-use crate::mechanism::retry::Pace;
+use crate::mechanism::retry::{Failure, Pace};
 use crate::model::fault::{CallFailure, Fault, FaultKind};
 use crate::model::ids::{AccountId, Address, Owner};
 use crate::model::moment::{Context, Moment};

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::ids::{ObjectKind, ObjectName, ObjectRef, Uid};
+use crate::model::ids::{ObjectName, ObjectRef, Uid};
 use crate::records::diff::{Target, TtlRule};
 
 const T: fn(u64) -> Moment = Moment::from_millis;
@@ -25,7 +25,7 @@ fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
 
 fn writer() -> Owner {
     let object = ObjectRef { uid: Uid("u".into()), name: ObjectName::new("ns", "n") };
-    Owner { kind: ObjectKind::Pool, object }
+    Owner::pool(object)
 }
 
 /// A site with one read, at time 0.

@@ -5,12 +5,11 @@ use super::diff::{DEFAULT_TTL, TtlRule};
 use super::name::ZoneRef;
 use crate::model::bounds::{self, TooLarge};
 use crate::model::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
-use crate::model::grace::{Grace, RawGrace};
 use crate::model::ids::{AccountId, Address, ObjectKind};
 use crate::model::matching::Criteria;
 use crate::model::node_check::{NodeCheck, RawNodeCheck};
 use crate::model::provider::{Providers, Rules, ZoneForm};
-use crate::model::spec::{RawMatch, RawRecordSet, Scope, SpecProblem};
+use crate::model::spec::{Grace, RawGrace, RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
 
 /// The provider of a `NodeDNSRecordSet` that names none.

@@ -1,10 +1,11 @@
-//! The user's view of a record set, on an object of its own or on a pool.
+//! A record set as the watch shows it, and the user's view of a record set, on an object of its own or on a pool.
 
+use super::spec::RawRecordSetSpec;
 use crate::model::catalog::Finding;
 use crate::model::catalog::record_set::{SpecValid, Unmatched};
 use crate::model::catalog::records::{Obstacle, Settled, UnderWay};
 use crate::model::condition::{Condition, ConditionType};
-use crate::model::ids::{Address, ObjectKind, ObjectName};
+use crate::model::ids::{Address, ObjectKind, ObjectName, ObjectRef};
 use crate::model::spec::{Scope, SpecProblem};
 use crate::model::words::cut;
 use std::collections::BTreeMap;
@@ -182,7 +183,7 @@ pub struct PublishedSet {
 
 /// The part of a status on the server about a record set. This is the only memory that outlives the process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct Reported {
     /// Name and addresses.
     pub published: PublishedSet,
     /// It said that the records were as wanted.
@@ -201,7 +202,7 @@ pub(crate) fn warning(conditions: &[Condition], on: ObjectKind) -> String {
     conditions.iter().find(warns).map(|condition| condition.message.clone()).unwrap_or_default()
 }
 
-impl Told {
+impl Reported {
     /// Takes it from the status of a `NodeDNSRecordSet`.
     pub fn of_record_set(status: &RecordSetStatus, generation: i64) -> Self {
         let RecordSetStatus { state, error, conditions, observed_generation, fqdn, addresses, suspects: _ } =
@@ -219,4 +220,25 @@ impl Told {
 /// Names an object in a message.
 pub fn described(kind: ObjectKind, name: &ObjectName) -> String {
     format!("{} {name}", kind.as_str())
+}
+
+/// A record set as the watch shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordSetObject {
+    /// The record set's name and uid.
+    pub object: ObjectRef,
+    /// `metadata.creationTimestamp`, in seconds since the Unix epoch. It decides which object is older.
+    pub created_at_s: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The text of the pause annotation, if it is present.
+    pub paused: Option<String>,
+    /// The spec, or why it cannot be read.
+    pub spec: Result<RawRecordSetSpec, String>,
+    /// The status.
+    pub status: RecordSetStatus,
 }

@@ -1,12 +1,15 @@
 //! One object's record set, as the rest of the state shows it: its spec, and the addresses to publish.
 //!
-//! Also decides which object owns the records at a name: the oldest one that names it, of either kind, valid or not.
+//! Also finds where the records are, from the spec and from what is known of the zone, and decides which object owns
+//! the records at a name: the oldest one that names it, of either kind, valid or not.
 
+use super::account::DnsAccount;
 use super::diff::Target;
-use super::site::Site;
-use super::site::SiteKey;
-use super::spec::SetSpec;
-use super::status::{Remark, Told};
+use super::dns::Zone;
+use super::name::{NameError, ZoneRef, check_shown, qualify};
+use super::site::{Site, SiteKey};
+use super::spec::{Destination, SetSpec};
+use super::status::{Remark, Reported};
 use crate::model::ids::{Address, Owner, Seniority};
 use crate::model::pause::Reason;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +68,7 @@ pub struct View {
     /// The addresses to publish. `None` while too little is known.
     pub choice: Option<Choice>,
     /// The status on the server.
-    pub told: Told,
+    pub reported: Reported,
     /// Further conditions.
     pub remarks: Vec<Remark>,
     /// Why no node matches. Empty while one does.
@@ -101,11 +104,65 @@ pub fn owners(claims: impl IntoIterator<Item = Claim>) -> BTreeMap<SiteKey, Owne
     owners
 }
 
+/// The place of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Located {
+    /// The spec names no place.
+    Nowhere,
+    /// The zone is being looked up. Holds the name, as far as it is known.
+    Pending(String),
+    /// The name does not fit the zone.
+    Bad(String),
+    /// The place is known.
+    At(SiteKey, Zone),
+}
+
+impl Located {
+    /// Finds the place of a spec.
+    pub fn of(place: Option<&Destination>, account: Option<&DnsAccount>) -> Self {
+        let Some(Destination { account_id, zone, record_name }) = place else { return Self::Nowhere };
+        let known = account.and_then(|account| account.zone(zone));
+        let known = known.or_else(|| match zone {
+            // Without a token nothing can be looked up or written, but the name can be shown.
+            ZoneRef::Name(name) if account.is_none() => {
+                Some(Zone { id: name.clone(), name: Some(name.clone()), shown: None, ttl_floor: 0 })
+            }
+            ZoneRef::Name(_) | ZoneRef::Id(_) => None,
+        });
+        let name = match (&known, zone) {
+            (Some(zone), _) => qualify(record_name, zone.name.as_deref())
+                .and_then(|fqdn| check_shown(fqdn, zone.shown.as_deref())),
+            (None, ZoneRef::Name(name)) => qualify(record_name, Some(name)),
+            (None, ZoneRef::Id(_)) => return Self::Pending(record_name.clone()),
+        };
+        match (name, known) {
+            (Ok(fqdn), Some(zone)) => {
+                let key = SiteKey { account_id: account_id.clone(), zone: zone.id.clone(), fqdn };
+                Self::At(key, zone)
+            }
+            (Ok(fqdn), None) => Self::Pending(fqdn),
+            (Err(error), _) => Self::Bad(name_problem(&error)),
+        }
+    }
+
+    /// The name of the records, as far as it is known.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Nowhere | Self::Bad(_) => "",
+            Self::Pending(name) => name,
+            Self::At(key, _) => &key.fqdn,
+        }
+    }
+}
+
+fn name_problem(error: &NameError) -> String {
+    format!("spec.dnsRecordSet.recordName: {error}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ids::{ObjectKind, ObjectRef};
-    use crate::model::ids::{ObjectName, Uid};
+    use crate::model::ids::{ObjectKind, ObjectName, ObjectRef, Uid};
 
     fn claim(fqdn: &str, created_at_s: i64, kind: ObjectKind, name: &str) -> Claim {
         let site = SiteKey { account_id: "p".into(), zone: "z".into(), fqdn: fqdn.into() };

@@ -1,8 +1,9 @@
 //! The catalog of conditions and Events agrees with the code. Everything that the code emits is in the catalog, and the
 //! code emits everything in the catalog.
 
-use flipop_core::model::catalog::{self, Row, Section, events, faults};
+use flipop_core::model::catalog::{self, Row, Section, events};
 use flipop_core::model::condition::{ConditionType, Status};
+use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::ObjectKind;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -68,7 +69,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
 fn is_told_as_a_fault(sources: &[(String, String)], row: &Row) -> bool {
     let (name, _) = row.variant.split_once("::").unwrap();
     let made = [format!("{name}::from"), format!("{name}::of")];
-    faults::ALL.iter().any(|kind| kind.reason() == row.reason)
+    FaultKind::ALL.iter().any(|kind| kind.reason() == row.reason)
         && names(sources, &format!("FaultKind::{}", row.reason))
         && made.iter().any(|made| names(sources, made))
 }
@@ -160,7 +161,7 @@ fn the_texts_are_sentences_and_their_links_start_from_the_reference() {
         let rows = section.rows.iter().flat_map(|row| [row.meaning, row.remedy]);
         std::iter::once(section.holds).chain(rows)
     });
-    let faults = faults::ALL.iter().flat_map(|kind| [faults::answered(*kind), faults::remedy(*kind)]);
+    let faults = FaultKind::ALL.iter().flat_map(|kind| [kind.answered(), kind.remedy()]);
     let events = events::ALL.iter().map(|entry| entry.meaning);
     for text in conditions.chain(faults).chain(events).filter(|text| !text.is_empty()) {
         assert!(text.ends_with('.') && !text.contains(['|', '\n']) && !text.contains("  "), "{text}");

@@ -4,9 +4,8 @@ use crate::catalogued;
 use crate::faults::{nodes_key, pods_key};
 use crate::world::{World, droplet};
 use crate::zones::{external, internal};
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{MarkedNode, Outcome, Sweep};
 use flipop_core::mechanism::effects::WrittenStatus;
@@ -198,7 +197,7 @@ impl World {
                 Ok(Box::new(kept))
             }
         };
-        self.answer(Outcome::StatusWritten { pool: pool.uid.clone(), result });
+        self.answer(Outcome::StatusWritten(pool.uid.clone(), result));
     }
 
     /// A watch shows its events in order. So its present event shows the present node, and none follows the deletion of

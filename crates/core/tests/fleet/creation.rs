@@ -1,12 +1,44 @@
 //! Buying addresses: exactly as many as desired, whatever is lost on the way.
 
-use crate::faults::spec;
+use crate::faults::{fault, spec};
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::{FaultKind, WriteFailure};
+use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
+use flipop_core::model::ids::{Address, ObjectRef};
 use flipop_core::model::moment::Moment;
+
+impl World {
+    /// Buys an address. Returns how long the answer takes, and the answer.
+    pub(crate) fn create(&mut self, pool: &ObjectRef, region: &str) -> (u64, Result<Address, CallFailure>) {
+        self.call(format!("create in {region}"));
+        let memory = self.pools[&pool.name.name].status.memory.clone();
+        assert!(
+            memory.is_some_and(|memory| memory.intent.is_some()),
+            "bought without an intent in the status"
+        );
+        let trick = self.tricks.pop_front().unwrap_or(Trick::Fine);
+        let buys = !matches!(trick, Trick::Refused(_) | Trick::Lost(false));
+        let mut result = Err(CallFailure::Fault(fault(FaultKind::Transient, true)));
+        if let Trick::Refused(kind) = trick {
+            result = Err(CallFailure::Fault(fault(kind, false)));
+        }
+        if buys {
+            self.created += 1;
+            let n = 200 + u8::try_from(self.created).unwrap();
+            self.add_ip(n);
+            if trick != Trick::Lost(true) {
+                result = Ok(ip(n));
+            }
+        }
+        let wait_ms = if let Trick::Slow(seconds) = trick { seconds * 1_000 } else { 50 };
+        if wait_ms > self.call_timeout_ms {
+            result = Err(CallFailure::Fault(fault(FaultKind::Transient, true)));
+        }
+        (wait_ms.min(self.call_timeout_ms), result)
+    }
+}
 
 /// A world with three nodes and a pool that lacks this many addresses. No process runs yet.
 pub(crate) fn buying(desired: i64) -> World {

@@ -7,8 +7,8 @@ use crate::zones::{DnsTrick, external};
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::{Observed, Readiness, Taint};
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::grace::RawGrace;
 use flipop_core::model::ids::{Address, Uid};
+use flipop_core::model::spec::RawGrace;
 
 const NAME: &str = "www.example.com";
 

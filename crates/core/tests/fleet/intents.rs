@@ -7,6 +7,7 @@ use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::memory::Intent;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
+use flipop_core::mechanism::epoch::Answer;
 use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
 use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawMatch;
@@ -163,12 +164,10 @@ fn what_was_announced_waits_for_the_permit_and_for_a_token_that_is_not_refused()
             // A list is refused as soon as the intent is in the status.
             world.faults.reads = Some(FaultKind::Unauthorized);
             world.faults.lists = Some(FaultKind::Unauthorized);
-            let result = Err(crate::faults::fault(FaultKind::Unauthorized, false));
+            let fault = crate::faults::fault(FaultKind::Unauthorized, false);
+            let reply = addresses::Reply::Listed(Err(CallFailure::Fault(fault)));
             let (epoch, begun) = (world.epoch.clone(), world.now);
-            world.observe(Input::Outcome(
-                addresses::Outcome::Listed { epoch, begun, result: result.map_err(CallFailure::Fault) }
-                    .into(),
-            ));
+            world.observe(Input::Outcome(Answer { epoch, owner: None, begun, reply }.into()));
         } else {
             world.observe(Input::Permit(false));
         }

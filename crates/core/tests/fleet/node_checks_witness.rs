@@ -6,9 +6,9 @@ use flipop_core::fleet::Input;
 use flipop_core::mechanism::evidence::Standing;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::grace::RawGrace;
 use flipop_core::model::moment::Moment;
 use flipop_core::model::node_check::RawNodeCheck;
+use flipop_core::model::spec::RawGrace;
 use flipop_core::records::spec::RawRecordSetSpec;
 
 const WWW: &str = "www.example.com";

@@ -4,10 +4,9 @@
 use crate::creation::buying;
 use crate::faults::spec;
 use crate::world::{Trick, World, ip};
-use flipop_core::addresses::pool::object::PoolObject;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::epoch::Epoch;
 use flipop_core::model::condition::Condition;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::{FaultKind, WriteFailure};
@@ -43,11 +42,6 @@ impl World {
 
     fn is_paused(&self, pool: &str) -> bool {
         self.pools.get(pool).is_some_and(|pool| pool.paused.is_some())
-    }
-
-    pub(crate) fn create_checked(&mut self, epoch: Epoch, pool: ObjectRef, region: &str) {
-        self.check_pause(&pool);
-        self.create(epoch, pool, region);
     }
 
     /// Nothing begins at the provider for a paused pool.

@@ -39,7 +39,7 @@ fn what_is_not_known_of_a_record_set_yet_stays_as_it_was() {
     let mut now = edited;
     complete(&mut now, None, &on_server);
     assert_eq!(now.conditions, [ready, ours[0].clone()]);
-    assert!(!now.told_of_records(4).current);
+    assert!(!now.reported_records(4).current);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn what_is_known_of_a_record_set_takes_the_place_of_what_was() {
 #[test]
 fn the_next_process_reads_whether_a_record_set_was_right_and_else_what_was_wrong() {
     let told = |kind, status_of, reason, generation| {
-        let told = status(vec![condition(kind, status_of, reason)]).told_of_records(generation);
+        let told = status(vec![condition(kind, status_of, reason)]).reported_records(generation);
         assert_eq!(told.published, published());
         (told.right, told.error, told.current)
     };

@@ -4,7 +4,7 @@ use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::action as addresses;
 use flipop_core::fleet::Input;
 use flipop_core::mechanism::budget::{Quota, RateReport};
-use flipop_core::mechanism::epoch::Epoch;
+use flipop_core::mechanism::epoch::{Answer, Epoch};
 use flipop_core::model::fault::FaultKind;
 
 /// Calls within the last `seconds`.
@@ -145,18 +145,11 @@ fn lists_go_on_when_another_read_proves_the_scope() {
     world.move_by_hand(1, None);
     world.move_by_hand(2, None);
     world.run(50);
-    world.observe(Input::Outcome(
-        addresses::Outcome::Got {
-            epoch: Epoch::first(PROVIDER.into()),
-            ip: ip(1),
-            begun: world.now,
-            result: Ok(flipop_core::model::facts::ReservedIp {
-                machine: Some(crate::faults::droplet_of(101)),
-                ..world.cloud[&ip(1)].clone()
-            }),
-        }
-        .into(),
-    ));
+    let (epoch, begun, was) = (Epoch::first(PROVIDER.into()), world.now, world.cloud[&ip(1)].clone());
+    let machine = Some(crate::faults::droplet_of(101));
+    let found = flipop_core::model::facts::ReservedIp { machine, ..was };
+    let reply = addresses::Reply::Got(ip(1), Ok(found));
+    world.observe(Input::Outcome(Answer { epoch, owner: None, begun, reply }.into()));
     let from = world.now;
     world.run(300);
     assert!(world.count(from, "list") >= 5, "{:?}", world.calls);

@@ -2,11 +2,9 @@
 
 use crate::faults::fault;
 use crate::world::{Trick, World};
-use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::memory::{Intent, Name, Purchased};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{Objects, Outcome};
-use flipop_core::mechanism::epoch::Epoch;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
 use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Owner};
@@ -34,10 +32,10 @@ impl World {
     }
 
     /// Checks the rules for every deletion, whatever happened before.
-    pub(crate) fn delete_checked(&mut self, epoch: Epoch, pool: ObjectRef, ip: Address) {
-        self.check_pause(&pool);
+    pub(crate) fn delete_checked(&mut self, pool: &ObjectRef, ip: Address) -> (u64, Result<(), CallFailure>) {
+        self.check_pause(pool);
         let name = &pool.name.name;
-        assert!(self.is_given_back(&pool, ip), "{ip} is deleted, and nobody asks for that");
+        assert!(self.is_given_back(pool, ip), "{ip} is deleted, and nobody asks for that");
         let bought = self.bought(name, ip).cloned().unwrap();
         assert!(bought.deleting, "{ip} is not marked");
         assert_eq!(bought.uid, pool.uid, "{ip} was bought for another object");
@@ -64,7 +62,7 @@ impl World {
             _ => Ok(()),
         };
         let wait_ms = if let Trick::Slow(seconds) = trick { seconds * 1_000 } else { 50 };
-        self.answer_after(wait_ms, addresses::Outcome::Deleted { epoch, pool, ip, result });
+        (wait_ms, result)
     }
 
     pub(crate) fn write_ips(&mut self, pool: ObjectRef, add: Vec<Address>, remove: BTreeSet<Address>) {
@@ -126,7 +124,7 @@ impl World {
             Some(failure) => Err(failure),
             None => Ok(Box::new(Objects { pools, record_sets })),
         };
-        self.answer(Outcome::ObjectsListed { asked, result });
+        self.answer(Outcome::ObjectsListed(asked, result));
     }
 
     /// Checks that a set is emptied only in two cases. Either its spec allows that and no node matches, or all its

@@ -3,13 +3,13 @@
 use crate::faults::{OF_BOTH, droplet_of, fault, fleet, pods_key, spec};
 use crate::twins::Twins;
 use flipop_core::addresses::account::op::MAX_OPS;
-use flipop_core::addresses::action as addresses;
-use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::action::{self as addresses, Call, Reply};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{Action, Outcome, Sweep};
 use flipop_core::mechanism::effects::{Effect, WrittenStatus};
+use flipop_core::mechanism::epoch::{Answer, Request};
 use flipop_core::model::facts::{
     ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
 };
@@ -121,7 +121,7 @@ impl Large {
         loop {
             let plan = self.fleet.plan(self.now);
             let assigns = |effect: &&Effect<Action>| {
-                matches!(effect, Effect::Do(Action::Addresses(addresses::Action::Assign { .. })))
+                matches!(effect, Effect::Do(Action::Addresses(Request { call: Call::Assign { .. }, .. })))
             };
             let moves = plan.effects.iter().filter(assigns).count();
             assert!(moves <= MAX_OPS, "{moves} assignments at a time");
@@ -138,10 +138,10 @@ impl Large {
     fn execute(&mut self, effect: Effect<Action>) {
         let outcome = match effect {
             Effect::Do(Action::Addresses(action)) => self.execute_addresses(action).into(),
-            Effect::Do(Action::WriteStatus { pool, status, .. }) => {
+            Effect::Do(Action::WriteStatus(write)) => {
                 self.version += 1;
-                let kept = WrittenStatus { resource_version: self.version.to_string(), status: *status };
-                Outcome::StatusWritten { pool: pool.uid, result: Ok(Box::new(kept)) }
+                let kept = WrittenStatus { resource_version: self.version.to_string(), status: write.status };
+                Outcome::StatusWritten(write.object.uid, Ok(Box::new(kept)))
             }
             Effect::Do(Action::Annotate { node, uid, value }) => {
                 Outcome::Annotated { node, uid, value, result: Ok(()) }
@@ -154,7 +154,7 @@ impl Large {
         self.observe(Input::Outcome(outcome));
     }
 
-    fn execute_addresses(&mut self, action: addresses::Action) -> addresses::Outcome {
+    fn execute_addresses(&mut self, Request { epoch, owner, call }: addresses::Action) -> addresses::Outcome {
         let begun = self.now;
         let read = |ip: Address, droplet: Option<MachineId>| ReservedIp {
             ip,
@@ -162,45 +162,34 @@ impl Large {
             machine: droplet,
             locked: false,
         };
-        match action {
-            addresses::Action::List { epoch } => {
+        let reply = match call {
+            Call::List => {
                 self.calls.push((self.now, None));
                 let ips = self.places.iter().map(|(ip, droplet)| (*ip, read(*ip, droplet.clone()))).collect();
-                addresses::Outcome::Listed {
-                    epoch,
-                    begun,
-                    result: Ok(ReservedIpList { ips, contradiction: None }),
-                }
+                Reply::Listed(Ok(ReservedIpList { ips, contradiction: None }))
             }
-            addresses::Action::Get { epoch, ip, .. } => {
+            Call::Get(ip) => {
                 self.calls.push((self.now, None));
-                addresses::Outcome::Got { epoch, ip, begun, result: Ok(read(ip, self.places[&ip].clone())) }
+                Reply::Got(ip, Ok(read(ip, self.places[&ip].clone())))
             }
-            addresses::Action::Test { epoch, .. } => {
-                addresses::Outcome::Tested { epoch, begun, result: Ok(()) }
-            }
-            addresses::Action::ProveMachineRead { epoch } => {
-                addresses::Outcome::Proved { epoch, result: Ok(true) }
-            }
-            addresses::Action::Assign { epoch, ip, machine: droplet, .. } => {
+            Call::Test(_) => Reply::Tested(Ok(())),
+            Call::ProveMachineRead => Reply::Proved(Ok(true)),
+            Call::Assign { ip, machine: droplet, .. } => {
                 self.calls.push((self.now, Some(ip)));
                 if (self.broken)(ip) {
                     let failure =
                         flipop_core::model::fault::CallFailure::Fault(fault(FaultKind::Transient, false));
-                    addresses::Outcome::Changed { epoch, ip, result: Err(failure) }
+                    Reply::Changed(ip, Err(failure))
                 } else {
                     let taken = self.places.values().any(|held| held.as_ref() == Some(&droplet));
                     assert!(!taken, "{droplet} has an address already");
                     self.places.insert(ip, Some(droplet));
-                    addresses::Outcome::Changed {
-                        epoch,
-                        ip,
-                        result: Ok((ActionId(1), ActionStatus::Completed)),
-                    }
+                    Reply::Changed(ip, Ok((ActionId(1), ActionStatus::Completed)))
                 }
             }
             other => panic!("nobody asked for {other:?}"),
-        }
+        };
+        Answer { epoch, owner, begun, reply }
     }
 
     fn standing(&self) -> usize {

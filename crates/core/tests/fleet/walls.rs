@@ -3,9 +3,10 @@
 use crate::faults::fault;
 use crate::world::{World, droplet};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::firewalls::action::{Action, Change, Outcome};
+use flipop_core::firewalls::action::{Action, Call, Change, Outcome, Reply};
 use flipop_core::firewalls::facts::{Direction, Firewall, Rule, Sight, Targets};
 use flipop_core::firewalls::spec::{RawFirewall, RawPort, number_of};
+use flipop_core::mechanism::epoch::Request;
 use flipop_core::model::fault::{CallFailure, FaultKind};
 use flipop_core::model::machine::MachineId;
 use flipop_core::model::moment::Moment;
@@ -176,24 +177,23 @@ impl World {
         Ok(Sight { firewalls: shown.collect(), machines, missing: walls.missing.clone() })
     }
 
-    pub(crate) fn execute_firewalls(&mut self, action: Action) {
+    pub(crate) fn execute_firewalls(&mut self, Request { epoch, owner, call }: Action) {
         self.arrive();
-        let begun = self.now;
-        match action {
-            Action::Look { epoch, machines } => {
+        let (begun, mut wait_ms) = (self.now, 50);
+        let reply = match call {
+            Call::Look { machines } => {
                 self.call(if machines { "look at all" } else { "look" });
-                let result = self.sight(machines);
-                let ms = self.walls.look_ms.max(50);
-                self.answer_after(ms, Outcome::Looked { epoch, begun, result });
+                wait_ms = self.walls.look_ms.max(50);
+                Reply::Looked(self.sight(machines))
             }
-            Action::Find { epoch, pool, id } => {
+            Call::Find(id) => {
                 self.call("find firewall");
-                let result = Ok(self.walls.all.iter().any(|wall| wall.id == id));
-                self.answer(Outcome::Found { epoch, pool, id, result });
+                let found = self.walls.all.iter().any(|wall| wall.id == id);
+                Reply::Found(id, Ok(found))
             }
-            Action::Create { epoch, pool, name, rules, machines } => {
+            Call::Create { name, rules, machines } => {
                 self.call(format!("create {name}"));
-                let object = &self.pools[&pool.name.name];
+                let object = &self.pools[&owner.as_ref().unwrap().object.name.name];
                 let told = object.status.firewalls.iter().any(|entry| entry.name == name);
                 assert!(told, "{name} is not in the status on the server");
                 assert!(
@@ -218,9 +218,9 @@ impl World {
                     world.change_firewall(&id, Change::AddMembers(machines.into_iter().collect()));
                     Ok(id)
                 });
-                self.answer(Outcome::Created { epoch, pool, name, result });
+                Reply::Created(name, result)
             }
-            Action::Change { epoch, pool, name, id, change } => {
+            Call::Change { name, id, change } => {
                 let what = match &change {
                     Change::AddRules(_) => "add rules",
                     Change::AddMembers(_) => "add members",
@@ -239,9 +239,10 @@ impl World {
                     world.change_firewall(&id, change);
                     Ok(())
                 });
-                self.answer(Outcome::Changed { epoch, pool, name, deleted, result });
+                Reply::Changed { name, deleted, result }
             }
-        }
+        };
+        self.answer_after(wait_ms, Outcome { epoch, owner, begun, reply });
         let foreign: Vec<&Firewall> =
             self.walls.all.iter().filter(|wall| number_of(&wall.name).is_none()).collect();
         assert_eq!(foreign, self.walls.foreign.iter().collect::<Vec<_>>(), "a foreign firewall was changed");

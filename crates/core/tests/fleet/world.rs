@@ -6,24 +6,23 @@ pub(crate) use crate::faults::{Trick, droplet_of};
 use crate::twins::Twins;
 use crate::walls::Walls;
 use crate::zones::{self, Dns};
-use flipop_core::addresses::action as addresses;
-use flipop_core::addresses::pool::object::PoolObject;
+use flipop_core::addresses::action::{self as addresses, Call, Reply};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::addresses::pool::status::PoolStatus;
+use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::action::{Action, NodeReading, Outcome};
 use flipop_core::fleet::{Input, PoolDetails};
 use flipop_core::mechanism::effects::{Effect, Notice};
-use flipop_core::mechanism::epoch::Epoch;
+use flipop_core::mechanism::epoch::{Answer, Epoch, Request};
 use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
 use flipop_core::model::fault::{CallFailure, Fault, FaultKind};
-use flipop_core::model::ids::{ActionId, Address, ObjectRef, Uid};
+use flipop_core::model::ids::{ActionId, Address, Uid};
 use flipop_core::model::machine::MachineId;
 use flipop_core::model::matching::WatchKey;
 use flipop_core::model::moment::{Context, Moment};
 use flipop_core::model::node_check::LeaseFacts;
 use flipop_core::model::node_labels::NodeLabels;
 use flipop_core::records::name::Zones;
-use flipop_core::records::object::RecordSetObject;
+use flipop_core::records::status::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const PROVIDER: &str = "digitalocean";
@@ -336,14 +335,14 @@ impl World {
             Effect::Do(Action::Addresses(action)) => self.execute_addresses(action),
             Effect::Do(Action::Records(action)) => self.execute_dns(action),
             Effect::Do(Action::Firewalls(action)) => self.execute_firewalls(action),
-            Effect::Do(Action::WriteStatus { pool, resource_version, status, .. }) => {
-                self.write_status(&pool, &resource_version, *status);
+            Effect::Do(Action::WriteStatus(write)) => {
+                self.write_status(&write.object, &write.resource_version, write.status);
             }
             Effect::Do(Action::WriteIps { pool, add, remove }) => self.write_ips(pool, add, remove),
             Effect::Do(Action::WriteFinalizer { pool, present }) => self.write_finalizer(&pool, present),
             Effect::Do(Action::ListObjects { asked, sought }) => self.list_objects(asked, &sought),
-            Effect::Do(Action::WriteRecordSetStatus { record_set, resource_version, status, .. }) => {
-                self.write_set_status(&record_set, &resource_version, *status);
+            Effect::Do(Action::WriteRecordSetStatus(write)) => {
+                self.write_set_status(&write.object, &write.resource_version, write.status);
             }
             Effect::Do(Action::Annotate { node, uid, value }) => self.annotate_checked(node, uid, value),
             Effect::Do(Action::Label { node, uid, changes }) => self.label(node, uid, changes),
@@ -357,7 +356,7 @@ impl World {
                 let result = self.read_node(&node);
                 let lease = self.leases.get(&node).filter(|_| lease).cloned();
                 let read = NodeReading { node, asked, nodes, pods, result, lease };
-                self.answer(Outcome::NodeRead { object: object.uid, read: Box::new(read) });
+                self.answer(Outcome::NodeRead(object.uid, Box::new(read)));
             }
             Effect::Tell(notice) => {
                 catalogued::check_notice(&notice);
@@ -367,63 +366,75 @@ impl World {
         }
     }
 
-    fn execute_addresses(&mut self, action: addresses::Action) {
-        match action {
-            addresses::Action::List { epoch } => {
+    fn execute_addresses(&mut self, Request { epoch, owner, call }: addresses::Action) {
+        let pool = owner.as_ref().map(|owner| owner.object.clone()).unwrap_or_default();
+        let (begun, mut wait_ms) = (self.now, 50);
+        let reply = match call {
+            Call::List => {
                 self.call("list");
                 self.epoch = epoch.clone();
-                let (result, late_ms) = (self.faults.list(&self.cloud), self.faults.late_lists_ms);
-                let answer = addresses::Outcome::Listed { epoch, begun: self.now, result };
-                self.answer_after(50 + late_ms, answer);
+                wait_ms += self.faults.late_lists_ms;
+                Reply::Listed(self.faults.list(&self.cloud))
             }
-            addresses::Action::Get { epoch, ip, .. } => {
+            Call::Get(ip) => {
                 self.call(format!("get {ip}"));
-                let result = self.faults.get(&self.cloud, ip);
-                self.answer(addresses::Outcome::Got { epoch, ip, begun: self.now, result });
+                Reply::Got(ip, self.faults.get(&self.cloud, ip))
             }
-            addresses::Action::Test { epoch, ip } => {
+            Call::Test(ip) => {
                 self.call("test");
-                let result = match ip {
+                Reply::Tested(match ip {
                     Some(ip) => self.faults.get(&self.cloud, ip).map(|_| ()),
                     None => self.faults.proof().map(|_| ()),
-                };
-                self.answer(addresses::Outcome::Tested { epoch, begun: self.now, result });
+                })
             }
-            addresses::Action::ProveMachineRead { epoch } => {
+            Call::ProveMachineRead => {
                 self.call("prove");
-                self.answer(addresses::Outcome::Proved { epoch, result: self.faults.proof() });
+                Reply::Proved(self.faults.proof())
             }
-            addresses::Action::ReadMachine { epoch, machine, asked } => {
+            Call::ReadMachine(machine, asked) => {
                 self.call(format!("read {machine}"));
                 let (result, late_ms) = self.faults.machine(&machine);
-                let answer = addresses::Outcome::MachineRead { epoch, machine, asked, result };
-                self.answer_after(50 + late_ms, answer);
+                wait_ms += late_ms;
+                Reply::MachineRead(machine, asked, result)
             }
-            addresses::Action::Poll { epoch, ip, action, .. } => {
+            Call::Poll(ip, action) => {
                 self.call(format!("poll {ip}"));
                 let result = self.progress(action).map_err(CallFailure::Fault);
-                let result = self.faults.out().map_or(result, Err);
-                let answer = addresses::Outcome::Polled { epoch, ip, begun: self.now, result };
-                self.answer_after(50 + self.faults.late_polls_ms, answer);
+                wait_ms += self.faults.late_polls_ms;
+                Reply::Polled(ip, self.faults.out().map_or(result, Err))
             }
-            addresses::Action::Assign { epoch, ip, machine: droplet, node, pool } => {
+            Call::Assign { ip, machine: droplet, node } => {
                 self.check_assignment(&pool, ip, &droplet, &node);
                 self.check_labels(ip, &node);
                 self.call(format!("assign {ip} {node}"));
                 self.assigns += 1;
-                self.change(epoch, ip, Some(droplet));
+                Reply::Changed(ip, self.change(ip, Some(droplet)))
             }
-            addresses::Action::Unassign { epoch, ip, machine: droplet, pool } => {
+            Call::Unassign(ip, droplet) => {
                 self.check_unassignment(&pool, ip, &droplet);
                 self.call(format!("unassign {ip}"));
-                self.change(epoch, ip, None);
+                Reply::Changed(ip, self.change(ip, None))
             }
-            addresses::Action::Create { epoch, pool, region } => self.create_checked(epoch, pool, &region),
-            addresses::Action::Delete { epoch, pool, ip } => self.delete_checked(epoch, pool, ip),
-        }
+            Call::Create(region) => {
+                self.check_pause(&pool);
+                let (ms, result) = self.create(&pool, &region);
+                wait_ms = ms;
+                Reply::Created(result)
+            }
+            Call::Delete(ip) => {
+                let (ms, result) = self.delete_checked(&pool, ip);
+                wait_ms = ms;
+                Reply::Deleted(ip, result)
+            }
+        };
+        self.answer_after(wait_ms, Answer { epoch, owner, begun, reply });
     }
 
-    fn change(&mut self, epoch: Epoch, ip: Address, target: Option<MachineId>) {
+    fn change(
+        &mut self,
+        ip: Address,
+        target: Option<MachineId>,
+    ) -> Result<(ActionId, ActionStatus), CallFailure> {
         let broken = self.faults.broken.filter(|(broken, _)| *broken == ip).map(|(_, trick)| trick);
         let broken = broken.or_else(|| self.faults.broken_droplets.get(target.as_ref()?).copied());
         let trick = broken.or_else(|| self.tricks.pop_front()).unwrap_or(Trick::Fine);
@@ -432,11 +443,9 @@ impl World {
         let busy = target.is_some()
             && self.pending.values().any(|pending| !pending.over && pending.target == target);
         if let Some(out) = self.faults.out() {
-            let result = Err(self.faults.of_change(out));
-            self.answer(addresses::Outcome::Changed { epoch, ip, result });
-            return;
+            return Err(self.faults.of_change(out));
         }
-        let result = match (self.cloud.get_mut(&ip), trick) {
+        match (self.cloud.get_mut(&ip), trick) {
             (_, Trick::Refused(kind)) => Err(CallFailure::Fault(fault(kind, false))),
             (_, Trick::Lost(false)) => Err(whole(0)),
             (None, _) => Err(CallFailure::Fault(fault(FaultKind::NotFound, false))),
@@ -454,37 +463,7 @@ impl World {
                     .insert(id, Pending { ip, target, ends, errored: trick == Trick::Errored, over: false });
                 if trick == Trick::Lost(true) { Err(whole(0)) } else { Ok((id, ActionStatus::InProgress)) }
             }
-        };
-        self.answer(addresses::Outcome::Changed { epoch, ip, result });
-    }
-
-    pub(crate) fn create(&mut self, epoch: Epoch, pool: ObjectRef, region: &str) {
-        self.call(format!("create in {region}"));
-        let memory = self.pools[&pool.name.name].status.memory.clone();
-        assert!(
-            memory.is_some_and(|memory| memory.intent.is_some()),
-            "bought without an intent in the status"
-        );
-        let trick = self.tricks.pop_front().unwrap_or(Trick::Fine);
-        let buys = !matches!(trick, Trick::Refused(_) | Trick::Lost(false));
-        let mut result = Err(CallFailure::Fault(fault(FaultKind::Transient, true)));
-        if let Trick::Refused(kind) = trick {
-            result = Err(CallFailure::Fault(fault(kind, false)));
         }
-        if buys {
-            self.created += 1;
-            let n = 200 + u8::try_from(self.created).unwrap();
-            self.add_ip(n);
-            if trick != Trick::Lost(true) {
-                result = Ok(ip(n));
-            }
-        }
-        let wait_ms = if let Trick::Slow(seconds) = trick { seconds * 1_000 } else { 50 };
-        if wait_ms > self.call_timeout_ms {
-            result = Err(CallFailure::Fault(fault(FaultKind::Transient, true)));
-        }
-        let wait_ms = wait_ms.min(self.call_timeout_ms);
-        self.answer_after(wait_ms, addresses::Outcome::Created { epoch, pool, result });
     }
 
     pub(crate) fn call(&mut self, what: impl Into<String>) {

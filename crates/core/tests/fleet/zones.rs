@@ -6,18 +6,17 @@ use crate::world::{PROVIDER, World};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::Outcome;
 use flipop_core::mechanism::effects::WrittenStatus;
+use flipop_core::mechanism::epoch::{Answer, Request};
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
 use flipop_core::model::ids::{Address, ObjectKind, ObjectName, ObjectRef, Uid};
 use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawRecordSet;
-use flipop_core::records::action as records;
-use flipop_core::records::action::Unfinished;
+use flipop_core::records::action::{self as records, Call, Reply, Unfinished};
 use flipop_core::records::dns::{Change, Record, Zone};
 use flipop_core::records::name::ZoneRef;
-use flipop_core::records::object::RecordSetObject;
 use flipop_core::records::spec::RawRecordSetSpec;
-use flipop_core::records::status::RecordSetStatus;
+use flipop_core::records::status::{RecordSetObject, RecordSetStatus};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const CLOUDFLARE: &str = "cloudflare";
@@ -381,23 +380,21 @@ impl World {
         self.dns.addresses(PROVIDER, fqdn).iter().map(|ip| ip.as_v4().unwrap().octets()[3]).collect()
     }
 
-    pub(crate) fn execute_dns(&mut self, action: records::Action) {
-        let begun = self.now;
-        match action {
-            records::Action::Test { epoch, name, .. } => {
+    pub(crate) fn execute_dns(&mut self, Request { epoch, owner, call }: records::Action) {
+        let (begun, mut wait_ms) = (self.now, 50);
+        let reply = match call {
+            Call::Test { name, .. } => {
                 self.call("test of DNS");
-                let result = self.dns.failure().map_or(Ok(()), Err);
                 assert!(name.is_some() || epoch.account_id.provider != PROVIDER, "it has no lookup");
-                self.answer(records::Outcome::Tested { epoch, begun, result });
+                Reply::Tested(self.dns.failure().map_or(Ok(()), Err))
             }
-            records::Action::FindZone { epoch, zone, .. } => {
+            Call::FindZone(zone) => {
                 let result =
                     self.dns.find_zone(&epoch.account_id.provider, &zone).map_err(CallFailure::Fault);
-                let result = self.dns.failure().map_or(result, Err);
-                let slow_ms = if matches!(zone, ZoneRef::Name(_)) { self.dns.slow_name_ms } else { 0 };
-                self.answer_after(50 + slow_ms, records::Outcome::ZoneFound { epoch, begun, zone, result });
+                wait_ms += if matches!(zone, ZoneRef::Name(_)) { self.dns.slow_name_ms } else { 0 };
+                Reply::ZoneFound(zone, self.dns.failure().map_or(result, Err))
             }
-            records::Action::ReadRecords { epoch, zone, fqdn, mark_of, .. } => {
+            Call::ReadRecords { zone, fqdn, mark_of } => {
                 let key = (epoch.account_id.provider.clone(), zone.id.clone());
                 let looks = if mark_of.is_some() { &mut self.dns.mark_looks } else { &mut self.dns.reads };
                 *looks += 1;
@@ -406,18 +403,19 @@ impl World {
                     None => self.dns.read(&key, &fqdn, self.now),
                 };
                 let result = self.dns.failure().map_or(result.map_err(CallFailure::Fault), Err);
-                let outcome =
-                    records::Outcome::RecordsRead { epoch, begun, zone: zone.id, fqdn, mark_of, result };
-                if self.dns.hanging != Some(key.1.as_str()) {
-                    self.answer_after(50 + self.dns.slow_ms, outcome);
+                if self.dns.hanging == Some(key.1.as_str()) {
+                    return;
                 }
+                wait_ms += self.dns.slow_ms;
+                Reply::RecordsRead { zone: zone.id, fqdn, mark_of, result }
             }
-            records::Action::ApplyRecords { epoch, zone, fqdn, set, owner } => {
+            Call::ApplyRecords { zone, fqdn, set } => {
+                let owner = owner.as_ref().unwrap();
                 self.call(format!("apply {fqdn} for {}", owner.object.name));
                 self.check_changes(&set.changes);
-                self.check_pause_of_records(&owner, &fqdn, &set.changes);
+                self.check_pause_of_records(owner, &fqdn, &set.changes);
                 self.check_alone(&epoch.account_id.provider, &zone.id, &fqdn);
-                let slow_ms = match self.dns.tricks.front() {
+                wait_ms += match self.dns.tricks.front() {
                     Some(DnsTrick::Slow(ms)) => *ms,
                     Some(_) | None => 0,
                 };
@@ -429,19 +427,20 @@ impl World {
                     None => self.dns.apply(&key, &fqdn, &set.changes, self.now),
                 };
                 if self.dns.emptied.len() > emptied {
-                    self.check_emptied(&owner, &stood);
+                    self.check_emptied(owner, &stood);
                 }
-                let outcome = records::Outcome::RecordsApplied { epoch, begun, zone: zone.id, fqdn, result };
-                self.answer_after(50 + slow_ms, outcome);
+                Reply::RecordsApplied { zone: zone.id, fqdn, result }
             }
-        }
+        };
+        self.answer_after(wait_ms, Answer { epoch, owner, begun, reply });
     }
 
     /// Checks that a name is not changed twice at a time.
     fn check_alone(&self, provider: &str, zone: &str, fqdn: &str) {
         let at_work = self.inputs.iter().any(|(_, input)| {
-            matches!(input, Input::Outcome(Outcome::Records(records::Outcome::RecordsApplied { epoch: e, zone: z, fqdn: f, .. }))
-                if (e.account_id.provider.as_str(), z.as_str(), f.as_str()) == (provider, zone, fqdn))
+            matches!(input, Input::Outcome(Outcome::Records(answer))
+                if answer.epoch.account_id.provider == provider
+                    && matches!(&answer.reply, Reply::RecordsApplied { zone: z, fqdn: f, .. } if (z.as_str(), f.as_str()) == (zone, fqdn)))
         });
         assert!(!at_work, "{fqdn} is changed twice at a time");
     }
@@ -495,6 +494,6 @@ impl World {
                 Ok(Box::new(kept))
             }
         };
-        self.answer(Outcome::RecordSetStatusWritten { record_set: record_set.uid.clone(), result });
+        self.answer(Outcome::RecordSetStatusWritten(record_set.uid.clone(), result));
     }
 }

@@ -1,14 +1,12 @@
 //! Carries out terminal commands in the simulated cluster and the simulated accounts.
 
-use super::DemoError;
 use super::commands::{Command, HELP};
 use super::machines::MARKED_AFTER;
-use super::pods;
 use super::pools::{API_VERSION, POOL_KIND, RECORD_SET_KIND};
 use super::stage::TOKEN_NAME;
 use super::story::Story;
 use super::teller::Line;
-use super::{sets, summary};
+use super::{DemoError, pods, sets, summary};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_cloud::{Fault, Injection, InjectionId, Provider, Target};
 use flipop_core::addresses::pool::manual_move::result::MOVE_ANNOTATION;

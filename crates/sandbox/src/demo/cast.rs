@@ -11,8 +11,8 @@ use super::specs::{pool_spec, raw_spec};
 use super::zones::{self, Zone};
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::firewalls::spec::FirewallSpec;
-use flipop_core::model::grace;
 use flipop_core::model::matching::Criteria;
+use flipop_core::model::spec::MAX_GRACE_SECONDS;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -256,7 +256,7 @@ fn shorten_grace(document: &mut Document) -> Option<String> {
     for (field, seconds) in grace {
         if seconds
             .as_u64()
-            .is_some_and(|seconds| seconds > MAX_GRACE_S && seconds <= grace::MAX_SECONDS.unsigned_abs())
+            .is_some_and(|seconds| seconds > MAX_GRACE_S && seconds <= MAX_GRACE_SECONDS.unsigned_abs())
         {
             *seconds = json!(MAX_GRACE_S);
             lowered.push(field.as_str());

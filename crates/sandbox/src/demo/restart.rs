@@ -2,11 +2,10 @@
 //!
 //! Invariant: the grace period is removed at the end, so the rest of the script shows the objects as in their YAML.
 
-use super::pods;
 use super::pools::{self, API_VERSION, POOL_KIND, RECORD_SET_KIND, Victim};
 use super::story::{PATIENCE, Story};
 use super::teller::Line;
-use super::{DemoError, records};
+use super::{DemoError, pods, records};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_core::model::ids::ObjectName;
 use serde_json::{Value, json};

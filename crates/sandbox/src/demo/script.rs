@@ -2,12 +2,11 @@
 
 use super::cast::{self, Cast};
 use super::manifest::{self, DEFAULT_NAMESPACE, Document};
-use super::pods;
 use super::pools::{self, POOL_KIND, Pool, Victim};
 use super::stage::Stage;
 use super::story::{Move, PATIENCE, Story};
 use super::teller::{Line, Teller};
-use super::{DemoError, explain, records, restart, summary};
+use super::{DemoError, explain, pods, records, restart, summary};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_core::model::ids::ObjectName;
 use std::io::Write;

@@ -1,20 +1,18 @@
 //! Serves the simulated cluster until the user ends it. The acts come from kubectl, from typed commands and from the
 //! buttons of the web page. The story reports what follows.
 
-use super::DemoError;
 use super::acts::Levers;
 use super::cast::{self, Cast};
 use super::commands::Command;
 use super::controllers::Controllers;
-use super::manifest;
 use super::pools::{POOL_KIND, RECORD_SET_KIND};
-use super::script;
 use super::stage::{CLOUDFLARE_TOKEN, Stage, TOKEN};
 use super::story::Story;
 use super::teller::{Line, Teller};
 use super::web::{Scene, Web};
+use super::{DemoError, manifest, script};
 use flipop_apiserver::Key;
-use flipop_core::addresses::pool::object::FINALIZER;
+use flipop_core::addresses::pool::status::FINALIZER;
 use flipop_simulation::furnish::NAMESPACE;
 use std::io::Write;
 use std::net::SocketAddr;

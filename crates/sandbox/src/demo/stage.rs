@@ -3,14 +3,13 @@
 //! Invariants: the operators have their own front of the API server, so rights denied to them are denied to nobody
 //! else. [`Stage::close`] stops everything and waits for its end.
 
-use super::DemoError;
 use super::access::{Access, Reviews};
 use super::cast::{Address, Cast, Node, Pod, USERS_FIREWALL};
 use super::machines::Machines;
 use super::manifest::{DEFAULT_NAMESPACE, Document};
 use super::operators::{Operators, Surroundings};
-use super::sets;
 use super::zones::Zone;
+use super::{DemoError, sets};
 use axum::Router;
 use flipop::admin;
 use flipop::clock::Clock;

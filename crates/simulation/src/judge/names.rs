@@ -3,9 +3,8 @@
 //! I4 DNS, I6 isolation: a fault elsewhere delays no work.
 
 use super::dns::{self, Site};
-use super::supply;
 use super::truth::Pool;
-use super::{EDITED_MS, Judge, firewalls};
+use super::{EDITED_MS, Judge, firewalls, supply};
 use crate::scene::HOME;
 use flipop_cloud::{IpView, Provider, RecordView};
 use std::collections::BTreeMap;

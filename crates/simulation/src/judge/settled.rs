@@ -3,13 +3,10 @@
 //! Names of rules: I3 convergence and rest, I5 no address forgotten, I9 honest status.
 
 use super::conditions::{Scene, is_trouble};
-use super::dns;
-use super::requests;
-use super::supply;
 use super::truth::{Node, Pool, Truth};
 use super::untouched::LABELS;
 use super::validity::text;
-use super::{Judge, firewalls, labels};
+use super::{Judge, dns, firewalls, labels, requests, supply};
 use crate::scene::REGION;
 use flipop_cloud::{Cloud, IpView, Provider, RecordView};
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,14 +3,12 @@
 use super::blindness::Blindness;
 use super::calm::Calm;
 use super::conditions::Scene;
-use super::dns;
 use super::settled::{self, Next, Settling};
-use super::{Ending, Judge, Process};
+use super::{Ending, Judge, Process, dns};
 use crate::facts::{Facts, Hold, Kind};
-use crate::furnish;
 use crate::plan::{Plan, REST_MS, Side};
 use crate::scene::{API_VERSION, CLOUDFLARE_ZONE, REGION, USER_NAMESPACE, ZONE};
-use crate::workloads;
+use crate::{furnish, workloads};
 use flipop_apiserver::{ApiServer, Changes, Key, Readiness};
 use flipop_cloud::{Cloud, Options, Provider, RecordView};
 use serde_json::{Value, json};

@@ -140,7 +140,7 @@ impl Account {
         at @ Context { now, .. }: Context,
     ) -> Changes {
         self.touch();
-        self.reads.get_done(ip);
+        self.reads.gets.remove(&ip);
         let mut changes = Changes::default();
         let found = match result {
             Ok(read) => Some(read),
@@ -213,7 +213,7 @@ impl Account {
         at @ Context { now, .. }: Context,
     ) -> Changes {
         self.touch();
-        self.reads.poll_done(ip);
+        self.reads.polls.remove(&ip);
         let mut changes = Changes::default();
         if let Err(CallFailure::Fault(fault)) = &result {
             self.refused(fault, now);

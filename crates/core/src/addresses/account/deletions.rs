@@ -5,10 +5,10 @@
 
 use super::rights::Right;
 use super::{Account, MachineRead};
-use crate::addresses::action::Action;
+use crate::addresses::action::{Action, Call};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
-use crate::model::ids::{Address, ObjectRef};
+use crate::model::ids::{Address, ObjectRef, Owner};
 use crate::model::moment::Moment;
 
 /// A deletion that was sent takes effect within this time or never. It is longer than a call takes.
@@ -77,15 +77,15 @@ impl Account {
         now: Moment,
         out: &mut Effects<Action>,
     ) -> Option<Moment> {
-        if self.reads.is_reading(ip) {
+        if self.reads.gets.contains(&ip) {
             return None;
         }
         if let Err(at) = self.budget.admit(Purpose::Look, now) {
             return Some(at);
         }
         self.budget.sent(Purpose::Look, now);
-        self.reads.get_begun(ip);
-        out.act(Action::Get { epoch: self.epoch.clone(), pool: Some(owner.clone()), ip });
+        self.reads.gets.insert(ip);
+        out.act(self.epoch.request(Some(Owner::pool(owner.clone())), Call::Get(ip)));
         None
     }
 }

@@ -3,7 +3,7 @@
 use super::Account;
 use super::belief::Place;
 use super::reads::Turn;
-use crate::addresses::action::{Action, Outcome};
+use crate::addresses::action::{Call, Outcome, Reply};
 use crate::mechanism::budget::Purpose;
 use crate::model::fault::CallFailure;
 use crate::model::moment::Moment;
@@ -21,21 +21,19 @@ impl Account {
 
     /// Takes in what an answer says about an outage. True if the answer ends one.
     pub(crate) fn hear(&mut self, outcome: &mut Outcome, now: Moment) -> bool {
-        let begun = match outcome {
-            Outcome::Listed { begun, .. } | Outcome::Got { begun, .. } | Outcome::Polled { begun, .. } => {
-                Some(*begun)
-            }
-            Outcome::Tested { begun, .. } => {
+        let begun = match &outcome.reply {
+            Reply::Listed(_) | Reply::Got(..) | Reply::Polled(..) => Some(outcome.begun),
+            Reply::Tested(_) => {
                 self.outage.tested();
-                Some(*begun)
+                Some(outcome.begun)
             }
-            Outcome::MachineRead { asked, .. } => Some(*asked),
-            Outcome::Proved { .. } => self.reads.proof_begun(),
-            Outcome::Changed { .. } | Outcome::Created { .. } | Outcome::Deleted { .. } => None,
+            Reply::MachineRead(_, asked, _) => Some(*asked),
+            Reply::Proved(_) => self.reads.last_proof,
+            Reply::Changed(..) | Reply::Created(_) | Reply::Deleted(..) => None,
         };
-        let (epoch, failure) = outcome.epoch_and_failure();
+        let failure = outcome.reply.failure();
         self.budget.answered(begun.unwrap_or(now), failure.is_none());
-        if *epoch != self.epoch {
+        if outcome.epoch != self.epoch {
             return false;
         }
         let Some(begun) = begun else {
@@ -79,7 +77,7 @@ impl Account {
             let here = |place: &Place| matches!(place, Place::Present { .. });
             let present = || self.beliefs.iter().find(|(_, belief)| here(belief.place())).map(|(ip, _)| ip);
             let ip = waiting.or_else(present).or_else(|| self.beliefs.keys().next()).copied();
-            turn.out.act(Action::Test { epoch: self.epoch.clone(), ip });
+            turn.out.act(self.epoch.request(None, Call::Test(ip)));
         }
     }
 }

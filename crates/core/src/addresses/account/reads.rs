@@ -2,12 +2,12 @@
 
 use super::belief::{Belief, Place};
 use super::{Account, MachineRead};
-use crate::addresses::action::Action;
+use crate::addresses::action::{Action, Call};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::mechanism::retry::{Pace, Retry};
 use crate::model::fault::Fault;
-use crate::model::ids::{Address, ObjectRef};
+use crate::model::ids::{Address, ObjectRef, Owner};
 use crate::model::moment::{Context, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,9 +37,12 @@ pub(super) struct Reads {
     prove_in_flight: bool,
     /// Something waits for a proof that is newer than the last one.
     proof_asked: bool,
-    last_proof: Option<Moment>,
-    gets: BTreeSet<Address>,
-    polls: BTreeSet<Address>,
+    /// When the last proof began.
+    pub(super) last_proof: Option<Moment>,
+    /// The addresses that are being read.
+    pub(super) gets: BTreeSet<Address>,
+    /// The addresses whose action is being polled.
+    pub(super) polls: BTreeSet<Address>,
     singles: BTreeSet<Address>,
     singles_due: Moment,
     single_cursor: Option<Address>,
@@ -117,11 +120,6 @@ impl Reads {
         }
     }
 
-    /// When the last proof began.
-    pub(super) const fn proof_begun(&self) -> Option<Moment> {
-        self.last_proof
-    }
-
     /// Makes the reads due that failed with the account, because its outage is over.
     pub(super) fn release(&mut self, now: Moment) {
         self.list.release(now);
@@ -148,22 +146,6 @@ impl Reads {
             self.proof_asked = true;
             self.prove.get_or_insert(Retry::at(now));
         }
-    }
-
-    pub(super) fn is_reading(&self, ip: Address) -> bool {
-        self.gets.contains(&ip)
-    }
-
-    pub(super) fn get_begun(&mut self, ip: Address) {
-        self.gets.insert(ip);
-    }
-
-    pub(super) fn get_done(&mut self, ip: Address) {
-        self.gets.remove(&ip);
-    }
-
-    pub(super) fn poll_done(&mut self, ip: Address) {
-        self.polls.remove(&ip);
     }
 
     /// Queues an address that is on no list for a single read.
@@ -298,7 +280,7 @@ impl Account {
         let purpose = if self.is_listed() { Purpose::Poll } else { Purpose::Assign };
         if self.admit(purpose, turn) {
             self.reads.list_begun(turn.now);
-            turn.out.act(Action::List { epoch: self.epoch.clone() });
+            turn.out.act(self.epoch.request(None, Call::List));
         }
     }
 
@@ -317,7 +299,7 @@ impl Account {
             self.reads.prove_in_flight = true;
             self.reads.proof_asked = false;
             self.reads.last_proof = Some(turn.now);
-            turn.out.act(Action::ProveMachineRead { epoch: self.epoch.clone() });
+            turn.out.act(self.epoch.request(None, Call::ProveMachineRead));
         }
     }
 
@@ -358,8 +340,8 @@ impl Account {
                 turn.later(at);
             } else if self.admit(purpose, turn) {
                 self.reads.gets.insert(ip);
-                let pool = owners.get(&ip).cloned();
-                turn.out.act(Action::Get { epoch: self.epoch.clone(), pool, ip });
+                let owner = owners.get(&ip).cloned().map(Owner::pool);
+                turn.out.act(self.epoch.request(owner, Call::Get(ip)));
             }
         }
     }
@@ -377,8 +359,8 @@ impl Account {
                 turn.later(at);
             } else if self.admit(Purpose::Poll, turn) {
                 self.reads.polls.insert(ip);
-                let pool = owners.get(&ip).cloned();
-                turn.out.act(Action::Poll { epoch: self.epoch.clone(), pool, ip, action });
+                let owner = owners.get(&ip).cloned().map(Owner::pool);
+                turn.out.act(self.epoch.request(owner, Call::Poll(ip, action)));
             }
         }
     }

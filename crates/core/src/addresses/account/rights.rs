@@ -3,7 +3,7 @@
 use super::Account;
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::epoch::Epoch;
-use crate::mechanism::refused_right::RefusedRight;
+use crate::mechanism::retry::RefusedRight;
 use crate::model::fault::CallFailure;
 use crate::model::moment::Moment;
 

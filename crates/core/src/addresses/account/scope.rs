@@ -95,7 +95,7 @@ impl Account {
 mod tests {
     use super::*;
     use crate::addresses::account::Changes;
-    use crate::addresses::action::Action;
+    use crate::addresses::action::{Action, Call};
     use crate::mechanism::effects::{Effect, Effects};
     use crate::model::facts::ReservedIpList;
     use crate::model::provider::examples;
@@ -138,7 +138,7 @@ mod tests {
         let plan = |account: &mut Account, now| {
             let mut out = Effects::default();
             account.plan_reads(&BTreeMap::new(), now, &mut out);
-            let proves = |effect: &Effect<_>| matches!(effect, Effect::Do(Action::ProveMachineRead { .. }));
+            let proves = |effect: &Effect<Action>| matches!(effect, Effect::Do(action) if action.call == Call::ProveMachineRead);
             out.into_vec().iter().any(proves)
         };
         assert!(plan(&mut account, T(5)));

@@ -11,7 +11,7 @@ use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{MAX_OPS, Op, OpKind};
 use crate::addresses::account::rights::Right;
-use crate::addresses::action::Action;
+use crate::addresses::action::{Action, Call};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::model::fault::FaultKind;
@@ -404,11 +404,12 @@ impl Pool {
         let mut op = Op::new(self.object.uid.clone(), kind, receiver.machine.clone(), node, from, world.now);
         op.caused = caused;
         account.begin(ip, op, Purpose::Assign);
-        let (epoch, pool, machine) = (account.epoch().clone(), self.object.clone(), receiver.machine.clone());
-        out.act(match kind {
-            OpKind::Assign => Action::Assign { epoch, pool, ip, machine, node: receiver.name.to_string() },
-            OpKind::Unassign { .. } => Action::Unassign { epoch, pool, ip, machine },
-        });
+        let machine = receiver.machine.clone();
+        let call = match kind {
+            OpKind::Assign => Call::Assign { ip, machine, node: receiver.name.to_string() },
+            OpKind::Unassign { .. } => Call::Unassign(ip, machine),
+        };
+        out.act(account.epoch().request(Some(self.owner()), call));
     }
 }
 

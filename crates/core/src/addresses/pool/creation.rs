@@ -11,7 +11,7 @@ use super::orphans::{Absences, Sightings};
 use super::world::World;
 use crate::addresses::account::Account;
 use crate::addresses::account::rights::Right;
-use crate::addresses::action::Action;
+use crate::addresses::action::{Action, Call};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::epoch::LAG_MS;
@@ -328,8 +328,7 @@ impl Pool {
         debug_assert!(self.missing() > 0, "nothing is bought beyond desiredIPs");
         account.begin_creation(&self.object.uid, world.now);
         self.creation.stage = Progress::Sending;
-        let (epoch, pool) = (account.epoch().clone(), self.object.clone());
-        out.act(Action::Create { epoch, pool, region: intent.region });
+        out.act(account.epoch().request(Some(self.owner()), Call::Create(intent.region)));
     }
 
     fn resolve(

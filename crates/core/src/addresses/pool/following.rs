@@ -9,13 +9,13 @@ use crate::addresses::account::belief::Place;
 use crate::mechanism::follower::{FollowedNodes, Follower};
 use crate::mechanism::suspicion::{Clocks, Suspicion};
 use crate::model::facts::NodeFacts;
-use crate::model::grace::Grace;
 use crate::model::ids::{Address, Owner, Uid};
 use crate::model::machine::MachineId;
 use crate::model::matching::{Criteria, NodeStore};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use crate::model::node_check::NodeCheck;
+use crate::model::spec::Grace;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -152,6 +152,6 @@ impl Pool {
 
     /// The suspicion of a node with an active address, once it is reported.
     pub(super) fn suspicion(&self, node: &str) -> Option<&Suspicion> {
-        self.nodes.suspects.of(node).filter(|suspicion| suspicion.is_told())
+        self.nodes.suspects.of(node).filter(|suspicion| suspicion.is_reported())
     }
 }

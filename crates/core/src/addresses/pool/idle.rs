@@ -1,7 +1,7 @@
 //! The condition `AddressesIdle`: the addresses that serve on no node, with the place and reason of each.
 //!
-//! Invariants: an address is reported only after it was idle for [`TOLD_AFTER_MS`], and never during an operation on
-//! it. While the account or the nodes are unknown, the condition stays as it was.
+//! Invariants: an address is reported only after it was idle for [`REPORTED_AFTER_MS`], and never during an operation
+//! on it. While the account or the nodes are unknown, the condition stays as it was.
 
 use super::Pool;
 use super::placement::Whereabouts;
@@ -17,7 +17,7 @@ use crate::model::words::enumerate;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most addresses get another node within this time.
-const TOLD_AFTER_MS: u64 = 5_000;
+const REPORTED_AFTER_MS: u64 = 5_000;
 
 /// How often the text may change because nodes' reasons do. A change of the idle addresses shows at once.
 const REWRITTEN_AFTER_MS: u64 = 60_000;
@@ -73,7 +73,7 @@ impl Pool {
         self.idle.due.retain(|ip, _| ips.contains(ip) || account.op(*ip).is_some());
         for ip in &ips {
             let lasts = known && self.on_server.calls_idle(*ip);
-            let due = if lasts { now } else { now.plus_millis(TOLD_AFTER_MS) };
+            let due = if lasts { now } else { now.plus_millis(REPORTED_AFTER_MS) };
             self.idle.due.entry(*ip).or_insert(due);
         }
         let is_due = |ip: &Address| self.idle.due.get(ip).is_some_and(|due| *due <= now);

@@ -1,8 +1,8 @@
-//! Holders that stopped matching since the last plan: the reason, and where their addresses go.
+//! Holders that stopped matching since the last plan: the reason, and where their addresses go. Also each change of an
+//! address's place, kept for people who want to know later what happened.
 //!
 //! Owns the one message for each plan. Does not decide who gets an address.
 
-use super::change::{Change, Failover, MANUAL, Phases, UNSEEN};
 use super::report::Wait;
 use super::{Candidate, Pool};
 use crate::addresses::account::belief::Place;
@@ -10,7 +10,7 @@ use crate::addresses::account::op::{Op, OpKind};
 use crate::addresses::account::{Account, Finished};
 use crate::mechanism::effects::Notice;
 use crate::model::catalog::events::EventReason;
-use crate::model::ids::Address;
+use crate::model::ids::{Address, ObjectName};
 use crate::model::machine::MachineId;
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
@@ -55,7 +55,7 @@ pub(super) struct Losses {
 
 impl Losses {
     /// Whether every loss has its Event.
-    pub(super) fn are_told(&self) -> bool {
+    pub(super) fn are_reported(&self) -> bool {
         self.lost.is_empty()
     }
 
@@ -219,3 +219,56 @@ impl Pool {
         }
     }
 }
+
+/// One address that moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// When it was confirmed, or noticed.
+    pub at: Moment,
+    /// The pool.
+    pub object: ObjectName,
+    /// The address.
+    pub ip: Address,
+    /// The node or machine that it was on. Empty if it was on none.
+    pub from: String,
+    /// The node or machine that it is on now. Empty if it is on none.
+    pub to: String,
+    /// Why.
+    pub reason: String,
+    /// The reason in one word, if the operator moved the address from one node to another.
+    pub moved: Option<&'static str>,
+    /// How long the move took, if the operator made it.
+    pub phases: Option<Phases>,
+    /// How long the move took from the old node's loss of its match, if that was the cause.
+    pub failover: Option<Failover>,
+}
+
+/// The duration of each part of a move, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Phases {
+    /// From the change of nodes or pods to the request.
+    pub decided_ms: u64,
+    /// From the request to the provider's confirmation.
+    pub confirmed_ms: u64,
+    /// From the confirmation until the pool's records held the address.
+    pub published_ms: Option<u64>,
+}
+
+/// When each phase of a failover ended, in milliseconds since the node lost its match at the end of its grace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failover {
+    /// When the node lost its match.
+    pub lost: Moment,
+    /// A plan found the loss.
+    pub noticed_ms: u64,
+    /// The request was sent.
+    pub requested_ms: u64,
+    /// The provider confirmed the move.
+    pub confirmed_ms: u64,
+}
+
+/// A user asked for the move.
+pub const MANUAL: &str = "Manual";
+
+/// The address was on no matching node when this process began to lead.
+pub const UNSEEN: &str = "Unseen";

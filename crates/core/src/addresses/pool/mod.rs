@@ -6,15 +6,13 @@
 pub mod assign;
 mod blocked;
 pub mod candidates;
-pub mod change;
 pub mod creation;
 mod following;
 mod idle;
 mod labels;
-pub(crate) mod losses;
+pub mod losses;
 pub mod manual_move;
 pub mod memory;
-pub mod object;
 pub mod orphans;
 mod outcome;
 pub mod pause;
@@ -30,9 +28,9 @@ mod waits;
 pub mod world;
 mod writing;
 
-use crate::addresses::pool::object::PoolObject;
-use crate::mechanism::failure::Failure;
+use crate::addresses::pool::status::PoolObject;
 use crate::mechanism::follower::FollowedNodes;
+use crate::mechanism::retry::Failure;
 use crate::mechanism::writes::Writes;
 use crate::model::condition::Condition;
 use crate::model::fault::FaultKind;
@@ -265,7 +263,7 @@ impl Pool {
 
     /// The pool as the owner of its Events and records.
     pub(crate) fn owner(&self) -> Owner {
-        Owner { kind: ObjectKind::Pool, object: self.object.clone() }
+        Owner::pool(self.object.clone())
     }
 
     /// The order of age of pools.

@@ -13,7 +13,7 @@ use crate::mechanism::epoch::LAG_MS;
 use crate::model::catalog::events::EventReason;
 use crate::model::facts::ReservedIp;
 use crate::model::fault::CallFailure;
-use crate::model::ids::{Address, ObjectKind, ObjectRef, Owner};
+use crate::model::ids::{Address, ObjectRef, Owner};
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,6 +156,6 @@ fn maybe_created(object: ObjectRef) -> Notice {
 }
 
 fn without_pool(object: ObjectRef, subject: impl fmt::Display, message: String) -> Notice {
-    let owner = Owner { kind: ObjectKind::Pool, object };
+    let owner = Owner::pool(object);
     Notice::on(&owner, true, EventReason::CreatedWithoutPool, subject, message)
 }

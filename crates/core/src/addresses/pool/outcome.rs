@@ -6,7 +6,7 @@ use super::assign::Deprioritized;
 use crate::addresses::account::op::{End, OpKind};
 use crate::addresses::account::{Account, Finished};
 use crate::mechanism::effects::Notice;
-use crate::mechanism::failure::Failure;
+use crate::mechanism::retry::Failure;
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::FaultKind;
 use crate::model::ids::{Address, Uid};

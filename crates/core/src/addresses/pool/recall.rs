@@ -6,7 +6,7 @@
 use super::Pool;
 use super::creation::{Creation, Progress};
 use super::memory::{Intent, Memory};
-use crate::addresses::pool::object::PoolObject;
+use crate::addresses::pool::status::PoolObject;
 use crate::model::ids::Address;
 use crate::model::machine::MachineId;
 use crate::model::moment::Moment;

@@ -259,7 +259,7 @@ impl Pool {
 
     /// A refusal that the server's copy of the status does not have yet. The status has to report it before the token
     /// is proved again, which may take a minute. Once reported, it does not change until then.
-    pub fn has_untold_refusal(&self) -> bool {
+    pub fn has_unreported_refusal(&self) -> bool {
         let told = |new: &Condition| {
             self.on_server.conditions.iter().any(|old| old.kind == new.kind && old.reason == new.reason)
         };
@@ -472,12 +472,13 @@ const PROBLEMS: [(ConditionType, Status, EventReason); 14] = [
 
 /// The reason of the Event about a condition, if the condition is a problem without another Event.
 fn problem_of(condition: &Condition) -> Option<EventReason> {
-    let told_elsewhere =
+    let reported_elsewhere =
         [NodesBlocked::AssignmentFailed.as_str(), CreationUncertain::SeveralNewAddresses.as_str()];
     let is = |(kind, status, _): &&(ConditionType, Status, EventReason)| {
         condition.is(*kind) && condition.has(*status)
     };
-    let problem = PROBLEMS.iter().find(is).filter(|_| !told_elsewhere.contains(&condition.reason.as_str()));
+    let problem =
+        PROBLEMS.iter().find(is).filter(|_| !reported_elsewhere.contains(&condition.reason.as_str()));
     problem.map(|(.., event)| *event)
 }
 

@@ -53,7 +53,7 @@ impl Pool {
             && self.missing() == 0
             && self.creation.is_quiet()
             && self.moving.is_idle()
-            && self.losses.are_told()
+            && self.losses.are_reported()
             && self.candidates.are_settled()
             && self.nodes.is_at_rest()
             && self.node_failures.is_empty()

@@ -5,14 +5,13 @@
 use crate::firewalls::spec::{FirewallSpec, RawFirewall};
 use crate::model::bounds::{self, MAX_IPS, TooLarge};
 use crate::model::facts::region_slug;
-use crate::model::grace::{Grace, RawGrace};
 use crate::model::ids::{AccountId, Address, ObjectKind};
 use crate::model::label_mode::{LabelMode, RawNodeLabels};
 use crate::model::machine::MachineKind;
 use crate::model::matching::Criteria;
 use crate::model::node_check::{NodeCheck, RawNodeCheck};
 use crate::model::provider::Providers;
-use crate::model::spec::{RawMatch, RawRecordSet, Scope, SpecProblem};
+use crate::model::spec::{Grace, RawGrace, RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
 use crate::records::spec::SetSpec;
 use std::collections::{BTreeMap, BTreeSet};

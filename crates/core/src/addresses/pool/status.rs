@@ -1,14 +1,15 @@
-//! The status of a pool as data, and when it is written.
+//! A pool as the watch shows it, its status as data, and when that is written.
 
 use super::manual_move::result::LastMove;
 use super::memory::Memory;
+use super::spec::RawPoolSpec;
 use crate::firewalls::spec::Entry;
 use crate::model::catalog::records::UnderWay;
 use crate::model::condition::{Condition, ConditionType, Status};
-use crate::model::ids::{Address, ObjectKind};
+use crate::model::ids::{Address, ObjectKind, ObjectRef};
 use crate::model::machine::{MachineId, MachineKind};
 use crate::model::words::cut;
-use crate::records::status::{PublishedSet, SetReport, Told, warning};
+use crate::records::status::{PublishedSet, Reported, SetReport, warning};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -94,10 +95,10 @@ pub struct PoolStatus {
 
 impl PoolStatus {
     /// The part about the pool's record set. It is current if the status is about this generation.
-    pub fn told_of_records(&self, generation: i64) -> Told {
+    pub fn reported_records(&self, generation: i64) -> Reported {
         let summary = self.conditions.iter().find(|condition| condition.is(ConditionType::RecordSetReady));
         let failed = summary.filter(|told| told.has(Status::False) && !UnderWay::is_reason(&told.reason));
-        Told {
+        Reported {
             published: self.record_set.clone().unwrap_or_default(),
             right: summary.is_some_and(|summary| summary.has(Status::True)),
             error: failed.map(|summary| summary.message.clone()).unwrap_or_default(),
@@ -214,4 +215,32 @@ pub fn complete(status: &mut PoolStatus, report: Option<&SetReport>, on_server: 
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         status.error = parts.join("; ");
     }
+}
+
+/// The finalizer that keeps a pool until the addresses that it gives back are gone.
+pub const FINALIZER: &str = "flipop.digitalocean.com/reclaim";
+
+/// A pool as the watch shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolObject {
+    /// The pool's name and uid.
+    pub object: ObjectRef,
+    /// `metadata.creationTimestamp`, in seconds since the Unix epoch. It decides which object is older.
+    pub created_at_s: i64,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// `metadata.resourceVersion`.
+    pub resource_version: String,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The object has [`FINALIZER`].
+    pub guarded: bool,
+    /// The text of the pause annotation, if it is present.
+    pub paused: Option<String>,
+    /// The spec, or why it cannot be read.
+    pub spec: Result<RawPoolSpec, String>,
+    /// The annotation that asks for a move, if there is one. Unknown if the object cannot be read.
+    pub move_request: Option<String>,
+    /// The status, including what the operator remembers there.
+    pub status: PoolStatus,
 }

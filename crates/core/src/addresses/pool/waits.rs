@@ -10,7 +10,7 @@ use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::action::Action;
 use crate::mechanism::effects::Effects;
-use crate::mechanism::failure::Failure;
+use crate::mechanism::retry::Failure;
 use crate::model::fault::FaultKind;
 use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
 use crate::model::machine::MachineId;

@@ -2,17 +2,19 @@
 
 use super::{Dns, budget};
 use crate::addresses::account::Account;
-use crate::mechanism::effects::Notice;
+use crate::mechanism::effects::{Effects, Notice};
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::{CallFailure, Fault, FaultKind};
-use crate::model::ids::AccountId;
+use crate::model::ids::{AccountId, Owner};
 use crate::model::moment::{Context, Moment};
 use crate::model::words::{count_addresses, enumerate, name_addresses};
 use crate::records::account::DnsAccount;
-use crate::records::action::Unfinished;
+use crate::records::action::{Action, Unfinished};
 use crate::records::dns::{Access, Record, Zone};
+use crate::records::former_name::Home;
 use crate::records::name::ZoneRef;
 use crate::records::site::{Applied, Site, SiteKey};
+use crate::records::status::Reported;
 use std::collections::BTreeMap;
 
 impl Dns {
@@ -134,4 +136,33 @@ fn learn(account: &mut DnsAccount, zone: &str, failure: Option<&CallFailure>, no
         }
         Some(CallFailure::Fault(_) | CallFailure::NotSent) => {}
     }
+}
+
+impl Dns {
+    /// Handles objects whose spec asks for no records. Their earlier records stay, and one Event says so.
+    pub(super) fn leave(
+        &mut self,
+        bare: &[(Owner, Reported)],
+        owners: &BTreeMap<SiteKey, Owner>,
+        permit: bool,
+        out: &mut Effects<Action>,
+    ) {
+        for (owner, reported) in bare.iter().filter(|_| permit) {
+            let uid = &owner.object.uid;
+            if self.bare.insert(uid.clone()) {
+                let home = match self.sets.remove(uid) {
+                    Some(set) => set.home,
+                    None => Home::recalled(reported),
+                };
+                out.tell(home.and_then(|home| left(owner, &home, owners)));
+            }
+        }
+    }
+}
+
+/// The Event about a former place, if no object owns its name now.
+pub(super) fn left(owner: &Owner, home: &Home, owners: &BTreeMap<SiteKey, Owner>) -> Option<Notice> {
+    let looked_after = owners.keys().any(|key| home.is_at(key));
+    (home.has_records() && !looked_after)
+        .then(|| Notice::on(owner, true, EventReason::RecordsLeft, home.fqdn(), home.told()))
 }

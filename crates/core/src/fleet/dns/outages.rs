@@ -5,10 +5,10 @@ use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::model::ids::AccountId;
 use crate::model::moment::Moment;
-use crate::records::action::{Action, Outcome};
-use crate::records::located::Located;
+use crate::records::action::{Action, Call, Outcome, Reply};
 use crate::records::mark::Mark;
 use crate::records::site::Site;
+use crate::records::view::Located;
 
 impl Dns {
     /// Since when an account is out, if it is.
@@ -23,12 +23,11 @@ impl Dns {
         accounts: &mut Accounts,
         now: Moment,
     ) -> bool {
-        let (begun, tests, reads) = match outcome {
-            Outcome::Tested { begun, .. } => (*begun, true, true),
-            Outcome::ZoneFound { begun, .. } | Outcome::RecordsRead { begun, .. } => (*begun, false, true),
-            Outcome::RecordsApplied { begun, .. } => (*begun, false, false),
-        };
-        let (epoch, failure) = outcome.epoch_and_failure();
+        let Outcome { epoch, begun, reply, .. } = outcome;
+        let (epoch, begun) = (&*epoch, *begun);
+        let (tests, reads) =
+            (matches!(reply, Reply::Tested(_)), !matches!(reply, Reply::RecordsApplied { .. }));
+        let failure = reply.failure();
         let Some(account) = self.accounts.get_mut(&epoch.account_id) else { return false };
         if tests {
             account.outage.tested();
@@ -90,8 +89,8 @@ impl Dns {
                 Located::At(key, zone) => Some((zone, key.fqdn)),
                 Located::Nowhere | Located::Pending(_) | Located::Bad(_) => None,
             };
-            let (epoch, owner, zone) = (account.epoch().clone(), owner.clone(), place.zone.clone());
-            out.act(Action::Test { epoch, owner, name, zone });
+            let call = Call::Test { name, zone: place.zone.clone() };
+            out.act(account.epoch().request(Some(owner.clone()), call));
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The conditions about the firewalls of a pool.
 
-use crate::model::fault::FaultKind;
-
 sections! {
     FirewallReady: "Present once the pool has `spec.firewall`, until its firewalls are removed. It does not affect \
                     `Ready`." {
@@ -47,22 +45,6 @@ sections! {
                  keeps them out of the pool's firewalls, which alone would close every port but those of pools.",
                 "Put the droplets into a firewall that permits what they need, such as SSH and the traffic of the \
                  cluster.";
-        }
-    }
-}
-
-impl From<FaultKind> for FirewallReady {
-    fn from(kind: FaultKind) -> Self {
-        match kind {
-            FaultKind::InProgress => Self::InProgress,
-            FaultKind::Transient => Self::Transient,
-            FaultKind::Throttled => Self::Throttled,
-            FaultKind::NotFound => Self::NotFound,
-            FaultKind::NodeInUse => Self::NodeInUse,
-            FaultKind::Invalid => Self::Invalid,
-            FaultKind::Quota => Self::Quota,
-            FaultKind::Unauthorized => Self::Unauthorized,
-            FaultKind::Permanent => Self::Permanent,
         }
     }
 }

@@ -60,7 +60,6 @@ macro_rules! sections {
 }
 
 pub mod events;
-pub mod faults;
 pub mod firewalls;
 pub mod pool;
 pub mod reclaim;

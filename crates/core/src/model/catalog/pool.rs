@@ -1,5 +1,6 @@
 //! The conditions that only a `FloatingIPPool` has: about its addresses, its spec and its account.
 
+use super::firewalls::FirewallReady;
 use crate::model::fault::FaultKind;
 
 sections! {
@@ -278,4 +279,4 @@ macro_rules! from_fault {
     )+};
 }
 
-from_fault! { ProviderReady CreationFailed }
+from_fault! { ProviderReady CreationFailed FirewallReady }

@@ -7,12 +7,12 @@ use super::{Member, NodeSet};
 use crate::mechanism::follower::{FollowedNodes, Follower};
 use crate::mechanism::suspicion::{Clocks, Suspicion};
 use crate::model::facts::NodeFacts;
-use crate::model::grace::Grace;
 use crate::model::ids::{Address, ObjectKind, Owner, Uid};
 use crate::model::matching::{Criteria, NodeStore};
 use crate::model::mismatch::Mismatch;
 use crate::model::moment::Moment;
 use crate::model::node_check::NodeCheck;
+use crate::model::spec::Grace;
 use crate::records::status::SuspectNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -132,6 +132,6 @@ impl NodeSet {
             let reason = suspicion.why().name().to_owned();
             (name.clone(), SuspectNode { since_s: suspicion.since_s(), reason })
         };
-        self.nodes.suspects.told().map(entry).collect()
+        self.nodes.suspects.reported().map(entry).collect()
     }
 }

@@ -16,7 +16,7 @@ use crate::addresses::account::op::{End, Op, OpKind};
 use crate::addresses::action::Action;
 use crate::mechanism::effects::{Effects, Notice};
 use crate::mechanism::epoch::LAG_MS;
-use crate::mechanism::failure::Failure;
+use crate::mechanism::retry::Failure;
 use crate::model::catalog::events::EventReason;
 use crate::model::fault::FaultKind;
 use crate::model::ids::Address;

@@ -1,16 +1,13 @@
 //! The conditions about addresses that are given back.
 
 use super::super::Pool;
-use super::steps::Step;
+use super::steps::{REPORTED_AFTER_MS, Step};
 use super::{Blocked, Giving};
 use crate::model::catalog::reclaim::{ReclaimAtRisk, ReclaimBlocked, ReclaimKept, Reclaiming};
 use crate::model::condition::{Condition, ConditionType};
 use crate::model::ids::Address;
 use crate::model::moment::Moment;
 use crate::model::words::enumerate;
-
-/// The same delay as in `steps`.
-const TOLD_AFTER_MS: u64 = 5_000;
 
 impl Step {
     const fn text(self) -> &'static str {
@@ -51,7 +48,7 @@ impl Pool {
         }
         let blocked = |(ip, giving): (&Address, &Giving)| {
             let blocked = giving.blocked.as_ref()?;
-            let told = now >= blocked.since.plus_millis(TOLD_AFTER_MS);
+            let told = now >= blocked.since.plus_millis(REPORTED_AFTER_MS);
             told.then(|| (blocked.reason, format!("{ip}: {}", blocked.message)))
         };
         let blocked: Vec<_> = self.reclaim.giving.iter().filter_map(blocked).collect();
@@ -62,7 +59,7 @@ impl Pool {
         conditions.extend(self.kept_condition());
         conditions.extend(self.is_at_risk().then(|| self.risk_condition()));
         if let Some(message) = &self.reclaim.guard.call.refusal {
-            let name = crate::addresses::pool::object::FINALIZER;
+            let name = crate::addresses::pool::status::FINALIZER;
             let message = format!("the finalizer {name} cannot be written: {message}");
             conditions.retain(|told| !told.is(ConditionType::ReclaimBlocked));
             conditions.push(Condition::new(ReclaimBlocked::FinalizerDenied, message));

@@ -6,12 +6,11 @@
 use super::super::Pool;
 use super::super::memory::Purchased;
 use super::{Around, Blocked, Giving, Records};
-use crate::addresses::account::Account;
-use crate::addresses::account::EFFECT_MS;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{MAX_OPS, Op, OpKind, look_again_ms};
 use crate::addresses::account::rights::Right;
-use crate::addresses::action::Action;
+use crate::addresses::account::{Account, EFFECT_MS};
+use crate::addresses::action::{Action, Call};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::model::catalog::events::EventReason;
@@ -31,7 +30,7 @@ const CONFIRMED_MS: u64 = 60_000;
 const LONGEST_TTL_MS: u64 = 3_600_000;
 
 /// An obstacle is reported once it has lasted this long. Most end before the status could be written.
-const TOLD_AFTER_MS: u64 = 5_000;
+pub(super) const REPORTED_AFTER_MS: u64 = 5_000;
 
 /// The step that an address waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +102,7 @@ impl Pool {
             Next::Blocked(reason, message) => {
                 let before = giving.blocked.take().filter(|before| before.reason == reason);
                 let since = before.map_or(around.now, |before| before.since);
-                let told = since.plus_millis(TOLD_AFTER_MS);
+                let told = since.plus_millis(REPORTED_AFTER_MS);
                 out.later(Some(told).filter(|told| *told > around.now));
                 giving.blocked = Some(Blocked { reason, message, since });
                 let listing = reason == ReclaimBlocked::ObjectsUnread;
@@ -308,8 +307,7 @@ impl Pool {
         let kind = OpKind::Unassign { successor: None };
         let op = Op::new(self.object.uid.clone(), kind, machine.clone(), node, on, around.now);
         account.begin(ip, op, Purpose::Reclaim);
-        let (epoch, pool) = (account.epoch().clone(), self.object.clone());
-        out.act(Action::Unassign { epoch, pool, ip, machine });
+        out.act(account.epoch().request(Some(self.owner()), Call::Unassign(ip, machine)));
         Wait(Step::Unassigning)
     }
 
@@ -363,8 +361,7 @@ impl Pool {
         debug_assert!(bought.uid == self.object.uid, "{ip} was bought for this object");
         account.begin_deletion(ip, now);
         giving.sending = true;
-        let (epoch, pool) = (account.epoch().clone(), self.object.clone());
-        out.act(Action::Delete { epoch, pool, ip });
+        out.act(account.epoch().request(Some(self.owner()), Call::Delete(ip)));
         Wait(Step::Deleting)
     }
 

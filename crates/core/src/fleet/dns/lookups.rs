@@ -1,18 +1,20 @@
-//! Looks for external-dns marks of the names of records. Nothing waits for the result.
+//! Looks up the zones that objects name, and the external-dns marks of the names of their records. Nothing waits for a
+//! mark.
 
 use super::{Accounts, Dns, admit};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
 use crate::model::fault::CallFailure;
-use crate::model::ids::Owner;
+use crate::model::ids::{AccountId, Owner};
 use crate::model::moment::{Context, Moment};
-use crate::records::action::Action;
+use crate::records::action::{Action, Call};
 use crate::records::dns::{Access, Record};
-use crate::records::located::Located;
 use crate::records::mark::{Mark, name_of_mark};
+use crate::records::name::ZoneRef;
 use crate::records::site::{Site, SiteKey};
-use crate::records::view::View;
-use std::collections::BTreeMap;
+use crate::records::spec::Destination;
+use crate::records::view::{Located, View};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Dns {
     /// The name of the external-dns mark for these records, as far as known. A new process relies on the status until
@@ -23,7 +25,8 @@ impl Dns {
             return Some(key.fqdn.clone());
         }
         let seen = self.marks.get(key).and_then(Mark::stands);
-        name_of_mark(&key.fqdn, zone).filter(|name| seen.unwrap_or_else(|| view.told.warning.contains(name)))
+        let name = name_of_mark(&key.fqdn, zone)?;
+        seen.unwrap_or_else(|| view.reported.warning.contains(&name)).then_some(name)
     }
 
     /// Looks for the marks that are due, for names whose records are known and at rest. These reads are sent only
@@ -67,13 +70,9 @@ impl Dns {
             if admit(account, accounts, &key.account_id, call, now, out) {
                 account.begun(&key.zone);
                 mark.reading();
-                out.act(Action::ReadRecords {
-                    epoch: account.epoch().clone(),
-                    owner: view.owner.clone(),
-                    zone: zone.clone(),
-                    fqdn,
-                    mark_of: Some(key.fqdn.clone()),
-                });
+                let (zone, mark_of) = (zone.clone(), Some(key.fqdn.clone()));
+                let call = Call::ReadRecords { zone, fqdn, mark_of };
+                out.act(account.epoch().request(Some(view.owner.clone()), call));
             }
         }
     }
@@ -96,6 +95,57 @@ impl Dns {
         }
         if let Some(mark) = self.marks.get_mut(key) {
             mark.read(result, at);
+        }
+    }
+}
+
+impl Dns {
+    /// Notes the zones that all objects name.
+    pub(super) fn name_zones(&mut self, views: &[View]) {
+        let mut known = BTreeSet::new();
+        self.named.clear();
+        for view in views {
+            let Some(place) = &view.spec.place else { continue };
+            if known.insert((&place.account_id, &place.zone)) {
+                self.named.push((view.owner.clone(), place.clone()));
+            }
+        }
+    }
+
+    /// Looks up the zones whose ids are unknown or in doubt.
+    pub(super) fn look_up_zones(&mut self, accounts: &mut Accounts, now: Moment, out: &mut Effects<Action>) {
+        for (owner, Destination { account_id, zone, .. }) in &self.named {
+            let Some(account) = self.accounts.get_mut(account_id) else { continue };
+            if let Err(at) = account.lookup_due(zone, now) {
+                out.later(at);
+                continue;
+            }
+            let gate = account.lookup_gate(zone).to_owned();
+            if admit(account, accounts, account_id, (&gate, Access::Write, Purpose::Dns), now, out) {
+                account.looking_up(zone);
+                out.act(account.epoch().request(Some(owner.clone()), Call::FindZone(zone.clone())));
+            }
+        }
+        let named: BTreeSet<(&AccountId, &ZoneRef)> =
+            self.named.iter().map(|(_, place)| (&place.account_id, &place.zone)).collect();
+        for (account_id, account) in &mut self.accounts {
+            account.retain(|zone| named.contains(&(account_id, zone)), now);
+        }
+    }
+
+    /// Checks whether names still mean the same zones. Nothing waits for that, so it comes last.
+    pub(super) fn renew_zones(&mut self, accounts: &mut Accounts, now: Moment, out: &mut Effects<Action>) {
+        for (owner, Destination { account_id, zone, .. }) in &self.named {
+            let Some(account) = self.accounts.get_mut(account_id) else { continue };
+            if let Err(at) = account.renewal_due(zone, now) {
+                out.later(at);
+                continue;
+            }
+            let call = (zone.text(), Access::Read, Purpose::Dns);
+            if admit(account, accounts, account_id, call, now, out) {
+                account.renewing(zone);
+                out.act(account.epoch().request(Some(owner.clone()), Call::FindZone(zone.clone())));
+            }
         }
     }
 }
