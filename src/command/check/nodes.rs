@@ -80,8 +80,8 @@ fn soft_taints(pools: &[PoolObject], nodes: &[NodeFacts]) -> Vec<Finding> {
             continue;
         };
         let holds = |node: &&NodeFacts| {
-            let stands = |entry: &Box<IpEntry>| entry.provider_id == node.provider_id;
-            !node.provider_id.is_empty() && pool.status.ips.values().any(stands)
+            let stands = |entry: &IpEntry| entry.provider_id == node.provider_id;
+            !node.provider_id.is_empty() && pool.status.ips.values().any(|entry| stands(entry))
         };
         for node in nodes.iter().filter(holds) {
             let counts = |taint: &&Taint| {

@@ -276,8 +276,8 @@ impl Fleet {
     /// True while an address was bought that the server's copy of the status does not remember yet.
     pub fn has_unrecorded_creation(&self) -> bool {
         // A pool that is being deleted gets no more status writes, unless it gives something back.
-        let written = |pool: &&Box<Pool>| !pool.deleting || pool.is_going();
-        self.pools.values().filter(written).any(|pool| pool.has_unrecorded_creation())
+        let written = |pool: &Pool| !pool.deleting || pool.is_going();
+        self.pools.values().any(|pool| written(pool) && pool.has_unrecorded_creation())
     }
 
     /// Begins leadership. Everything that a predecessor may have changed is read again before any decision.

@@ -129,7 +129,9 @@ impl Fleet {
                     }
                     gone => {
                         // So it no longer delays the other pools of the account.
-                        gone.into_iter().for_each(|pool| pool.forget_intent());
+                        if let Some(pool) = gone {
+                            pool.forget_intent();
+                        }
                         self.outbox.extend(orphans::ownerless(pool, &result));
                     }
                 }

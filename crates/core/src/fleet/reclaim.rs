@@ -201,7 +201,7 @@ impl Fleet {
 
     /// Notes in the statuses the names at which records hold bought addresses.
     fn note_names(&mut self) {
-        let bought = self.due_pools().flat_map(|pool| pool.purchased()).map(|bought| bought.ip);
+        let bought = self.due_pools().flat_map(Pool::purchased).map(|bought| bought.ip);
         let bought: BTreeSet<Address> = bought.collect();
         let held = self.dns.names_of(&bought, self.looks_at_all());
         if !held.is_empty() {

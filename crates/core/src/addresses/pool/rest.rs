@@ -42,7 +42,7 @@ impl Pool {
             };
             known && purchased.iter().all(held) && none_left && orphans.iter().all(BTreeSet::is_empty)
         };
-        let failed = |record: &Box<IpRecord>| {
+        let failed = |record: &IpRecord| {
             record.failure.is_some() || record.error.is_some() || record.deprioritized.is_some()
         };
         self.is_live()
@@ -60,7 +60,7 @@ impl Pool {
             && self.deprioritized.is_empty()
             && self.roomy.is_empty()
             && self.unlabelling.is_empty()
-            && !self.ips.values().any(failed)
+            && !self.ips.values().any(|record| failed(record))
             && !self.writes.are_under_way()
             && self.reclaim.is_idle()
     }
