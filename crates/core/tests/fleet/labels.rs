@@ -54,8 +54,15 @@ impl World {
     }
 
     /// Checks an assignment that begins: the removal of the labels with its address was requested, and there was time
-    /// for the answer.
-    pub(crate) fn check_labels(&self, ip: Address, to: &str) {
+    /// for the answer. A pool that sets no labels waits for none, not even for those of its predecessor.
+    pub(crate) fn check_labels(&self, pool: &str, ip: Address, to: &str) {
+        if !self
+            .pools
+            .get(pool)
+            .is_some_and(|pool| pool.spec.as_ref().is_ok_and(|spec| spec.node_labels.enabled))
+        {
+            return;
+        }
         let well = |name: &String| {
             self.nodes
                 .get(name)

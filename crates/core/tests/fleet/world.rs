@@ -405,7 +405,7 @@ impl World {
             }
             Call::Assign { ip, machine: droplet, node } => {
                 self.check_assignment(&pool, ip, &droplet, &node);
-                self.check_labels(ip, &node);
+                self.check_labels(&pool.name.name, ip, &node);
                 self.call(format!("assign {ip} {node}"));
                 self.assigns += 1;
                 Reply::Changed(ip, self.change(ip, Some(droplet)))
