@@ -42,7 +42,7 @@ pub struct Done {
     pub outcome: Outcome,
     /// The conditions that a status write left, with their times.
     pub conditions: Option<((ObjectKind, Uid), Vec<Condition>)>,
-    /// The call was given up, or failed so that it may have its effect later.
+    /// The call was given up, or failed so that a change may have its effect later.
     pub unknown: bool,
 }
 
@@ -87,9 +87,11 @@ impl Executor {
             async move {
                 let is_status =
                     matches!(action, Action::WriteStatus { .. } | Action::WriteRecordSetStatus { .. });
-                let _turn = if is_status { executor.underway.turn_of_a_status().await } else { None };
+                let turn = if is_status { executor.underway.turn_of_a_status().await } else { None };
                 // Boxed, because a task has room for everything that it may await, and many wait for their turn.
-                if let Some(done) = Box::pin(executor.run(action, &before)).await {
+                let done = Box::pin(executor.run(action, &before)).await;
+                drop(turn);
+                if let Some(done) = done {
                     if done.unknown && writing.is_some() {
                         executor.underway.gave_up();
                     }

@@ -139,7 +139,7 @@ function plain(remedy) {
   return remedy.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/`/g, "");
 }
 
-/** What the conditions report, each with its remedy. */
+/** The texts of the conditions, each with its remedy. */
 function messages(object) {
   return told(object).map((one) => (one.type === "Ready" && one.status === "True"
     ? none(one.message)
@@ -279,7 +279,7 @@ function phases(one) {
   return element("div", "", bar, element("ul", "phases", ...words, element("li", "", `in all: ${span(whole)}`)));
 }
 
-/** What a change says besides its times. */
+/** The text of a change without its times. */
 function described({ ip, from, to, namespace, name, reason }) {
   const where = (node) => node || "no node";
   return [`${ip}: ${where(from)} → ${where(to)}`, `${namespace}/${name}: ${reason}`];

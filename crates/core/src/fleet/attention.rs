@@ -64,7 +64,10 @@ impl Attention {
 
     /// Has the next plan look at this object.
     pub(super) fn touch(&mut self, uid: &Uid) {
-        self.touched.insert(uid.clone());
+        // A standby never plans, and would remember objects that have gone.
+        if !self.all {
+            self.touched.insert(uid.clone());
+        }
     }
 
     /// The objects that something concerns since the last plan, or `None` if something concerns every object.

@@ -46,7 +46,7 @@ pub(super) struct Checks {
     pub(super) evidence: Evidence,
     /// The accounts that tell whether one of their machines is switched off.
     pub(super) witnesses: BTreeMap<AccountId, Witness>,
-    /// What each object asks for, whatever the others do, with its namespace.
+    /// The checks of each object, whatever the others ask for, with its namespace.
     parts: BTreeMap<Asker, (String, Part)>,
     askers: BTreeSet<(CheckKey, Asker)>,
     /// How many nodes that serve nothing the parts name, by namespace.
@@ -109,7 +109,9 @@ impl Checks {
         }
         for (key, _) in part.1.iter().filter(|(key, target)| old.get(*key) != Some(*target)) {
             self.changed.insert(key.clone());
-            self.askers.insert((key.clone(), asker.clone()));
+            if self.askers.insert((key.clone(), asker.clone())) {
+                self.evidence.asked_for(key);
+            }
         }
         if part.1.is_empty() {
             self.parts.remove(&asker);
@@ -231,6 +233,10 @@ impl Fleet {
     pub(super) fn weigh_checks(&mut self, now: Moment) {
         let clocks = self.clocks(now);
         let available = self.checks_unavailable().is_none();
+        if self.dirty {
+            // A node whose address has changed is not judged by the answers of its former one.
+            self.ask_for_checks(&self.concerned(now), now);
+        }
         self.checks.due = self.checks.evidence.judge(now);
         let verdicts = self.checks.evidence.take_verdicts();
         self.checks.detections_ms.extend(verdicts.iter().map(|verdict| verdict.took_ms));
@@ -282,13 +288,20 @@ impl Fleet {
 
     /// Decides which nodes are checked from now on. Returns when to judge them again.
     pub(super) fn plan_checks(&mut self, now: Moment) -> Option<Moment> {
-        let available = self.checks_unavailable().is_none();
         self.checks.stale |= self.settings.thorough;
-        if self.looks_at_all() {
-            let due = &self.attention.due;
-            self.checks.replace_all(|uid| due.contains(uid));
+        let due = std::mem::take(&mut self.attention.due);
+        self.ask_for_checks(&due, now);
+        self.attention.due = due;
+        self.checks_due(now)
+    }
+
+    /// Makes the checks that these objects ask for now.
+    fn ask_for_checks(&mut self, uids: &BTreeSet<Uid>, now: Moment) {
+        let available = self.checks_unavailable().is_none();
+        if uids.len() == self.pools.len() + self.record_sets.len() {
+            self.checks.replace_all(|uid| uids.contains(uid));
         }
-        for uid in &self.attention.due {
+        for uid in uids {
             let follower = followers::get(&mut self.pools, &mut self.record_sets, uid);
             let part = follower.filter(|follower| available && follower.is_following()).map(|follower| {
                 let stores = followers::stores(&self.nodes, &self.pods, follower);
@@ -300,7 +313,6 @@ impl Fleet {
             self.checks.replace(asker, part.unwrap_or_default());
         }
         self.checks.follow(now);
-        self.checks_due(now)
     }
 
     /// The latest moment at which to judge again, or to ask a provider.

@@ -4,7 +4,7 @@
 //! two zones newly refuse the token and no call about records was accepted, the token is in doubt. Then all zones wait
 //! for that one call, and zones that have refused nothing yet get it first.
 //!
-//! `mechanism::refused_right` does not fit: its refusals concern all that needs a right, and each ends by itself. Here the zones
+//! `RefusedRight` does not fit: its refusals concern all that needs a right, and each ends by itself. Here the zones
 //! take turns with one call, and a zone that refuses says little about the others.
 
 use crate::mechanism::retry::{REFUSED_INTERVAL_MS, Schedule};

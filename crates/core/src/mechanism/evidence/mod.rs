@@ -93,7 +93,7 @@ pub struct Evidence {
     verdicts: Vec<Verdict>,
 }
 
-/// The checks that may count against their nodes, other than before.
+/// The checks that may say something else of their nodes than before.
 #[derive(Debug, Default)]
 struct News {
     keys: BTreeSet<CheckKey>,
@@ -150,20 +150,29 @@ impl Evidence {
     /// Takes in the answer to a check.
     pub fn checked(&mut self, checked: &Checked, now: Moment) {
         let Some(record) = self.records.get_mut(&checked.key) else { return };
-        match &checked.outcome {
+        let news = match &checked.outcome {
             CheckOutcome::Passed => {
-                self.touched |= record.passed(now);
                 self.failing.remove(&checked.key);
+                record.passed(now)
             }
             CheckOutcome::Failed => {
                 record.failed(now);
-                self.touched |= record.failures == 1;
                 if record.failures >= checked.key.check.threshold {
                     self.failing.insert(checked.key.clone());
                 }
+                record.failures == 1
             }
-            CheckOutcome::NoVerdict(_) => {}
+            CheckOutcome::NoVerdict(_) => false,
+        };
+        if news {
+            self.touched = true;
+            self.news.keys.insert(checked.key.clone());
         }
+    }
+
+    /// Notes that another object asks for a check. It has yet to hear of the results.
+    pub fn asked_for(&mut self, key: &CheckKey) {
+        self.news.keys.insert(key.clone());
     }
 
     /// Takes in a step of the watch of the Leases.
@@ -315,8 +324,7 @@ impl Evidence {
         std::mem::take(&mut self.touched)
     }
 
-    /// The checks that may count against their nodes, other than at the last call. `None` if all may. A node that only
-    /// goes behind others is not among them, because that matters only while an address moves.
+    /// The checks that may say something else of their nodes than at the last call. `None` if all may.
     pub fn take_news(&mut self) -> Option<BTreeSet<CheckKey>> {
         let News { keys, all } = std::mem::take(&mut self.news);
         (!all).then_some(keys)
