@@ -49,9 +49,9 @@ impl World {
         assert!(!self.is_paused(&pool.name.name), "begun for the paused pool {}", pool.name);
     }
 
-    /// An operation of ours has moved the address lately, or does so now.
+    /// An operation of ours has moved the address lately, or does so now. What follows from it waits for the permit.
     fn is_finished_now(&self, ip: Address) -> bool {
-        let lately = |ends| self.now.millis_since(ends) < FINISHED_MS;
+        let lately = |ends: Moment| self.now.millis_since(ends.max(self.permitted)) < FINISHED_MS;
         self.pending.values().any(|op| op.ip == ip && (!op.over || lately(op.ends)))
     }
 

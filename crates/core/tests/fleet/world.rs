@@ -74,6 +74,8 @@ pub(crate) struct World {
     pub(crate) go_crds: bool,
     /// Addresses that somebody has moved by hand lately. FLIPOP may move them back.
     pub(crate) moved: BTreeSet<Address>,
+    /// When FLIPOP last got the permit to write.
+    pub(crate) permitted: Moment,
     /// Nodes whose annotation another field manager wrote.
     pub(crate) foreign: BTreeSet<String>,
     /// Pools whose status may not be written.
@@ -136,6 +138,7 @@ impl World {
             status_writes: 0,
             go_crds: false,
             moved: BTreeSet::new(),
+            permitted: Moment::default(),
             foreign: BTreeSet::new(),
             denied: BTreeSet::new(),
             faults: Faults::default(),
@@ -234,6 +237,9 @@ impl World {
     }
 
     pub(crate) fn observe(&mut self, input: Input) {
+        if matches!(input, Input::Permit(true)) {
+            self.permitted = self.now;
+        }
         self.fleet.observe(input, Context::exactly(self.now));
     }
 
