@@ -85,8 +85,7 @@ impl Executor {
         let before = before.to_vec();
         self.tracker.spawn(
             async move {
-                let is_status =
-                    matches!(action, Action::WriteStatus { .. } | Action::WriteRecordSetStatus { .. });
+                let is_status = matches!(action, Action::WriteStatus(_) | Action::WriteRecordSetStatus(_));
                 let turn = if is_status { executor.underway.turn_of_a_status().await } else { None };
                 // Boxed, because a task has room for everything that it may await, and many wait for their turn.
                 let done = Box::pin(executor.run(action, &before)).await;

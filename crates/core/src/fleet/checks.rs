@@ -303,7 +303,10 @@ impl Fleet {
         }
         for uid in uids {
             let follower = followers::get(&mut self.pools, &mut self.record_sets, uid);
-            let part = follower.filter(|follower| available && follower.is_following()).map(|follower| {
+            let asks = |follower: &&mut dyn Follower| {
+                available && follower.node_check().is_some() && follower.is_following()
+            };
+            let part = follower.filter(asks).map(|follower| {
                 let stores = followers::stores(&self.nodes, &self.pods, follower);
                 let own = self.settings.own_node.as_deref();
                 let part = stores.map(|(nodes, _)| asked_by(follower, nodes, own)).unwrap_or_default();
