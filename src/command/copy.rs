@@ -154,7 +154,7 @@ pub(super) fn judged<'a>(
 /// The watches that these criteria ask for.
 pub(super) fn keys<'a>(criteria: impl IntoIterator<Item = &'a Criteria>) -> BTreeSet<WatchKey> {
     let criteria = criteria.into_iter();
-    criteria.flat_map(|criteria| criteria.pod_watch().into_iter().chain([criteria.node_watch()])).collect()
+    criteria.flat_map(Criteria::watches).cloned().collect()
 }
 
 impl Lists {
@@ -186,7 +186,7 @@ impl Lists {
     /// The nodes that these criteria select by label.
     pub(super) fn nodes_of(&self, criteria: &Criteria) -> NodeStore {
         let mut store = NodeStore::default();
-        let listed = self.nodes.get(&criteria.node_watch()).cloned().unwrap_or_default();
+        let listed = self.nodes.get(criteria.node_watch()).cloned().unwrap_or_default();
         store.observe(Observed::Reset(listed));
         store
     }
@@ -195,7 +195,7 @@ impl Lists {
     pub(super) fn pods_of(&self, criteria: &Criteria) -> Option<PodStore> {
         let key = criteria.pod_watch()?;
         let mut store = PodStore::default();
-        store.observe(Observed::Reset(self.pods.get(&key).cloned().unwrap_or_default()));
+        store.observe(Observed::Reset(self.pods.get(key).cloned().unwrap_or_default()));
         Some(store)
     }
 }

@@ -135,12 +135,12 @@ fn failing_addresses(pool: &PoolObject) -> impl Iterator<Item = (&str, Finding)>
 /// Finds sets whose rules contradict those of a pool. A set that publishes the addresses of pools would drop a
 /// node, or keep it, at another time than the pool of that node.
 fn contradictions(name: &ObjectName, set: &NodeSetSpec, pools: &[(&ObjectName, PoolSpec)]) -> Vec<Finding> {
-    let nodes = set.criteria.as_ref().map(Criteria::node_watch);
-    if set.source != Some(AddressSource::Annotation) || nodes.is_none() {
+    let nodes = |criteria: &Option<Criteria>| criteria.as_ref().map(|of| of.node_watch().clone());
+    let own = nodes(&set.criteria);
+    if set.source != Some(AddressSource::Annotation) || own.is_none() {
         return Vec::new();
     }
-    let of_nodes = |spec: &PoolSpec| spec.criteria.as_ref().map(Criteria::node_watch);
-    let pools = pools.iter().filter(|(_, spec)| of_nodes(spec) == nodes && spec.grace != set.grace);
+    let pools = pools.iter().filter(|(_, spec)| nodes(&spec.criteria) == own && spec.grace != set.grace);
     pools
         .map(|(pool, _)| {
             Finding::doubtful(

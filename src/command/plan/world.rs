@@ -210,7 +210,7 @@ impl World {
         let holder =
             self.nodes().iter().find(|node| !provider_id.is_empty() && node.provider_id == provider_id);
         let matching =
-            spec.criteria.as_ref().and_then(|criteria| self.lists.nodes.get(&criteria.node_watch()));
+            spec.criteria.as_ref().and_then(|criteria| self.lists.nodes.get(criteria.node_watch()));
         let some = matching.into_iter().flatten().find_map(|node| node.region.clone());
         let region = holder.and_then(|node| node.region.clone()).or_else(|| spec.region.clone());
         region.or(some).unwrap_or_default()

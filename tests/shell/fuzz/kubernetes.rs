@@ -5,6 +5,7 @@ use super::input::json_like;
 use flipop::kube::objects::{FIELD_MANAGER, NodeSlim, PodSlim};
 use flipop_core::model::facts::{NodeFacts, PodFacts, RESERVED_IP_ANNOTATION, Readiness, Taint};
 use flipop_core::model::matching::{Criteria, verdict};
+use flipop_core::model::selector::Selector;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -62,7 +63,7 @@ fn pod_again(facts: &PodFacts) -> Value {
 fn sound_node(bytes: &[u8]) -> bool {
     let Some(facts) = node(bytes) else { return false };
     assert_eq!(node(node_again(&facts).to_string().as_bytes()).as_ref(), Some(&facts));
-    if verdict(&Criteria::default(), &facts, None).is_ok() {
+    if verdict(&Criteria::new(Selector::default(), None, Vec::new()), &facts, None).is_ok() {
         assert!(
             facts.ready.is_ready()
                 && !facts.deleting

@@ -300,7 +300,7 @@ impl Fleet {
         let sets = self.record_sets.iter().map(|(uid, set)| (uid, &set.spec.criteria));
         for (uid, criteria) in pools.chain(sets) {
             for key in criteria.iter().flat_map(Criteria::watches) {
-                users.entry(key).or_default().push(uid.clone());
+                users.entry(key.clone()).or_default().push(uid.clone());
             }
         }
         Asked { users, checks: self.any_asks_for_checks() }

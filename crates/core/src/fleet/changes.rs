@@ -66,8 +66,8 @@ impl Fleet {
     /// Why a node is not a candidate of a pool, as far as its watch shows.
     pub(super) fn mismatch_of(&self, pool: &Pool, node: &str) -> Option<Mismatch> {
         let criteria = pool.spec.criteria.as_ref()?;
-        let node = self.nodes.get(&criteria.node_watch())?.get(node)?;
-        let pods = criteria.pod_watch().and_then(|key| self.pods.get(&key));
+        let node = self.nodes.get(criteria.node_watch())?.get(node)?;
+        let pods = criteria.pod_watch().and_then(|key| self.pods.get(key));
         verdict(criteria, node, pods).and_then(|()| pool.check(node)).err()
     }
 

@@ -20,8 +20,8 @@ pub(super) fn stores<'a>(
     follower: &dyn Follower,
 ) -> Option<Stores<'a>> {
     let criteria = follower.criteria()?;
-    let pods = criteria.pod_watch().map(|key| pods.get(&key).unwrap_or(&NO_PODS));
-    Some((nodes.get(&criteria.node_watch()).unwrap_or(&NO_NODES), pods))
+    let pods = criteria.pod_watch().map(|key| pods.get(key).unwrap_or(&NO_PODS));
+    Some((nodes.get(criteria.node_watch()).unwrap_or(&NO_NODES), pods))
 }
 
 /// The object with this uid.

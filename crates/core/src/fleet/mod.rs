@@ -207,7 +207,7 @@ impl Fleet {
         let pools = pools.filter_map(|pool| pool.spec.criteria.as_ref());
         let sets = self.record_sets.values().filter(|set| !set.deleting);
         let sets = sets.filter_map(|set| set.spec.criteria.as_ref());
-        pools.chain(sets).flat_map(Criteria::watches).collect()
+        pools.chain(sets).flat_map(Criteria::watches).cloned().collect()
     }
 
     /// Takes in one fact.

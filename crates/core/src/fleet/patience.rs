@@ -94,8 +94,9 @@ impl Fleet {
         let Some(follower) = followers::get(&mut self.pools, &mut self.record_sets, object) else { return };
         let suspects = &follower.nodes().suspects;
         // A read for other criteria proves nothing.
-        let same =
-            |criteria: &&Criteria| criteria.node_watch() == read.nodes && criteria.pod_watch() == read.pods;
+        let same = |criteria: &&Criteria| {
+            *criteria.node_watch() == read.nodes && criteria.pod_watch() == read.pods.as_ref()
+        };
         let is_same =
             |node: &NodeFacts| suspects.of(&node.name).is_some_and(|suspicion| suspicion.is_of(node));
         let verdict = follower.criteria().filter(same).and_then(|criteria| read.verdict(criteria, is_same));
@@ -133,8 +134,8 @@ fn ask(follower: &mut dyn Follower, now: Moment, out: &mut Effects<Action>) {
             object: follower.owner().object,
             node,
             asked: now,
-            nodes: criteria.node_watch(),
-            pods: criteria.pod_watch(),
+            nodes: criteria.node_watch().clone(),
+            pods: criteria.pod_watch().cloned(),
             lease,
         });
     }

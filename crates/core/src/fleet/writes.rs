@@ -159,9 +159,8 @@ pub(super) fn watch_trouble(
     troubles: &BTreeMap<WatchKey, String>,
     criteria: Option<&Criteria>,
 ) -> Option<String> {
-    let criteria = criteria?;
-    let keys = [Some(criteria.node_watch()), criteria.pod_watch()];
-    keys.into_iter().flatten().find_map(|key| troubles.get(&key).cloned())
+    // The trouble of the nodes comes first.
+    criteria?.watches().filter_map(|key| troubles.get(key)).last().cloned()
 }
 
 /// The condition that says that Events cannot be written.

@@ -56,7 +56,7 @@ pub enum WatchKey {
 }
 
 /// The criteria that a node must meet.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Criteria {
     /// Node labels.
     pub node_selector: Selector,
@@ -64,24 +64,37 @@ pub struct Criteria {
     pub pods: Option<(String, Selector)>,
     /// Taints that do not matter.
     pub tolerations: Vec<Toleration>,
+    node_watch: WatchKey,
+    pod_watch: Option<WatchKey>,
 }
 
 impl Criteria {
+    /// Criteria, with the watches that they need.
+    pub fn new(
+        node_selector: Selector,
+        pods: Option<(String, Selector)>,
+        tolerations: Vec<Toleration>,
+    ) -> Self {
+        let node_watch = WatchKey::Nodes { selector: node_selector.to_string() };
+        let pod_watch = pods.as_ref().map(|(namespace, selector)| WatchKey::Pods {
+            namespace: namespace.clone(),
+            selector: selector.to_string(),
+        });
+        Self { node_selector, pods, tolerations, node_watch, pod_watch }
+    }
+
     /// The watch that yields the nodes.
-    pub fn node_watch(&self) -> WatchKey {
-        WatchKey::Nodes { selector: self.node_selector.to_string() }
+    pub const fn node_watch(&self) -> &WatchKey {
+        &self.node_watch
     }
 
     /// The watch that yields the pods, when pods matter.
-    pub fn pod_watch(&self) -> Option<WatchKey> {
-        self.pods.as_ref().map(|(namespace, selector)| WatchKey::Pods {
-            namespace: namespace.clone(),
-            selector: selector.to_string(),
-        })
+    pub const fn pod_watch(&self) -> Option<&WatchKey> {
+        self.pod_watch.as_ref()
     }
 
     /// The watches that yield the pods, when pods matter, and the nodes.
-    pub fn watches(&self) -> impl Iterator<Item = WatchKey> {
+    pub fn watches(&self) -> impl Iterator<Item = &WatchKey> {
         self.pod_watch().into_iter().chain([self.node_watch()])
     }
 }

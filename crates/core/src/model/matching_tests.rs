@@ -48,7 +48,8 @@ fn a_toleration_with_an_effect_tolerates_no_other_effect() {
 
 #[test]
 fn each_criterion_alone_excludes_a_node() {
-    let criteria = Criteria { pods: Some(("ns".into(), Selector::default())), ..Criteria::default() };
+    let pods = Some(("ns".into(), Selector::default()));
+    let criteria = Criteria::new(Selector::default(), pods, Vec::new());
     let mut pods = PodStore::default();
     pods.observe(Observed::Reset(vec![pod("p", "a", true)]));
     let check = |node: &NodeFacts| verdict(&criteria, node, Some(&pods));

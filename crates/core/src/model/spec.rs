@@ -46,7 +46,7 @@ impl RawMatch {
         let (node_selector, pod_selector) = (node_selector?, pod_selector?);
         let pods = (!self.pod_namespace.is_empty() || !self.pod_label.is_empty())
             .then(|| (self.pod_namespace.clone(), pod_selector));
-        Some(Criteria { node_selector, pods, tolerations: self.tolerations.clone() })
+        Some(Criteria::new(node_selector, pods, self.tolerations.clone()))
     }
 }
 

@@ -136,7 +136,7 @@ mod tests {
     fn criteria(label: &str, pods: Option<(&str, &str)>) -> Criteria {
         let selector = |text: &str| Selector::parse(text).unwrap();
         let pods = pods.map(|(namespace, label)| (namespace.to_owned(), selector(label)));
-        Criteria { node_selector: selector(label), pods, tolerations: Vec::new() }
+        Criteria::new(selector(label), pods, Vec::new())
     }
 
     fn store(nodes: Vec<NodeFacts>) -> NodeStore {
@@ -183,7 +183,7 @@ mod tests {
         let told = |count| survey(&criteria, &store(Vec::new()), None, count);
         assert_eq!(told(Some(12)), "none of the cluster's 12 nodes matches nodeLabel pool=egde");
         assert_eq!(told(None), "no node matches nodeLabel pool=egde");
-        let everywhere = Criteria::default();
+        let everywhere = Criteria::new(Selector::default(), None, Vec::new());
         assert_eq!(survey(&everywhere, &store(Vec::new()), None, None), "the cluster has no node");
     }
 

@@ -147,13 +147,20 @@ fn a_record_set_loses_a_dead_node_and_gains_none_that_was_not_seen_alive() {
     clinic.dies(1);
     clinic.run(&mut world, 20);
     assert_eq!(world.published(www), [2, 3]);
-    // A node joins that answers no check and renews nothing.
-    clinic.dies(4);
-    world.leases.insert(name(4), lease(4, 0));
-    world.observe(Input::Leases(Observed::Apply(lease(4, 0))));
-    world.set_node(4, true);
+    // Nodes join that answer no check and renew nothing.
+    for n in [4, 10] {
+        clinic.dies(n);
+        world.leases.insert(name(n), lease(n, 0));
+        world.observe(Input::Leases(Observed::Apply(lease(n, 0))));
+        world.set_node(n, true);
+    }
     clinic.run(&mut world, 8);
     assert_eq!(world.published(www), [2, 3]);
+    world.leases.remove(&name(10));
+    world.observe(Input::Leases(Observed::Delete(lease(10, 0))));
+    clinic.run(&mut world, 1);
+    assert_eq!(world.published(www), [2, 3, 10], "a node without a Lease is not judged");
+    world.set_node(10, false);
     clinic.returns(4);
     clinic.run(&mut world, 11);
     assert_eq!(world.published(www), [2, 3, 4]);

@@ -179,6 +179,10 @@ impl Evidence {
     pub fn leases(&mut self, observed: &Observed<LeaseFacts>, now: Moment) {
         // Other nodes may have a Lease now.
         self.news.all |= matches!(observed, Observed::Reset(_));
+        if let Observed::Delete(lease) = observed {
+            self.touched = true;
+            self.news.keys.extend(self.by_name.get(&lease.name).into_iter().flatten().cloned());
+        }
         for node in self.leases.observe(observed, now) {
             self.reported(&node, now);
         }
