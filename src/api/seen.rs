@@ -2,7 +2,7 @@
 
 use super::{Condition, FloatingIPPool, NodeDNSRecordSet, bounded};
 use crate::api::resource::names;
-use flipop_core::model::ids::{ObjectKind, ObjectName, Uid};
+use flipop_core::model::{ObjectKind, ObjectName, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::Resource;
 use serde::de::{DeserializeOwned, Error as _};

@@ -10,12 +10,11 @@ use crate::kube::watch::list_once;
 use crate::provider::descriptors;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::PoolObject;
-use flipop_core::model::condition::Condition;
-use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
-use flipop_core::model::ids::{ObjectKind, ObjectName};
-use flipop_core::model::matching::{Criteria, NodeStore, PodStore, WatchKey};
 use flipop_core::model::provider::Providers;
 use flipop_core::model::spec::SpecProblem;
+use flipop_core::model::{
+    Condition, Criteria, NodeFacts, NodeStore, ObjectKind, ObjectName, Observed, PodFacts, PodStore, WatchKey,
+};
 use flipop_core::records::spec::NodeSetSpec;
 use flipop_core::records::status::RecordSetObject;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};

@@ -14,9 +14,8 @@ use crate::kube::objects::COMMAND_FIELD_MANAGER;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::in_namespace;
 use flipop_core::addresses::pool::manual_move::result::{MOVE_ANNOTATION, MoveOutcome};
-use flipop_core::model::condition::ConditionType;
-use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
+use flipop_core::model::{ConditionType, ObjectKind};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde::Serialize;
@@ -76,7 +75,7 @@ pub(super) async fn move_address(
     let object = format!("FloatingIPPool {namespace}/{pool}");
     annotate(&pools, &pool, &object, MOVE_ANNOTATION, Some(&request)).await?;
     if !waiting.wait {
-        return told(output, &[set(object, "requested")]);
+        return show(output, &[set(object, "requested")]);
     }
     let begun = session.clock.now();
     let mut waits = String::new();
@@ -118,7 +117,7 @@ pub(super) async fn move_address(
         );
         Answer { message, tone: Tone::Bad, ..set(object, "NoOutcome") }
     };
-    told(output, &[result])
+    show(output, &[result])
 }
 
 /// Fails if no replica leads, since the request would have no effect. If the leader is unknown, one may lead.
@@ -210,7 +209,7 @@ pub(super) async fn pause(
             ..set(target.shown(), "Failed")
         })
     });
-    told(output, &futures::future::join_all(work).await)
+    show(output, &futures::future::join_all(work).await)
 }
 
 /// The objects that the arguments name. A name without a kind is that of the only object of this name. To resume all
@@ -380,7 +379,7 @@ where
     }
 }
 
-fn told(output: Output, results: &[Answer]) -> Result<Exit, CommandError> {
+fn show(output: Output, results: &[Answer]) -> Result<Exit, CommandError> {
     output.show(&results, || {
         let line = |result: &Answer| {
             let message =

@@ -12,13 +12,10 @@ use crate::metrics::Metrics;
 use flipop_core::addresses::pool::status::{FINALIZER, PoolStatus};
 use flipop_core::fleet::action::{Objects, Outcome};
 use flipop_core::mechanism::effects::{StatusWrite, WrittenStatus};
-use flipop_core::model::facts::{NodeFacts, PodFacts};
-use flipop_core::model::fault::WriteFailure;
-use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Uid};
-use flipop_core::model::matching::WatchKey;
-use flipop_core::model::moment::Moment;
-use flipop_core::model::node_check::LeaseFacts;
 use flipop_core::model::node_labels::LabelChanges;
+use flipop_core::model::{
+    Address, LeaseFacts, Moment, NodeFacts, ObjectKind, ObjectRef, PodFacts, Uid, WatchKey, WriteFailure,
+};
 use flipop_core::records::status::RecordSetStatus;
 use kube::Resource;
 use serde::Serialize;

@@ -3,9 +3,7 @@
 use super::objects::lease::{self, LeaseSlim};
 use super::objects::{NodeSlim, PodSlim};
 use super::writes::{Call, WriteError, send};
-use flipop_core::model::facts::{NodeFacts, PodFacts};
-use flipop_core::model::matching::WatchKey;
-use flipop_core::model::node_check::LeaseFacts;
+use flipop_core::model::{LeaseFacts, NodeFacts, PodFacts, WatchKey};
 use kube::Client;
 use kube::api::{ListParams, ObjectList, Resource};
 use kube::core::Request;

@@ -4,10 +4,7 @@
 
 use crate::permit::Permit;
 use crate::provider::call::{Account, Action, CallContext, CallError};
-use flipop_core::model::facts::{ReservedIp, ReservedIpList};
-use flipop_core::model::fault::Fault;
-use flipop_core::model::ids::{ActionId, Address};
-use flipop_core::model::machine::MachineId;
+use flipop_core::model::{ActionId, Address, Fault, MachineId, ReservedIp, ReservedIpList};
 use futures::future::BoxFuture;
 
 /// A provider of reserved IPs. Each method is one operation, with at most ten seconds for each of its requests. The

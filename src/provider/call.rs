@@ -4,9 +4,7 @@
 
 use crate::permit::PermitEnded;
 use flipop_core::mechanism::budget::RateReport;
-use flipop_core::model::facts::ActionStatus;
-use flipop_core::model::fault::Fault;
-use flipop_core::model::ids::ActionId;
+use flipop_core::model::{ActionId, ActionStatus, Fault};
 use tokio::sync::watch;
 
 /// The object that a call is made for. Its fields label metrics and log lines.

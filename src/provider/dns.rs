@@ -12,7 +12,7 @@ use crate::permit::Permit;
 use crate::provider::call::{Account, CallContext, CallError};
 use crate::provider::http::bounded;
 use crate::provider::observe::Failure;
-use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::{Fault, FaultKind};
 use flipop_core::records::dns::{ChangeSet, Record, Zone};
 use futures::future::BoxFuture;
 

@@ -10,7 +10,7 @@ use crate::provider::dns::DnsProvider;
 use crate::provider::firewalls::FirewallProvider;
 use crate::provider::http::{ApiConfig, BuildError};
 use crate::token::TokenSource;
-use flipop_core::model::ids::AccountId;
+use flipop_core::model::AccountId;
 use flipop_core::model::provider::Descriptor;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -7,8 +7,7 @@ use crate::permit::Permit;
 use crate::provider::call::{Account, CallContext, CallError};
 use flipop_core::firewalls::action::Change;
 use flipop_core::firewalls::facts::{Rule, Sight};
-use flipop_core::model::fault::Fault;
-use flipop_core::model::machine::MachineId;
+use flipop_core::model::{Fault, MachineId};
 use futures::future::BoxFuture;
 use std::collections::BTreeSet;
 

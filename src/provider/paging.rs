@@ -8,7 +8,7 @@
 //! what the provider knows, and may be incomplete.
 
 use crate::provider::http::{Answer, Api};
-use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::{Fault, FaultKind};
 use std::collections::BTreeMap;
 
 /// If a list changes during this many readings in a row, the read fails. The next poll tries again.

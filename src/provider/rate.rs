@@ -4,7 +4,7 @@
 
 use crate::clock::Clock;
 use flipop_core::mechanism::budget::{Quota, RateReport};
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use tokio::sync::watch;
 

@@ -3,10 +3,9 @@
 //! Owns the copies. They begin with the statuses of objects, or with one read of the providers.
 
 use crate::provider::{CallContext, Providers, descriptors};
-use flipop_core::model::facts::{ReservedIp, ReservedIpList};
-use flipop_core::model::fault::{CallFailure, Fault, FaultKind};
-use flipop_core::model::ids::{AccountId, Address};
-use flipop_core::model::machine::MachineId;
+use flipop_core::model::{
+    AccountId, Address, CallFailure, Fault, FaultKind, MachineId, ReservedIp, ReservedIpList,
+};
 use flipop_core::records::dns::{ADDRESS_KIND, Change, Record, Zone};
 use flipop_core::records::name::ZoneRef;
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@
 use crate::api::{FloatingIPPool, NodeDNSRecordSet, Seen, UNOBSERVED, Undecodable, crd};
 use crate::command::CommandError;
 use crate::command::copy::Objects;
-use flipop_core::model::ids::{ObjectKind, ObjectName, Uid};
 use flipop_core::model::words::nearest;
+use flipop_core::model::{ObjectKind, ObjectName, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::Resource;
 use serde_json::Value;

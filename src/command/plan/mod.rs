@@ -22,7 +22,7 @@ use crate::exit::Exit;
 use crate::provider::descriptors;
 use account::Account;
 use flipop_core::firewalls::spec::FirewallSpec;
-use flipop_core::model::matching::WatchKey;
+use flipop_core::model::WatchKey;
 use report::Report;
 use std::time::Duration;
 use walls::Walls;

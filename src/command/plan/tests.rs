@@ -16,8 +16,7 @@ use crate::exit::Exit;
 use crate::kube::objects::NodeSlim;
 use crate::proxy::ProxySettings;
 use flipop_cloud::{CloudServer, Options, Provider};
-use flipop_core::model::facts::NodeFacts;
-use flipop_core::model::matching::WatchKey;
+use flipop_core::model::{NodeFacts, WatchKey};
 use flipop_core::records::name::Zones;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -171,8 +170,8 @@ fn what_is_told_of_a_new_address_has_the_name_that_the_changes_give_it() {
         account.buy(&"digitalocean".into(), "nyc3").unwrap();
     }
     let world = World::new((Vec::new(), Vec::new()), Lists::default(), (account, Walls::default()));
-    let told = with_new_things_named(&world, "created 240.0.0.12 and 240.0.0.1, not 192.0.2.1");
-    assert_eq!(told, "created new address 12 and new address 1, not 192.0.2.1");
+    let text = with_new_things_named(&world, "created 240.0.0.12 and 240.0.0.1, not 192.0.2.1");
+    assert_eq!(text, "created new address 12 and new address 1, not 192.0.2.1");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use super::{RawIdentity, or_default, slim_metadata};
 use crate::api::resource::resource;
-use flipop_core::model::node_check::LeaseFacts;
+use flipop_core::model::LeaseFacts;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Deserializer};
 

@@ -13,8 +13,7 @@ pub mod protobuf;
 use crate::api::lenient::or_default;
 use crate::api::resource::resource;
 use crate::provider;
-use flipop_core::model::facts::{NodeFacts, PodFacts, Readiness, Taint, region_slug};
-use flipop_core::model::ids::{Address, Uid};
+use flipop_core::model::{Address, NodeFacts, PodFacts, Readiness, Taint, Uid, region_slug};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use labels::{RawLabelFields, RawLabels, labels_of};
 use serde::de::IgnoredAny;
@@ -311,7 +310,7 @@ impl From<RawPod> for PodSlim {
 mod tests {
     use super::*;
     use crate::provider::digitalocean::droplet;
-    use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
+    use flipop_core::model::{REGION_LABEL, RESERVED_IP_ANNOTATION};
     use serde_json::{Value, json};
 
     fn node(value: Value) -> NodeFacts {

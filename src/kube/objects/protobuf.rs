@@ -14,8 +14,8 @@ use super::{
 use crate::kube::protobuf;
 pub use crate::kube::protobuf::ACCEPT;
 use bytes::Bytes;
-use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use flipop_core::model::node_labels::LabelKey;
+use flipop_core::model::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use prost::{DecodeError, Message};
 use serde::de::IgnoredAny;
 

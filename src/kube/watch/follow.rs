@@ -11,8 +11,7 @@ use super::page::{self, Form, MAX_PAGES, PAGE_SIZE, Page};
 use super::{Sink, Target, WatchContext, WatchHealth, WatchName};
 use crate::kube::objects::protobuf::Wire;
 use crate::kube::trouble::{Trouble, TroubleKind};
-use flipop_core::model::facts::Observed;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{Moment, Observed};
 use futures::{FutureExt as _, Stream, StreamExt};
 use kube::Api;
 use kube::api::{ListParams, WatchParams};
@@ -272,8 +271,8 @@ where
             if params.continue_token.is_none() || !passes || tries >= PAGE_TRIES {
                 return Err(trouble);
             }
-            let told = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
-            let wait = told.max(PAGE_PAUSE_MS / 2 + self.context.random.below(PAGE_PAUSE_MS / 2));
+            let asked = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
+            let wait = asked.max(PAGE_PAUSE_MS / 2 + self.context.random.below(PAGE_PAUSE_MS / 2));
             tracing::debug!(watch = %self.source.name, "failed to read a page, and retries: {trouble}");
             tokio::time::sleep(Duration::from_millis(wait)).await;
         }
@@ -427,12 +426,12 @@ where
         let doublings = self.failures.saturating_sub(1).min(10);
         let step = BACKOFF_FIRST_MS.saturating_mul(1 << doublings).min(BACKOFF_MAX_MS);
         let jittered = step / 2 + self.context.random.below(step / 2);
-        let told = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
-        let mut wait = jittered.max(told);
+        let asked = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
+        let mut wait = jittered.max(asked);
         if trouble.kind == TroubleKind::Throttled {
             // An overloaded server's wait is honoured even though the server is up.
-            tokio::time::sleep(Duration::from_millis(told)).await;
-            wait = jittered.saturating_sub(told);
+            tokio::time::sleep(Duration::from_millis(asked)).await;
+            wait = jittered.saturating_sub(asked);
         }
         let reset = &mut self.context.reset;
         let back = async {

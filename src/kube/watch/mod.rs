@@ -26,8 +26,7 @@ use crate::kube::objects::own_node::{OwnNode, OwnNodeFacts};
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::latest;
 use crate::random::Random;
-use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
-use flipop_core::model::node_check::LeaseFacts;
+use flipop_core::model::{LeaseFacts, NodeFacts, Observed, PodFacts};
 use follow::{Absent, Follow, Source};
 use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client};
@@ -82,10 +81,10 @@ pub async fn watch_nodes<G: Clone + Send>(
     sink: Sink<G, News<NodeFacts>>,
     cancel: CancellationToken,
 ) {
-    let (all, told) = (Api::<NodeSlim>::all(context.client.clone()), (tag, sink));
+    let (all, receiver) = (Api::<NodeSlim>::all(context.client.clone()), (tag, sink));
     let Some(keys) = target.keys.clone() else {
         let source = Source::of(all, "nodes", protobuf::NODES, target, Box::new(NodeSlim::into_facts));
-        return Follow::new(context, source, Versioned::every_step(), told).run(cancel).await;
+        return Follow::new(context, source, Versioned::every_step(), receiver).run(cancel).await;
     };
     let cut = move |node: Labelled<NodeSlim>| {
         let keys = keys.of("", &node.labels);
@@ -94,7 +93,7 @@ pub async fn watch_nodes<G: Clone + Send>(
     let all = Api::all(context.client.clone());
     let source = Source::of(all, "nodes", protobuf::LABELLED_NODES, target, Box::new(cut));
     let sorter = Sorter::every_event(|node: &NodeFacts| Print::new(&node.name, &()));
-    Follow::new(context, source, sorter, told).run(cancel).await;
+    Follow::new(context, source, sorter, receiver).run(cancel).await;
 }
 
 /// Watches the Leases that kubelets renew. Their events are read in bursts, `pause` apart.
@@ -153,13 +152,13 @@ pub async fn watch_pods<G: Clone + Send>(
 ) {
     const RUNNING: &str = "status.phase=Running";
     let print = |pod: &PodFacts| Print::new(&(&pod.namespace, &pod.name), pod);
-    let (client, namespace, told) = (context.client.clone(), target.namespace.clone(), (tag, sink));
+    let (client, namespace, receiver) = (context.client.clone(), target.namespace.clone(), (tag, sink));
     let Some(keys) = target.keys.clone() else {
         let cut = Box::new(PodSlim::into_facts);
         let source =
             Source::of(in_namespace(client, namespace.as_deref()), "pods", protobuf::PODS, target, cut);
         let source = Source { field_selector: Some(RUNNING.to_owned()), ..source };
-        return Follow::new(context, source, Versioned::changes(print), told).run(cancel).await;
+        return Follow::new(context, source, Versioned::changes(print), receiver).run(cancel).await;
     };
     let cut = move |pod: Labelled<PodSlim>| {
         let facts = pod.object.into_facts();
@@ -169,7 +168,7 @@ pub async fn watch_pods<G: Clone + Send>(
     let pods = in_namespace(client, namespace.as_deref());
     let source = Source::of(pods, "pods", protobuf::LABELLED_PODS, target, Box::new(cut));
     let source = Source { field_selector: Some(RUNNING.to_owned()), ..source };
-    Follow::new(context, source, Sorter::changes(print), told).run(cancel).await;
+    Follow::new(context, source, Sorter::changes(print), receiver).run(cancel).await;
 }
 
 /// The objects of a namespace (`None`: of all).

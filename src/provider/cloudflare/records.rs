@@ -4,8 +4,7 @@ use super::{result, wire};
 use crate::provider::dns::{self, Named};
 use crate::provider::http::{Api, Request};
 use crate::provider::paging::{self, Page, Pages};
-use flipop_core::model::fault::Fault;
-use flipop_core::model::ids::Address;
+use flipop_core::model::{Address, Fault};
 use flipop_core::records::dns::{ADDRESS_KIND, Record, Zone};
 
 /// Records per page. The API allows up to five million. This many stay below the limit on bodies even with comments and

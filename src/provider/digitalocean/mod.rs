@@ -19,11 +19,10 @@ use crate::provider::observe::Call;
 use crate::provider::paging::{self, Listed, Page, Pages};
 use crate::provider::rate::{Refusals, SHORT_BLOCK_MS};
 use flipop_core::mechanism::budget::RateReport;
-use flipop_core::model::facts::{ReservedIp, ReservedIpList};
-use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::{ActionId, Address};
-use flipop_core::model::machine::{MachineId, MachineKind};
 use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, ManagedNodes, Rules, ZoneForm};
+use flipop_core::model::{
+    ActionId, Address, Fault, FaultKind, MachineId, MachineKind, ReservedIp, ReservedIpList,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::StatusCode;

@@ -26,7 +26,7 @@ use crate::token::{Bearer, Token, TokenError, TokenSource};
 use answer::{Origin, scrubbed};
 use bytes::{Bytes, BytesMut};
 use flipop_core::mechanism::budget::RateReport;
-use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::{Fault, FaultKind};
 use http::{HeaderValue, Method, StatusCode, header};
 use reqwest::Url;
 use std::error::Error;

@@ -2,8 +2,7 @@
 
 use super::facts::{Firewall, Rule, Sight, lacking};
 use crate::mechanism::epoch::{Answer, Request};
-use crate::model::fault::CallFailure;
-use crate::model::machine::MachineId;
+use crate::model::{CallFailure, MachineId};
 use std::collections::BTreeSet;
 
 /// A change of one of our firewalls. Each may be repeated, since a repetition has no further effect.

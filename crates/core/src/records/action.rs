@@ -5,7 +5,7 @@
 use super::dns::{ChangeSet, Record, Zone};
 use super::name::ZoneRef;
 use crate::mechanism::epoch::{Answer, Request};
-use crate::model::fault::CallFailure;
+use crate::model::CallFailure;
 
 /// A call with its account and its object.
 pub type Action = Request<Call>;

@@ -7,7 +7,7 @@
 
 use super::diff::only_keeps_others;
 use crate::mechanism::epoch::LAG_MS;
-use crate::model::moment::Moment;
+use crate::model::Moment;
 use crate::records::dns::{Change, ChangeSet, Record};
 use std::collections::BTreeSet;
 

@@ -6,10 +6,7 @@
 
 use crate::mechanism::epoch::{counts, two_looks};
 use crate::mechanism::retry::{Pace, Retry};
-use crate::model::facts::ReservedIp;
-use crate::model::ids::Address;
-use crate::model::machine::MachineId;
-use crate::model::moment::{Context, Moment};
+use crate::model::{Address, Context, MachineId, Moment, ReservedIp};
 
 /// A created address is gone after two 404 answers this far apart.
 pub const FORGET_AFTER_MS: u64 = 60_000;
@@ -110,7 +107,7 @@ pub enum Learned {
 pub struct Belief {
     place: Place,
     /// The machine that a status names. It counts only until the first read.
-    told: Option<MachineId>,
+    reported: Option<MachineId>,
     settled_at: Option<Moment>,
     doubt: Option<Contradiction>,
     unlisted: bool,
@@ -173,9 +170,9 @@ impl Belief {
 
     /// Notes that a status places the address on this machine. A first list that disagrees may be older than the
     /// status, so it has to be confirmed.
-    pub fn told(&mut self, machine: MachineId) {
+    pub fn note_reported(&mut self, machine: MachineId) {
         if self.place == Place::Unknown {
-            self.told = Some(machine);
+            self.reported = Some(machine);
         }
     }
 
@@ -203,11 +200,13 @@ impl Belief {
             return Learned::Nothing;
         }
         if let (Place::Unknown, Some(read)) = (&self.place, entry) {
-            let Some(told) = self.told.take().filter(|told| read.machine.as_ref() != Some(told)) else {
+            let Some(machine) = self.reported.take().filter(|machine| read.machine.as_ref() != Some(machine))
+            else {
                 self.adopt(claim, now);
                 return Learned::Refreshed;
             };
-            self.place = Place::Present { machine: Some(told), region: read.region.clone(), locked: false };
+            self.place =
+                Place::Present { machine: Some(machine), region: read.region.clone(), locked: false };
         }
         if self.place.agrees(&claim) {
             let changed = self.place != claim || self.doubt.is_some();

@@ -4,8 +4,7 @@ use super::Account;
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::epoch::Epoch;
 use crate::mechanism::retry::RefusedRight;
-use crate::model::fault::CallFailure;
-use crate::model::moment::Moment;
+use crate::model::{CallFailure, Moment};
 
 /// A right that a token may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +79,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::fault::{Fault, FaultKind};
+    use crate::model::{Fault, FaultKind};
 
     #[test]
     fn a_refusal_shuts_the_gate_of_its_right_alone() {

@@ -5,9 +5,7 @@
 
 use super::Account;
 use crate::mechanism::retry::{Pace, Schedule};
-use crate::model::facts::ReservedIp;
-use crate::model::ids::Address;
-use crate::model::moment::{Context, Moment};
+use crate::model::{Address, Context, Moment, ReservedIp};
 
 /// Whether the token may read machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -97,7 +95,7 @@ mod tests {
     use crate::addresses::account::Changes;
     use crate::addresses::action::{Action, Call};
     use crate::mechanism::effects::{Effect, Effects};
-    use crate::model::facts::ReservedIpList;
+    use crate::model::ReservedIpList;
     use crate::model::provider::examples;
     use crate::model::provider::examples::droplet;
     use std::collections::{BTreeMap, BTreeSet};

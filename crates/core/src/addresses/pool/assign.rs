@@ -14,10 +14,7 @@ use crate::addresses::account::rights::Right;
 use crate::addresses::action::{Action, Call};
 use crate::mechanism::budget::Purpose;
 use crate::mechanism::effects::Effects;
-use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::model::{Address, FaultKind, MachineId, Moment, ObjectName, ObjectRef, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -456,7 +453,7 @@ impl Deprioritized {
 mod tests {
     use super::*;
     use crate::mechanism::retry::Schedule;
-    use crate::model::moment::Jitter;
+    use crate::model::Jitter;
 
     #[test]
     fn what_fails_at_every_retry_stays_behind() {

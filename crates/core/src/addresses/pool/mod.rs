@@ -32,12 +32,10 @@ use crate::addresses::pool::status::PoolObject;
 use crate::mechanism::follower::FollowedNodes;
 use crate::mechanism::retry::Failure;
 use crate::mechanism::writes::Writes;
-use crate::model::condition::Condition;
-use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, ObjectKind, ObjectRef, Owner, Seniority, Uid};
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
 use crate::model::provider::Providers;
+use crate::model::{
+    Address, Condition, FaultKind, MachineId, Moment, ObjectKind, ObjectRef, Owner, Seniority, Uid,
+};
 use assign::Deprioritized;
 use candidates::{Candidate, Candidates};
 use memory::Memory;

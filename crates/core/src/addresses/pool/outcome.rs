@@ -8,9 +8,7 @@ use crate::addresses::account::{Account, Finished};
 use crate::mechanism::effects::Notice;
 use crate::mechanism::retry::Failure;
 use crate::model::catalog::events::EventReason;
-use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, Uid};
-use crate::model::moment::{Context, Moment};
+use crate::model::{Address, Context, FaultKind, Moment, Uid};
 use std::fmt;
 
 /// The number of nodes in a row that could not take an address before the address itself counts as the cause.

@@ -11,9 +11,7 @@ use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::action::Action;
 use crate::mechanism::effects::Effects;
 use crate::mechanism::retry::Failure;
-use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
-use crate::model::machine::MachineId;
+use crate::model::{Address, FaultKind, MachineId, ObjectName, ObjectRef, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -9,10 +9,7 @@ use super::status::PoolStatus;
 use crate::mechanism::effects::{Effects, WrittenStatus};
 use crate::mechanism::retry::{Pace, Schedule};
 use crate::mechanism::writes::is_older;
-use crate::model::condition::Condition;
-use crate::model::fault::WriteFailure;
-use crate::model::ids::Address;
-use crate::model::moment::{Context, Moment};
+use crate::model::{Address, Condition, Context, Moment, WriteFailure};
 use std::collections::BTreeSet;
 
 impl Pool {
