@@ -11,7 +11,7 @@ use crate::kube::writes::{self, ObjectVersion, WriteError};
 use crate::metrics::Metrics;
 use flipop_core::addresses::pool::status::{FINALIZER, PoolStatus};
 use flipop_core::fleet::action::{Objects, Outcome};
-use flipop_core::mechanism::effects::{StatusWrite, WrittenStatus};
+use flipop_core::mechanism::{StatusWrite, WrittenStatus};
 use flipop_core::model::node_labels::LabelChanges;
 use flipop_core::model::{
     Address, LeaseFacts, Moment, NodeFacts, ObjectKind, ObjectRef, PodFacts, Uid, WatchKey, WriteFailure,

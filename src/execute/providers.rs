@@ -7,7 +7,7 @@ use crate::provider::observe::{self, Call as ObservedCall, Record};
 use crate::provider::{Action, CallContext, CallError};
 use flipop_core::addresses::action as addresses;
 use flipop_core::firewalls::action as firewalls;
-use flipop_core::mechanism::epoch::{Answer, Request};
+use flipop_core::mechanism::{Answer, Request};
 use flipop_core::model::{ActionId, ActionStatus, CallFailure, ObjectRef, Owner};
 use flipop_core::records::action as records;
 

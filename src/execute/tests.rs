@@ -10,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::permit::PermitSource;
 use crate::provider::observe::NoObserver;
 use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::mechanism::effects::StatusWrite;
+use flipop_core::mechanism::StatusWrite;
 use flipop_core::model::catalog::events::EventReason;
 use flipop_core::model::{ObjectName, ObjectRef};
 use std::time::Duration;

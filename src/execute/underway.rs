@@ -108,7 +108,7 @@ pub(super) fn is_unknown(outcome: &mut Outcome) -> bool {
 mod tests {
     use super::*;
     use flipop_core::addresses::action::Reply;
-    use flipop_core::mechanism::epoch::{Answer, Epoch};
+    use flipop_core::mechanism::{Answer, Epoch};
     use flipop_core::model::{Address, Fault, FaultKind};
     use std::time::Duration;
 

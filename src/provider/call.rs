@@ -3,7 +3,7 @@
 //! Owns the types that the HTTP layer and all services of the providers share. So it imports none of these.
 
 use crate::permit::PermitEnded;
-use flipop_core::mechanism::budget::RateReport;
+use flipop_core::mechanism::RateReport;
 use flipop_core::model::{ActionId, ActionStatus, Fault};
 use tokio::sync::watch;
 

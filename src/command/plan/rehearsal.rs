@@ -11,8 +11,7 @@ use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::firewalls::action as firewalls;
 use flipop_core::fleet::action::{Action, NodeReading, Objects, Outcome as Answer};
 use flipop_core::fleet::{Fleet, Input, Settings};
-use flipop_core::mechanism::effects::{Effect, StatusWrite, WrittenStatus};
-use flipop_core::mechanism::epoch::{Answer as ProviderAnswer, Request};
+use flipop_core::mechanism::{Answer as ProviderAnswer, Effect, Request, StatusWrite, WrittenStatus};
 use flipop_core::model::node_labels::{LabelChanges, SeenLabel};
 use flipop_core::model::provider::Providers;
 use flipop_core::model::{

@@ -5,7 +5,7 @@
 use crate::provider::{CallContext, Providers};
 use flipop_core::firewalls::action::{Action, Call, Change, Outcome, Reply};
 use flipop_core::firewalls::facts::{Firewall, Sight};
-use flipop_core::mechanism::epoch::Request;
+use flipop_core::mechanism::Request;
 use flipop_core::model::{AccountId, CallFailure, Fault, Moment};
 use std::collections::BTreeMap;
 

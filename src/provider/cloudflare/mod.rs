@@ -20,7 +20,7 @@ use crate::provider::entry::{Provider, Services, Variables, WriteScopes};
 use crate::provider::http::{Answer, Api, ApiConfig, BuildError};
 use crate::provider::observe::Call;
 use crate::provider::rate::Refusals;
-use flipop_core::mechanism::budget::RateReport;
+use flipop_core::mechanism::RateReport;
 use flipop_core::model::provider::{Descriptor, Limits, Rules, ZoneForm};
 use flipop_core::model::{Fault, FaultKind};
 use flipop_core::records::dns::{ChangeSet, Record, Zone};

@@ -18,7 +18,7 @@ use crate::provider::http::{Answer, Api, ApiConfig, BuildError, Request};
 use crate::provider::observe::Call;
 use crate::provider::paging::{self, Listed, Page, Pages};
 use crate::provider::rate::{Refusals, SHORT_BLOCK_MS};
-use flipop_core::mechanism::budget::RateReport;
+use flipop_core::mechanism::RateReport;
 use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, ManagedNodes, Rules, ZoneForm};
 use flipop_core::model::{
     ActionId, Address, Fault, FaultKind, MachineId, MachineKind, ReservedIp, ReservedIpList,

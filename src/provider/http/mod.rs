@@ -25,7 +25,7 @@ use crate::proxy::{Proxy, ProxySettings, is_loopback};
 use crate::token::{Bearer, Token, TokenError, TokenSource};
 use answer::{Origin, scrubbed};
 use bytes::{Bytes, BytesMut};
-use flipop_core::mechanism::budget::RateReport;
+use flipop_core::mechanism::RateReport;
 use flipop_core::model::{Fault, FaultKind};
 use http::{HeaderValue, Method, StatusCode, header};
 use reqwest::Url;

@@ -2,7 +2,7 @@
 //!
 //! A call names every detail, so its execution decides nothing. Each call has exactly one [`Reply`].
 
-use crate::mechanism::epoch::{Answer, Request};
+use crate::mechanism::{Answer, Request};
 use crate::model::{
     ActionId, ActionStatus, Address, CallFailure, MachineId, Moment, ReservedIp, ReservedIpList,
 };

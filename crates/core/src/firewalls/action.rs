@@ -1,7 +1,7 @@
 //! The calls about firewalls that the core asks for, and their answers.
 
 use super::facts::{Firewall, Rule, Sight, lacking};
-use crate::mechanism::epoch::{Answer, Request};
+use crate::mechanism::{Answer, Request};
 use crate::model::{CallFailure, MachineId};
 use std::collections::BTreeSet;
 

@@ -4,7 +4,7 @@
 //! which firewalls govern a machine.
 
 use super::facts::{Firewall, Sight};
-use crate::mechanism::retry::{Pace, Retry};
+use crate::mechanism::{Pace, Retry};
 use crate::model::{CallFailure, Context, FaultKind, MachineId, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -10,8 +10,7 @@ use super::cover::{Cover, Covers};
 use super::facts::Firewall;
 use super::read_trust::Trouble;
 use super::spec::{Entry, number_of};
-use crate::mechanism::epoch::{LAG_MS, counts, two_looks};
-use crate::mechanism::retry::{Pace, Retry};
+use crate::mechanism::{LAG_MS, Pace, Retry, counts, two_looks};
 use crate::model::{AccountId, CallFailure, Context, Fault, FaultKind, MachineId, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 

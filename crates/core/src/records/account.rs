@@ -9,10 +9,7 @@
 
 use super::name::ZoneRef;
 use super::refusals::Refusals;
-use crate::mechanism::budget::Budget;
-use crate::mechanism::epoch::Epoch;
-use crate::mechanism::outage::Outage;
-use crate::mechanism::retry::{Failure, Pace, REFUSED_INTERVAL_MS, Schedule};
+use crate::mechanism::{Budget, Epoch, Failure, Outage, Pace, REFUSED_INTERVAL_MS, Schedule};
 use crate::model::provider::{Rules, ZoneForm};
 use crate::model::{AccountId, CallFailure, Context, Fault, FaultKind, Moment};
 use crate::records::dns::{Access, Zone};

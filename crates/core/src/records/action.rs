@@ -4,7 +4,7 @@
 
 use super::dns::{ChangeSet, Record, Zone};
 use super::name::ZoneRef;
-use crate::mechanism::epoch::{Answer, Request};
+use crate::mechanism::{Answer, Request};
 use crate::model::CallFailure;
 
 /// A call with its account and its object.

@@ -12,8 +12,7 @@
 
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
 use super::read_trust::{BETWEEN_LOOKS_MS, Looks, Shown};
-use crate::mechanism::epoch::LAG_MS;
-use crate::mechanism::retry::{Failure, Pace};
+use crate::mechanism::{Failure, LAG_MS, Pace};
 use crate::model::{AccountId, Address, CallFailure, Context, Fault, FaultKind, Moment, Owner};
 use crate::records::dns::{Change, ChangeSet, Record};
 use std::collections::{BTreeSet, VecDeque};

@@ -5,8 +5,7 @@ use super::belief::{Learned, Place};
 use super::op::End;
 use super::rights::Right;
 use super::{Account, Changes, Finished, LIST_INTERVAL_MS, MachineRead, Trouble};
-use crate::mechanism::epoch::Epoch;
-use crate::mechanism::retry::Pace;
+use crate::mechanism::{Epoch, Pace};
 use crate::model::{
     ActionId, ActionStatus, Address, CallFailure, Context, FaultKind, Moment, ReservedIp, ReservedIpList,
 };

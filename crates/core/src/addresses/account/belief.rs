@@ -4,8 +4,7 @@
 //! action's result. Any other contradiction counts only once a second read agrees with it. While the place is unknown,
 //! the last confirmed place stays.
 
-use crate::mechanism::epoch::{counts, two_looks};
-use crate::mechanism::retry::{Pace, Retry};
+use crate::mechanism::{Pace, Retry, counts, two_looks};
 use crate::model::{Address, Context, MachineId, Moment, ReservedIp};
 
 /// A created address is gone after two 404 answers this far apart.
@@ -336,7 +335,7 @@ impl Belief {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::retry::Schedule;
+    use crate::mechanism::Schedule;
     use crate::model::provider::examples::droplet;
 
     fn at(machine: u64) -> ReservedIp {

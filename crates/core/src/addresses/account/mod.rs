@@ -18,9 +18,7 @@ pub(crate) use beliefs::Moved;
 pub(crate) use deletions::EFFECT_MS;
 pub use scope::MachineRead;
 
-use crate::mechanism::budget::{Budget, Purpose, RateReport};
-use crate::mechanism::epoch::Epoch;
-use crate::mechanism::outage::Outage;
+use crate::mechanism::{Budget, Epoch, Outage, Purpose, RateReport};
 use crate::model::provider::Limits;
 use crate::model::{
     AccountId, Address, Fault, FaultKind, MachineKind, Moment, ReservedIp, ReservedIpList, Uid,

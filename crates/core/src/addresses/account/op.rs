@@ -3,7 +3,7 @@
 //! Invariants: there is at most one per address and one per machine. After an unknown outcome the address is read
 //! until it is unlocked. The request is never repeated.
 
-use crate::mechanism::retry::{Pace, Retry, Schedule};
+use crate::mechanism::{Pace, Retry, Schedule};
 use crate::model::{
     ActionId, ActionStatus, Address, CallFailure, Context, Fault, FaultKind, MachineId, Moment, ReservedIp,
     Uid,

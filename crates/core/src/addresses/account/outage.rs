@@ -4,7 +4,7 @@ use super::Account;
 use super::belief::Place;
 use super::reads::Turn;
 use crate::addresses::action::{Call, Outcome, Reply};
-use crate::mechanism::budget::Purpose;
+use crate::mechanism::Purpose;
 use crate::model::{CallFailure, Moment};
 
 impl Account {

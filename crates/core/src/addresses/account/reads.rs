@@ -3,9 +3,7 @@
 use super::belief::{Belief, Place};
 use super::{Account, MachineRead};
 use crate::addresses::action::{Action, Call};
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::effects::Effects;
-use crate::mechanism::retry::{Pace, Retry};
+use crate::mechanism::{Effects, Pace, Purpose, Retry};
 use crate::model::{Address, Context, Fault, Moment, ObjectRef, Owner};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,9 +1,7 @@
 //! The rights that changes in an account need: the gate of each, and what an answer says about it.
 
 use super::Account;
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::epoch::Epoch;
-use crate::mechanism::retry::RefusedRight;
+use crate::mechanism::{Epoch, Purpose, RefusedRight};
 use crate::model::{CallFailure, Moment};
 
 /// A right that a token may have.

@@ -4,7 +4,7 @@
 //! scope is proved. The proof must not begin before the first such read.
 
 use super::Account;
-use crate::mechanism::retry::{Pace, Schedule};
+use crate::mechanism::{Pace, Schedule};
 use crate::model::{Address, Context, Moment, ReservedIp};
 
 /// Whether the token may read machines.
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::addresses::account::Changes;
     use crate::addresses::action::{Action, Call};
-    use crate::mechanism::effects::{Effect, Effects};
+    use crate::mechanism::{Effect, Effects};
     use crate::model::ReservedIpList;
     use crate::model::provider::examples;
     use crate::model::provider::examples::droplet;

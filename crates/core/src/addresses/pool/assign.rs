@@ -12,8 +12,7 @@ use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{MAX_OPS, Op, OpKind};
 use crate::addresses::account::rights::Right;
 use crate::addresses::action::{Action, Call};
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::effects::Effects;
+use crate::mechanism::{Effects, Purpose};
 use crate::model::{Address, FaultKind, MachineId, Moment, ObjectName, ObjectRef, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -452,7 +451,7 @@ impl Deprioritized {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::retry::Schedule;
+    use crate::mechanism::Schedule;
     use crate::model::Jitter;
 
     #[test]

@@ -6,8 +6,7 @@
 use super::Pool;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
-use crate::mechanism::follower::{FollowedNodes, Follower};
-use crate::mechanism::suspicion::{Clocks, Suspicion};
+use crate::mechanism::{Clocks, FollowedNodes, Follower, Suspicion};
 use crate::model::spec::Grace;
 use crate::model::{
     Address, Criteria, MachineId, Mismatch, Moment, NodeCheck, NodeFacts, NodeStore, Owner, Uid,

@@ -6,7 +6,7 @@
 use super::Pool;
 use super::placement::Whereabouts;
 use crate::addresses::account::Account;
-use crate::mechanism::follower::Stores;
+use crate::mechanism::Stores;
 use crate::model::catalog::pool::AddressesIdle;
 use crate::model::words::enumerate;
 use crate::model::{Address, Condition, ConditionType, MachineId, Moment, verdict};

@@ -5,7 +5,7 @@
 
 use super::Pool;
 use super::world::World;
-use crate::mechanism::effects::Effects;
+use crate::mechanism::Effects;
 use crate::model::label_mode::LabelMode;
 use crate::model::{Address, Moment, Uid};
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ use super::{Candidate, Pool};
 use crate::addresses::account::belief::Place;
 use crate::addresses::account::op::{Op, OpKind};
 use crate::addresses::account::{Account, Finished};
-use crate::mechanism::effects::Notice;
+use crate::mechanism::Notice;
 use crate::model::catalog::events::EventReason;
 use crate::model::{Address, MachineId, Mismatch, Moment, ObjectName};
 use std::collections::{BTreeMap, BTreeSet};

@@ -29,9 +29,7 @@ pub mod world;
 mod writing;
 
 use crate::addresses::pool::status::PoolObject;
-use crate::mechanism::follower::FollowedNodes;
-use crate::mechanism::retry::Failure;
-use crate::mechanism::writes::Writes;
+use crate::mechanism::{Failure, FollowedNodes, Writes};
 use crate::model::provider::Providers;
 use crate::model::{
     Address, Condition, FaultKind, MachineId, Moment, ObjectKind, ObjectRef, Owner, Seniority, Uid,

@@ -5,9 +5,7 @@ use super::placement::Whereabouts;
 use super::status::{IpEntry, IpState, PoolStatus};
 use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, MachineRead};
-use crate::mechanism::effects::Notice;
-use crate::mechanism::follower::Follower;
-use crate::mechanism::suspicion::Suspicion;
+use crate::mechanism::{Follower, Notice, Suspicion};
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::pool::{
     AnnotationsDenied, CRDsOutdated, Conflict, CreationFailed, CreationUncertain, LabelsDenied, NodesBlocked,

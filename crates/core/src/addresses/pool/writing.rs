@@ -6,9 +6,7 @@
 use super::Pool;
 use super::creation::Progress;
 use super::status::PoolStatus;
-use crate::mechanism::effects::{Effects, WrittenStatus};
-use crate::mechanism::retry::{Pace, Schedule};
-use crate::mechanism::writes::is_older;
+use crate::mechanism::{Effects, Pace, Schedule, WrittenStatus, is_older};
 use crate::model::{Address, Condition, Context, Moment, WriteFailure};
 use std::collections::BTreeSet;
 

@@ -4,8 +4,7 @@
 //! Invariant: a node that has never answered keeps an address that is already published.
 
 use super::{Member, NodeSet};
-use crate::mechanism::follower::{FollowedNodes, Follower};
-use crate::mechanism::suspicion::{Clocks, Suspicion};
+use crate::mechanism::{Clocks, FollowedNodes, Follower, Suspicion};
 use crate::model::spec::Grace;
 use crate::model::{
     Address, Criteria, Mismatch, Moment, NodeCheck, NodeFacts, NodeStore, ObjectKind, Owner, Uid,

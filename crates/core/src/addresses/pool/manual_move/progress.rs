@@ -5,7 +5,7 @@
 //! met.
 
 use super::result::{LastMove, MoveOutcome, Request, request_of};
-use crate::mechanism::retry::Retry;
+use crate::mechanism::Retry;
 use crate::model::{Address, Moment};
 
 /// How this process first saw the text of the annotation.

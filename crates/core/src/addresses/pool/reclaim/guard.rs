@@ -7,7 +7,7 @@ use super::super::Pool;
 use super::super::memory::Intent;
 use super::super::spec::ReclaimPolicy;
 use super::super::status::PoolStatus;
-use crate::mechanism::writes::Call;
+use crate::mechanism::Call;
 use crate::model::{ConditionType, Context, Moment, WriteFailure};
 
 /// The write of the finalizer, and its retries.

@@ -15,7 +15,7 @@ mod steps;
 use super::Pool;
 use super::memory::Purchased;
 use super::spec::ReclaimPolicy;
-use crate::mechanism::retry::{Pace, Retry};
+use crate::mechanism::{Pace, Retry};
 use crate::model::catalog::reclaim::ReclaimBlocked;
 use crate::model::{AccountId, Address, CallFailure, Context, FaultKind, MachineId, Moment, ReservedIp, Uid};
 use std::collections::{BTreeMap, BTreeSet};
