@@ -109,7 +109,7 @@ impl Executor {
             }
             Call::ApplyRecords { zone, fqdn, set } => {
                 let record = Record {
-                    provider: client.provider(),
+                    provider: client.api().provider(),
                     call: ObservedCall::EnsureDnsARecordSet,
                     context: &context,
                     clock: &self.clock,

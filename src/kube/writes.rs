@@ -13,7 +13,7 @@ use flipop_core::fleet::action::Sweep;
 use flipop_core::model::node_labels::LabelChanges;
 use flipop_core::model::{Address, ObjectName, RESERVED_IP_ANNOTATION, Uid};
 use kube::Client;
-use kube::api::{ListParams, ObjectList, Patch, PatchParams, PostParams, Resource};
+use kube::api::{GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Resource};
 use kube::core::Request;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -215,27 +215,20 @@ where
     F: FnOnce(&[String]) -> Option<Vec<String>>,
 {
     let ending = !permit.may_go_on();
-    let mut object = get_raw::<K>(client, name).await?;
-    if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(&*uid.0) {
-        return Err(WriteError::NotFound);
-    }
-    let current: Vec<String> = object
-        .pointer("/spec/ips")
-        .and_then(Value::as_array)
-        .map(|ips| ips.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-        .unwrap_or_default();
-    let Some(ips) = edit(&current) else { return Ok(None) };
-    if !ending && !permit.may_go_on() {
-        return Err(WriteError::PermitEnded { unknown: false });
-    }
-    set_spec_ips(&mut object, &ips);
-    let call = Call::new::<K>("update", "");
-    let request = Request::new(K::url_path(&(), Some(&name.namespace))).replace(
-        &name.name,
-        &post_params(),
-        object.to_string().into_bytes(),
-    );
-    send(client, Some(permit), &call, request).await.map(Some)
+    rewrite::<K>(client, permit, (name, uid), |object| {
+        let current: Vec<String> = object
+            .pointer("/spec/ips")
+            .and_then(Value::as_array)
+            .map(|ips| ips.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+            .unwrap_or_default();
+        let Some(ips) = edit(&current) else { return Ok(false) };
+        if !ending && !permit.may_go_on() {
+            return Err(WriteError::PermitEnded { unknown: false });
+        }
+        set_spec_ips(object, &ips);
+        Ok(true)
+    })
+    .await
 }
 
 /// Reads one object afresh, sets or removes a finalizer, and writes the object back with nothing else changed.
@@ -248,31 +241,43 @@ pub async fn replace_finalizer<K: Resource<DynamicType = ()>>(
     (name, uid): (&ObjectName, &Uid),
     (finalizer, present): (&str, bool),
 ) -> Result<(), WriteError> {
-    let mut object = get_raw::<K>(client, name).await?;
+    let rewritten = rewrite::<K>(client, permit, (name, uid), |object| {
+        let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let mut finalizers = finalizers.cloned().unwrap_or_default();
+        let stands = finalizers.iter().any(|other| other == finalizer);
+        if present {
+            finalizers.push(json!(finalizer));
+        } else {
+            finalizers.retain(|other| other != finalizer);
+        }
+        if let Some(meta) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+            meta.insert("finalizers".to_owned(), json!(finalizers));
+        }
+        Ok(stands != present)
+    });
+    rewritten.await.map(drop)
+}
+
+/// Reads one object afresh, lets `edit` change it, and writes it back with nothing else changed. Returns the object as
+/// the server stored it, or `None` if `edit` says that there is nothing to do.
+async fn rewrite<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    permit: &Permit,
+    (name, uid): (&ObjectName, &Uid),
+    edit: impl FnOnce(&mut Value) -> Result<bool, WriteError>,
+) -> Result<Option<Value>, WriteError> {
+    let path = K::url_path(&(), Some(&name.namespace));
+    let read = Request::new(&path).get(&name.name, &GetParams::default());
+    let mut object: Value = send(client, None, &Call::new::<K>("get", ""), read).await?;
     if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(&*uid.0) {
         return Err(WriteError::NotFound);
     }
-    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    let mut finalizers = finalizers.cloned().unwrap_or_default();
-    let stands = finalizers.iter().any(|other| other == finalizer);
-    if stands == present {
-        return Ok(());
+    if !edit(&mut object)? {
+        return Ok(None);
     }
-    if present {
-        finalizers.push(json!(finalizer));
-    } else {
-        finalizers.retain(|other| other != finalizer);
-    }
-    if let Some(meta) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-        meta.insert("finalizers".to_owned(), json!(finalizers));
-    }
-    let call = Call::new::<K>("update", "");
-    let request = Request::new(K::url_path(&(), Some(&name.namespace))).replace(
-        &name.name,
-        &post_params(),
-        object.to_string().into_bytes(),
-    );
-    send::<Value>(client, Some(permit), &call, request).await.map(drop)
+    let body = object.to_string().into_bytes();
+    let request = Request::new(&path).replace(&name.name, &post_params(), body);
+    send(client, Some(permit), &Call::new::<K>("update", ""), request).await.map(Some)
 }
 
 fn set_spec_ips(object: &mut Value, ips: &[String]) {
@@ -287,20 +292,6 @@ fn set_spec_ips(object: &mut Value, ips: &[String]) {
     }
 }
 
-/// One object as the server has it now, by a consistent read.
-///
-/// # Errors
-/// See [`WriteError`].
-pub async fn get_raw<K: Resource<DynamicType = ()>>(
-    client: &Client,
-    name: &ObjectName,
-) -> Result<Value, WriteError> {
-    let call = Call::new::<K>("get", "");
-    let request = Request::new(K::url_path(&(), Some(&name.namespace)))
-        .get(&name.name, &kube::api::GetParams::default());
-    send(client, None, &call, request).await
-}
-
 /// Sets or removes the reserved-IP annotation of one node. Returns the node's facts as stored.
 ///
 /// # Errors
@@ -313,7 +304,8 @@ pub async fn annotate_node(
     value: Option<Address>,
 ) -> Result<NodeSlim, WriteError> {
     let annotations = json!({RESERVED_IP_ANNOTATION: value.map(|ip| ip.to_string())});
-    patch_node(client, permit, node, json!({"metadata": {"uid": *uid.0, "annotations": annotations}})).await
+    let body = json!({"metadata": {"uid": *uid.0, "annotations": annotations}});
+    patch(client, permit, node, body, false).await
 }
 
 /// Sets and removes labels of one node. Returns the node's facts as stored.
@@ -329,7 +321,8 @@ pub async fn label_node(
 ) -> Result<NodeSlim, WriteError> {
     let labels: serde_json::Map<String, Value> =
         changes.iter().map(|(key, value)| (key.as_str().to_owned(), json!(value))).collect();
-    patch_node(client, permit, node, json!({"metadata": {"uid": *uid.0, "labels": labels}})).await
+    let body = json!({"metadata": {"uid": *uid.0, "labels": labels}});
+    patch(client, permit, node, body, false).await
 }
 
 /// Asks, by a dry run, whether the API server would accept an annotation that FLIPOP never writes. Then no admission
@@ -340,15 +333,6 @@ pub async fn label_node(
 pub async fn probe_node_policy(client: &Client, permit: &Permit, node: &str) -> Result<(), WriteError> {
     let body = json!({"metadata": {"annotations": {POLICY_PROBE_ANNOTATION: "true"}}});
     patch(client, permit, node, body, true).await.map(drop)
-}
-
-async fn patch_node(
-    client: &Client,
-    permit: &Permit,
-    node: &str,
-    body: Value,
-) -> Result<NodeSlim, WriteError> {
-    patch(client, permit, node, body, false).await
 }
 
 async fn patch(

@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 pub struct OwnNode {
     metadata: ObjectMeta,
-    #[serde(default, deserialize_with = "super::or_default")]
+    #[serde(default, deserialize_with = "crate::api::lenient::or_default")]
     spec: Spec,
 }
 

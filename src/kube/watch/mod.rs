@@ -18,7 +18,7 @@ mod tests;
 
 pub use health::{WatchHealth, WatchName, WatchStatus};
 
-use crate::api::seen::{Guarded, Seen, seen};
+use crate::api::seen::{Conditioned, Guarded, Seen, seen};
 use crate::clock::Clock;
 use crate::kube::objects::labelled::Labelled;
 use crate::kube::objects::lease::{self, LeaseSlim};
@@ -31,9 +31,7 @@ use follow::{Absent, Follow, Source};
 use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client};
 use messages::{News, Print, Steps, Versioned};
-use serde::de::DeserializeOwned;
 use sorted::{Selection, Sorter};
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -186,16 +184,12 @@ where
 ///
 /// While its CRD is not installed, the kind counts as empty: a complete empty list is sent once, and the watch goes on
 /// waiting for the CRD.
-pub async fn watch_resources<K, G>(
+pub async fn watch_resources<K: Conditioned, G: Clone + Send>(
     context: WatchContext,
     tag: G,
     sink: Sink<G, Observed<Seen<K>>>,
     cancel: CancellationToken,
-) where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    G: Clone + Send,
-{
+) {
     let source = Source {
         api: Api::<Guarded<K>>::all(context.client.clone()),
         name: WatchName::new(K::plural(&()).into_owned(), None, ""),
