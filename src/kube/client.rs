@@ -4,9 +4,9 @@
 //! kube's own retries are off everywhere: they would repeat POSTs and hide an outage.
 
 use super::kubeconfig::Cluster;
-use super::layers::Credentials;
 pub use super::layers::Fence;
-pub use super::refusal::ReadRefusals;
+use super::layers::{authorise, doubt};
+pub use super::refusal::read_refusals;
 pub use super::server_time::ServerTime;
 use super::trouble::{Trouble, causes};
 use crate::clock::Clock;
@@ -120,9 +120,15 @@ fn build(
     time: Option<&ServerTime>,
 ) -> Result<Client, ClientError> {
     let builder = ClientBuilder::try_from(with_deadlines(cluster, connect, read))?;
-    let credentials = Credentials(cluster.token.clone());
-    let time = option_layer(time.cloned());
-    Ok(builder.with_layer(&credentials).with_layer(&ReadRefusals).with_layer(&time).build())
+    let token = || cluster.token.clone();
+    let (doubt, authorise) = (option_layer(token().map(doubt)), option_layer(token().map(authorise)));
+    let time = option_layer(time.map(ServerTime::reading));
+    Ok(builder
+        .with_layer(&doubt)
+        .with_layer(&authorise)
+        .with_layer(&read_refusals())
+        .with_layer(&time)
+        .build())
 }
 
 #[cfg(test)]

@@ -11,57 +11,27 @@
 
 use crate::permit::gate::{Gate, GatedBody};
 use crate::permit::{Permit, PermitEnded};
-use crate::token::Token;
+use crate::token::{Token, TokenError};
+use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
-use futures::{FutureExt as _, TryFutureExt as _};
 use http::header::AUTHORIZATION;
 use http::{Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use tower::{BoxError, Layer, Service};
+use tower::filter::{AsyncFilter, FilterLayer};
+use tower::util::MapResponseLayer;
+use tower::{BoxError, Layer};
 
-/// Layers a service that checks the permit.
+/// Layers a service that refuses requests which their permit no longer allows.
 #[derive(Debug, Clone, Copy)]
 pub struct Fence;
 
 impl<S> Layer<S> for Fence {
-    type Service = Fenced<S>;
+    type Service = AsyncFilter<S, fn(Request<Body>) -> BoxFuture<'static, Result<Request<Body>, BoxError>>>;
 
-    fn layer(&self, inner: S) -> Fenced<S> {
-        Fenced { inner }
-    }
-}
-
-/// Refuses requests that their permit no longer allows.
-#[derive(Debug, Clone)]
-pub struct Fenced<S> {
-    inner: S,
-}
-
-impl<S> Service<Request<Body>> for Fenced<S>
-where
-    S: Service<Request<Body>> + Clone + Send + 'static,
-    S::Error: Into<BoxError>,
-    S::Future: Send,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context).map_err(Into::into)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let next = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, next);
-        async move {
-            let request = gated(request).await?;
-            inner.call(request).await.map_err(Into::into)
-        }
-        .boxed()
+    fn layer(&self, inner: S) -> Self::Service {
+        AsyncFilter::new(inner, |request| gated(request).boxed())
     }
 }
 
@@ -81,51 +51,22 @@ async fn into_body(body: GatedBody) -> kube::Result<Body> {
     Client::new(echo, String::new()).send(Request::new(Body::empty())).await.map(Response::into_body)
 }
 
-/// Layers an [`Authorised`] service.
-#[derive(Debug, Clone)]
-pub(super) struct Credentials(pub(super) Option<Arc<Token>>);
-
-impl<S> Layer<S> for Credentials {
-    type Service = Authorised<S>;
-
-    fn layer(&self, inner: S) -> Authorised<S> {
-        Authorised { inner, token: self.0.clone() }
-    }
+/// Adds this token to each request. kube handles the credentials of a kubeconfig.
+pub(super) fn authorise(
+    token: Arc<Token>,
+) -> FilterLayer<impl Fn(Request<Body>) -> Result<Request<Body>, TokenError> + Clone> {
+    FilterLayer::new(move |mut request: Request<Body>| {
+        request.headers_mut().insert(AUTHORIZATION, token.bearer()?.header);
+        Ok(request)
+    })
 }
 
-/// Adds the token, if there is one. kube handles the credentials of a kubeconfig.
-#[derive(Debug, Clone)]
-pub(super) struct Authorised<S> {
-    inner: S,
-    token: Option<Arc<Token>>,
-}
-
-impl<S, B> Service<Request<Body>> for Authorised<S>
-where
-    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
-    S::Future: Send + 'static,
-    B: Send + 'static,
-{
-    type Response = Response<B>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let Some(token) = self.token.clone() else { return self.inner.call(request).boxed() };
-        match token.bearer() {
-            Ok(bearer) => request.headers_mut().insert(AUTHORIZATION, bearer.header),
-            Err(error) => return ready(Err(error.into())).boxed(),
-        };
-        let answer = self.inner.call(request);
-        let doubt = move |answer: &Response<B>| {
-            if answer.status() == StatusCode::UNAUTHORIZED {
-                token.doubt();
-            }
-        };
-        answer.inspect_ok(doubt).boxed()
-    }
+/// Doubts this token after a 401.
+pub(super) fn doubt<B>(token: Arc<Token>) -> MapResponseLayer<impl Fn(Response<B>) -> Response<B> + Clone> {
+    MapResponseLayer::new(move |answer: Response<B>| {
+        if answer.status() == StatusCode::UNAUTHORIZED {
+            token.doubt();
+        }
+        answer
+    })
 }

@@ -95,7 +95,7 @@ async fn plan(
             "addresses and records are taken from the status of the objects; --with-provider reads them"
                 .to_owned(),
         );
-        (Account::assumed(), Walls::default())
+        (Account::default(), Walls::default())
     };
     if flags.max_addresses.is_some() && !arguments.with_provider {
         notes

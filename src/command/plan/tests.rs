@@ -93,7 +93,7 @@ async fn planned_with(
     let providers = copy::every_provider(false);
     let mut lists = lists(&nodes);
     lists.nodes.insert(WatchKey::Nodes { selector: String::new() }, nodes);
-    let mut world = World::new(wanted.plain(), lists, (Account::assumed(), Walls::default()));
+    let mut world = World::new(wanted.plain(), lists, (Account::default(), Walls::default()));
     world.assume(&objects.plain(), &providers, &mut Vec::new());
     let outcome = rehearsal::run(&mut world, &providers, flags, now).await.unwrap();
     report::make(&world, &outcome, &providers, (&documents.names, documents.notes.clone()))
@@ -165,7 +165,7 @@ async fn a_file_counts_in_place_of_what_is_installed_and_a_purchase_is_told_with
 
 #[test]
 fn what_is_told_of_a_new_address_has_the_name_that_the_changes_give_it() {
-    let mut account = Account::assumed();
+    let mut account = Account::default();
     for _ in 0..12 {
         account.buy(&"digitalocean".into(), "nyc3").unwrap();
     }

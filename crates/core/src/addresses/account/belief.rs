@@ -48,7 +48,7 @@ impl Place {
 
     /// The message about an address that somebody else moved here. `node` is the node on that machine, if known; `noun`
     /// is the word for a machine.
-    pub fn told_of(&self, ip: Address, node: Option<&str>, noun: &str) -> String {
+    pub fn message(&self, ip: Address, node: Option<&str>, noun: &str) -> String {
         match self {
             Self::Present { machine: Some(machine), .. } => {
                 let place = match node {

@@ -11,7 +11,12 @@ mod following;
 mod idle;
 mod labels;
 pub mod losses;
-pub mod manual_move;
+/// A move that an annotation asks for: the request, its progress and its result.
+pub mod manual_move {
+    pub(super) mod progress;
+    mod request;
+    pub mod result;
+}
 pub mod memory;
 pub mod orphans;
 mod outcome;
