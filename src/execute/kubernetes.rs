@@ -3,7 +3,6 @@
 use super::{Done, Executor};
 use crate::api::translate::{pool, record_set};
 use crate::api::{Condition, Conditioned, FloatingIPPool, NodeDNSRecordSet};
-use crate::kube::node_read;
 use crate::kube::objects::NodeSlim;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::list_once;
@@ -141,9 +140,8 @@ impl Executor {
         pods: Option<&WatchKey>,
         lease: bool,
     ) -> (Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure>, Option<LeaseFacts>) {
-        let of_lease =
-            async { if lease { node_read::read_lease(&self.client, node).await } else { Ok(None) } };
-        let of_node = node_read::read_node(&self.client, node, nodes, pods);
+        let of_lease = async { if lease { writes::read_lease(&self.client, node).await } else { Ok(None) } };
+        let of_node = writes::read_node(&self.client, node, nodes, pods);
         match futures::try_join!(of_node, of_lease) {
             Ok((found, lease)) => (Ok(found), lease),
             Err(error) => (Err(write_failure(error)), None),

@@ -5,13 +5,16 @@
 //! when the permit ends. Nothing is retried here: the planner owns retries. The caller decides what to write.
 
 use super::client::CALL_TIMEOUT_MS;
-use super::objects::{FIELD_MANAGER, NodeSlim};
+use super::objects::lease::{self, LeaseSlim};
+use super::objects::{FIELD_MANAGER, NodeSlim, PodSlim};
 use super::trouble::{Trouble, TroubleKind};
 use super::watch::list_once;
 use crate::permit::Permit;
 use flipop_core::fleet::action::Sweep;
 use flipop_core::model::node_labels::LabelChanges;
-use flipop_core::model::{Address, ObjectName, RESERVED_IP_ANNOTATION, Uid};
+use flipop_core::model::{
+    Address, LeaseFacts, NodeFacts, ObjectName, PodFacts, RESERVED_IP_ANNOTATION, Uid, WatchKey,
+};
 use kube::Client;
 use kube::api::{GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Resource};
 use kube::core::Request;
@@ -106,14 +109,14 @@ impl WriteError {
 }
 
 /// The request, for errors.
-pub(super) struct Call<'a> {
+struct Call<'a> {
     verb: &'static str,
     resource: Cow<'a, str>,
     mutates: bool,
 }
 
 impl Call<'_> {
-    pub(super) fn new<K: Resource<DynamicType = ()>>(verb: &'static str, subresource: &str) -> Self {
+    fn new<K: Resource<DynamicType = ()>>(verb: &'static str, subresource: &str) -> Self {
         let (group, plural) = (K::group(&()), K::plural(&()));
         let dot = if group.is_empty() { "" } else { "." };
         let resource = Cow::Owned(format!("{plural}{subresource}{dot}{group}"));
@@ -384,12 +387,63 @@ where
     }
 }
 
+/// Reads a node, if it has the labels of `nodes`, and its pods that match `pods`. Lists without a version are
+/// consistent reads.
+///
+/// # Errors
+/// See [`WriteError`].
+pub async fn read_node(
+    client: &Client,
+    node: &str,
+    nodes: &WatchKey,
+    pods: Option<&WatchKey>,
+) -> Result<(Option<NodeFacts>, Vec<PodFacts>), WriteError> {
+    let found = list::<NodeSlim>(client, nodes, format!("metadata.name={node}"));
+    let on_it = async {
+        match pods {
+            Some(pods) => list::<PodSlim>(client, pods, format!("spec.nodeName={node}")).await,
+            None => Ok(Vec::new()),
+        }
+    };
+    let (found, on_it) = futures::try_join!(found, on_it)?;
+    let found = found.into_iter().map(NodeSlim::into_facts).find(|facts| facts.name == node);
+    Ok((found, on_it.into_iter().map(PodSlim::into_facts).collect()))
+}
+
+/// The Lease that the kubelet of a node renews, by a consistent read.
+///
+/// # Errors
+/// See [`WriteError`].
+pub async fn read_lease(client: &Client, node: &str) -> Result<Option<LeaseFacts>, WriteError> {
+    let params = ListParams::default().fields(&format!("metadata.name={node}"));
+    let request = Request::new(LeaseSlim::url_path(&(), Some(lease::NAMESPACE))).list(&params);
+    let page: ObjectList<LeaseSlim> =
+        send(client, None, &Call::new::<LeaseSlim>("list", ""), request).await?;
+    Ok(page.items.into_iter().map(LeaseSlim::into_facts).find(|facts| facts.name == node))
+}
+
+async fn list<K>(client: &Client, key: &WatchKey, fields: String) -> Result<Vec<K>, WriteError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned,
+{
+    let (namespace, selector) = match key {
+        WatchKey::Nodes { selector } => (None, selector),
+        WatchKey::Pods { namespace, selector } => {
+            (Some(namespace.as_str()).filter(|name| !name.is_empty()), selector)
+        }
+    };
+    let params = ListParams::default().labels(selector).fields(&fields);
+    let request = Request::new(K::url_path(&(), namespace)).list(&params);
+    let page: ObjectList<K> = send(client, None, &Call::new::<K>("list", ""), request).await?;
+    Ok(page.items)
+}
+
 fn post_params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
 /// Sends one request, fenced by `permit` if there is one, and decodes the answer.
-pub(super) async fn send<T: DeserializeOwned>(
+async fn send<T: DeserializeOwned>(
     client: &Client,
     permit: Option<&Permit>,
     call: &Call<'_>,
