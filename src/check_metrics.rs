@@ -1,7 +1,7 @@
 //! Metrics of the checks of nodes.
 
 use crate::process_metrics::{counters, histograms, register};
-use flipop_core::model::node_check::CheckOutcome;
+use flipop_core::model::CheckOutcome;
 use prometheus::{HistogramVec, IntCounterVec, IntGauge, Registry};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 //! [`Clock::system`] counts `CLOCK_BOOTTIME`, which includes time spent stopped or suspended: a leader that was frozen
 //! must see that its permit is over. [`Clock::simulated`] follows tokio's clock, which tests pause.
 
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -12,10 +12,7 @@ use flipop_core::fleet::{
     Change, Details, IpDetails, IpSnapshot, LeftOut, PoolDetails, PoolSnapshot, RecordSetSnapshot, Snapshot,
 };
 use flipop_core::mechanism::evidence::{CheckedNode, Standing};
-use flipop_core::model::catalog;
-use flipop_core::model::condition::{Condition, ConditionType};
-use flipop_core::model::ids::{Address, ObjectKind};
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{Address, Condition, ConditionType, Moment, ObjectKind, catalog};
 use serde::{Deserialize, Serialize};
 
 /// Declares the parts of the value.

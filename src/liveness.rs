@@ -4,7 +4,7 @@
 //! old. It does not know what a loop does: a loop that runs and fails is alive.
 
 use crate::clock::Clock;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

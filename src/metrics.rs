@@ -14,9 +14,7 @@ use crate::provider::observe::{Call, CallObserver, CallRecord, Outcome};
 use arc_swap::ArcSwap;
 use flipop_core::fleet::{Details, FailoverPhase, GraceCounts, PoolSnapshot, RecordSetSnapshot, Snapshot};
 use flipop_core::mechanism::evidence::CheckedNode;
-use flipop_core::model::condition::Condition;
-use flipop_core::model::ids::{ObjectKind, ObjectName};
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{Condition, Moment, ObjectKind, ObjectName};
 use prometheus::{
     Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
     Registry, TextEncoder,

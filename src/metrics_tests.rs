@@ -1,7 +1,7 @@
 //! Conditions in a scrape.
 
 use super::*;
-use flipop_core::model::ids::Uid;
+use flipop_core::model::Uid;
 use std::collections::BTreeMap;
 
 fn condition(kind: &str, status: &str, reason: &str) -> Condition {

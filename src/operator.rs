@@ -474,8 +474,8 @@ fn unanswered(health: &WatchHealth, leader: &watch::Receiver<LeaderState>) -> Ve
 fn tell_waits(server: String, base: &Base, leader: &LeaderHandle) {
     let (health, state, stop) = (base.health.clone(), leader.state(), base.stop.clone());
     let missing = move || unanswered(&health, &state);
-    let told = telemetry::tell_missing(base.clock.clone(), server, missing, |line| tracing::warn!("{line}"));
-    base.tracker.spawn(async move { stop.run_until_cancelled_owned(told).await });
+    let task = telemetry::tell_missing(base.clock.clone(), server, missing, |line| tracing::warn!("{line}"));
+    base.tracker.spawn(async move { stop.run_until_cancelled_owned(task).await });
 }
 
 /// Why the process is not ready. A leader is ready when its watches are. So is a standby, which keeps its watches in

@@ -245,11 +245,11 @@ mod tests {
     #[test]
     fn scrapes_at_the_same_time_do_not_add_up() {
         let metrics = ProcessMetrics::new().unwrap();
-        let told = || metrics.cpu(3.0)[0].get_metric()[0].get_counter().get_value();
+        let counted = || metrics.cpu(3.0)[0].get_metric()[0].get_counter().get_value();
         let all_there = std::sync::Barrier::new(4);
         let scrape = || {
             all_there.wait();
-            (0..50_000).filter(|_| (told() - 3.0).abs() > 1e-9).count()
+            (0..50_000).filter(|_| (counted() - 3.0).abs() > 1e-9).count()
         };
         let wrong: usize = std::thread::scope(|scope| {
             let scrapes: Vec<_> = (0..4).map(|_| scope.spawn(scrape)).collect();

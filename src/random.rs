@@ -2,7 +2,7 @@
 //!
 //! For jitter and spreading only, never for secrets.
 
-use flipop_core::model::moment::Jitter;
+use flipop_core::model::Jitter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

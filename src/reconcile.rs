@@ -20,12 +20,8 @@ use crate::provider::Providers;
 use crate::random::Random;
 use crate::watches::{Step, Watches};
 use flipop_core::fleet::{Fleet, Input, Settings};
-use flipop_core::mechanism::budget::RateReport;
-use flipop_core::mechanism::effects::Effect;
-use flipop_core::model::facts::{NodeFacts, Observed};
-use flipop_core::model::ids::{AccountId, ObjectKind, Uid};
-use flipop_core::model::matching::WatchKey;
-use flipop_core::model::moment::{Context, Moment};
+use flipop_core::mechanism::{Effect, RateReport};
+use flipop_core::model::{AccountId, Context, Moment, NodeFacts, ObjectKind, Observed, Uid, WatchKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +46,7 @@ const HOUSEKEEPING: Duration = Duration::from_secs(2);
 const AWAIT_PERMIT: Duration = Duration::from_millis(100);
 
 /// Messages that are remembered as told. More are forgotten together, and told again.
-const MAX_TOLD: usize = 1_000;
+const MAX_REPORTED: usize = 1_000;
 
 /// The loop.
 pub struct Reconciler {
@@ -422,11 +418,11 @@ impl Reconciler {
 }
 
 /// True unless the text is remembered.
-fn first_time(told: &mut BTreeSet<String>, text: String) -> bool {
-    if told.len() >= MAX_TOLD {
-        told.clear();
+fn first_time(reported: &mut BTreeSet<String>, text: String) -> bool {
+    if reported.len() >= MAX_REPORTED {
+        reported.clear();
     }
-    told.insert(text)
+    reported.insert(text)
 }
 
 fn uid(object: &impl kube::Resource) -> Uid {
@@ -447,11 +443,11 @@ mod tests {
 
     #[test]
     fn a_message_is_told_once_and_what_is_remembered_stays_bounded() {
-        let mut told = BTreeSet::new();
-        assert!(first_time(&mut told, "one".to_owned()) && !first_time(&mut told, "one".to_owned()));
-        for number in 0..3 * MAX_TOLD {
-            assert!(first_time(&mut told, number.to_string()));
-            assert!(told.len() <= MAX_TOLD);
+        let mut reported = BTreeSet::new();
+        assert!(first_time(&mut reported, "one".to_owned()) && !first_time(&mut reported, "one".to_owned()));
+        for number in 0..3 * MAX_REPORTED {
+            assert!(first_time(&mut reported, number.to_string()));
+            assert!(reported.len() <= MAX_REPORTED);
         }
     }
 }

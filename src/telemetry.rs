@@ -130,7 +130,7 @@ impl Logs {
     fn to(sink: impl Write + Send + 'static, clock: Clock, terminal: bool) -> Result<Self, std::io::Error> {
         let (queue, items) = sync_channel(MAX_LINES);
         let counters = Arc::new(Counters::default());
-        let scribe = Scribe { sink, clock, terminal, counters: Arc::clone(&counters), told: 0 };
+        let scribe = Scribe { sink, clock, terminal, counters: Arc::clone(&counters), reported: 0 };
         std::thread::Builder::new().name("logs".to_owned()).spawn(move || scribe.run(&items))?;
         Ok(Self { queue, counters })
     }
@@ -219,7 +219,7 @@ struct Scribe<W> {
     terminal: bool,
     counters: Arc<Counters>,
     /// How many lost lines were reported.
-    told: u64,
+    reported: u64,
 }
 
 impl<W: Write> Scribe<W> {
@@ -242,11 +242,11 @@ impl<W: Write> Scribe<W> {
 
     fn tell_of_losses(&mut self) {
         let dropped = self.counters.dropped.load(Ordering::Relaxed);
-        let lost = dropped.saturating_sub(self.told);
+        let lost = dropped.saturating_sub(self.reported);
         if lost == 0 {
             return;
         }
-        self.told = dropped;
+        self.reported = dropped;
         let timestamp = self.clock.timestamp();
         let text = "log lines were lost because standard error was not read in time";
         let line = if self.terminal {

@@ -7,7 +7,7 @@
 //! being swapped), the last good token stays in use.
 
 use crate::clock::Clock;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 use std::io::Read;

@@ -7,9 +7,9 @@
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The commit of the build, or `unknown` if the build was not told.
-pub const COMMIT: &str = told(option_env!("FLIPOP_COMMIT"));
+pub const COMMIT: &str = or_unknown(option_env!("FLIPOP_COMMIT"));
 
-const fn told(commit: Option<&'static str>) -> &'static str {
+const fn or_unknown(commit: Option<&'static str>) -> &'static str {
     match commit {
         Some(commit) if !commit.is_empty() => commit,
         Some(_) | None => "unknown",
@@ -22,9 +22,9 @@ mod tests {
 
     #[test]
     fn a_build_that_was_told_no_commit_says_that_it_is_unknown() {
-        assert_eq!(told(Some("4ff80e9")), "4ff80e9");
+        assert_eq!(or_unknown(Some("4ff80e9")), "4ff80e9");
         // A build argument that was left out is an empty variable.
-        assert_eq!(told(Some("")), "unknown");
-        assert_eq!(told(None), "unknown");
+        assert_eq!(or_unknown(Some("")), "unknown");
+        assert_eq!(or_unknown(None), "unknown");
     }
 }

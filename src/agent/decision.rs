@@ -3,7 +3,7 @@
 //! Invariants: the agent starts to use an address only if both name it. A failed read changes nothing, with one
 //! exception: without the annotation, the agent stops using an address once the last good read is [`BLIND_MS`] old.
 
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use std::net::Ipv4Addr;
 
 /// Without the annotation, an address stays in use for this long after the last good read of the metadata service.

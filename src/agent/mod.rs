@@ -24,7 +24,7 @@ use crate::provider::install_tls;
 use crate::random::Random;
 use crate::{latest, version};
 use decision::Reserved;
-use flipop_core::model::facts::Observed;
+use flipop_core::model::Observed;
 use kernel::{NetlinkError, Notices};
 use metadata::{Anchor, Metadata};
 use report::Report;
@@ -153,14 +153,14 @@ async fn read_metadata(
 ) {
     let mut metadata = Metadata::new(metadata::ADDRESS);
     let mut anchor_due = clock.now();
-    let mut told = String::new();
+    let mut reported = String::new();
     loop {
         let begun = clock.now();
         let mut wait_ms = READ_MS;
         let reading = async {
             let expected = annotated.see();
             let reserved = metadata.reserved().await;
-            tell(&mut told, reserved.as_ref().err());
+            report(&mut reported, reserved.as_ref().err());
             let good = reserved.is_ok();
             if good && expected.is_some_and(|ip| reserved != Ok(Reserved::Active(ip))) {
                 wait_ms = EXPECTING_MS;
@@ -174,7 +174,7 @@ async fn read_metadata(
                         anchor_due = clock.now().plus_millis(ANCHOR_MS);
                         return sink.send(Reading::Anchor(anchor)).await.is_ok();
                     }
-                    Err(error) => tell(&mut told, Some(&error)),
+                    Err(error) => report(&mut reported, Some(&error)),
                 }
             }
             true
@@ -197,9 +197,9 @@ async fn read_metadata(
 }
 
 /// Logs each trouble once, and its end.
-fn tell(told: &mut String, trouble: Option<&metadata::MetadataError>) {
+fn report(reported: &mut String, trouble: Option<&metadata::MetadataError>) {
     let text = trouble.map(ToString::to_string).unwrap_or_default();
-    if *told == text {
+    if *reported == text {
         return;
     }
     if text.is_empty() {
@@ -207,7 +207,7 @@ fn tell(told: &mut String, trouble: Option<&metadata::MetadataError>) {
     } else {
         tracing::warn!("{text}");
     }
-    *told = text;
+    *reported = text;
 }
 
 /// The sources of facts.

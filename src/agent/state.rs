@@ -14,7 +14,7 @@ use super::report::Report;
 use crate::config::{AgentConfig, Egress, WhenAbsent};
 use crate::kube::objects::own_node::OwnNodeFacts;
 use crate::network::Network;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct State {
     swept: bool,
     report: Arc<Report>,
     /// The last log message, so that each is logged once.
-    told: String,
+    reported: String,
     planned: Vec<Step>,
 }
 
@@ -55,7 +55,7 @@ impl State {
             was_ready: false,
             swept: false,
             report,
-            told: String::new(),
+            reported: String::new(),
             planned: Vec::new(),
         }
     }
@@ -209,18 +209,18 @@ impl State {
             (Egress::Pods, None) => "ready; the node has no reserved IP".to_owned(),
             (Egress::Pods, Some(address)) => format!("pods leave through {address}"),
         };
-        if self.told != text {
+        if self.reported != text {
             tracing::info!("{text}");
-            self.told = text;
+            self.reported = text;
         }
         self.report.mark_ready(active);
     }
 
     fn tell(&mut self, why: NotReady, detail: &str) {
         let text = format!("not ready ({}): {detail}", why.as_str());
-        if self.told != text {
+        if self.reported != text {
             tracing::warn!("{text}");
-            self.told = text;
+            self.reported = text;
         }
         self.report.mark_not_ready(why, detail);
     }

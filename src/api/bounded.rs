@@ -6,8 +6,8 @@
 use flipop_core::addresses::pool::manual_move::result::MOVE_ANNOTATION;
 use flipop_core::addresses::pool::spec::MAX_REPORTED;
 use flipop_core::addresses::pool::status::FINALIZER;
+use flipop_core::model::Address;
 use flipop_core::model::bounds::{ANNOTATION_BYTES, CUT, ENTRY_BYTES, MAX_IPS, TooLarge, Unit, bound_of};
-use flipop_core::model::ids::Address;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::de::{DeserializeOwned, DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};

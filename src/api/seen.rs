@@ -2,13 +2,14 @@
 
 use super::{Condition, FloatingIPPool, NodeDNSRecordSet, bounded};
 use crate::api::resource::names;
-use flipop_core::model::ids::{ObjectKind, ObjectName, Uid};
+use flipop_core::model::{ObjectKind, ObjectName, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::Resource;
+use kube::core::{NamespaceResourceScope, Resource};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 /// An object, or the fact that it exists but cannot be decoded.
 pub type Seen<K> = Result<K, Undecodable>;
@@ -103,7 +104,15 @@ pub(crate) fn seen<K>(guard: Guarded<K>) -> Seen<K> {
 }
 
 /// An object of ours, with conditions in its status.
-pub trait Conditioned: Resource {
+pub trait Conditioned:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
     /// Its kind.
     const KIND: ObjectKind;
 

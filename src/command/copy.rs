@@ -4,25 +4,21 @@ use super::CommandError;
 use super::session::Session;
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
-use crate::api::{FloatingIPPool, NodeDNSRecordSet, Seen};
+use crate::api::{Conditioned, FloatingIPPool, NodeDNSRecordSet, Seen};
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::list_once;
 use crate::provider::descriptors;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::PoolObject;
-use flipop_core::model::condition::Condition;
-use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
-use flipop_core::model::ids::{ObjectKind, ObjectName};
-use flipop_core::model::matching::{Criteria, NodeStore, PodStore, WatchKey};
 use flipop_core::model::provider::Providers;
 use flipop_core::model::spec::SpecProblem;
+use flipop_core::model::{
+    Condition, Criteria, NodeFacts, NodeStore, ObjectKind, ObjectName, Observed, PodFacts, PodStore, WatchKey,
+};
 use flipop_core::records::spec::NodeSetSpec;
 use flipop_core::records::status::RecordSetObject;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use kube::core::{NamespaceResourceScope, Resource};
-use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 
 /// Lists that are read at the same time. More of one namespace are read as one.
 const AT_A_TIME: usize = 8;
@@ -67,18 +63,14 @@ impl Objects {
     }
 }
 
-fn present<K>(
+fn present<K: Conditioned>(
     listed: Result<Vec<Seen<K>>, Trouble>,
     absent: &mut Vec<&'static str>,
-) -> Result<Vec<Seen<K>>, CommandError>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
-{
+) -> Result<Vec<Seen<K>>, CommandError> {
     match listed {
         Ok(listed) => Ok(listed),
         Err(trouble) if trouble.kind == TroubleKind::NotFound => {
-            let pools = FloatingIPPool::plural(&()) == K::plural(&());
-            absent.push(if pools { "FloatingIPPool" } else { "NodeDNSRecordSet" });
+            absent.push(K::KIND.as_str());
             Ok(Vec::new())
         }
         Err(trouble) => Err(CommandError::read(K::plural(&()), trouble)),

@@ -46,7 +46,7 @@ pub(super) struct Leader {
 }
 
 /// The leader's answer, or the reasons why it is missing.
-pub(super) struct Told {
+pub(super) struct LeaderReport {
     /// The leader, if the Lease could be read.
     pub(super) leader: Option<Leader>,
     /// Its `/debug`.
@@ -56,21 +56,21 @@ pub(super) struct Told {
 }
 
 /// Finds the leader and asks it.
-pub(super) async fn ask(session: &Session) -> Told {
-    let mut told = Told { leader: None, debug: None, notes: Vec::new() };
+pub(super) async fn ask(session: &Session) -> LeaderReport {
+    let mut report = LeaderReport { leader: None, debug: None, notes: Vec::new() };
     match find(session).await {
-        Err(trouble) => told.notes.push(unknown(session, &trouble)),
+        Err(trouble) => report.notes.push(unknown(session, &trouble)),
         Ok(leader) => {
             if leader.vacant_since.is_none() {
                 match debug(session, &leader.pod).await {
-                    Ok(view) => told.debug = Some(view),
-                    Err(note) => told.notes.push(note),
+                    Ok(view) => report.debug = Some(view),
+                    Err(note) => report.notes.push(note),
                 }
             }
-            told.leader = Some(leader);
+            report.leader = Some(leader);
         }
     }
-    told
+    report
 }
 
 /// Why the leader is unknown. That is not the same as no leader.

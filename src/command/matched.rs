@@ -3,9 +3,7 @@
 
 use super::copy::Lists;
 use super::output::shown;
-use flipop_core::model::facts::NodeFacts;
-use flipop_core::model::matching::{Criteria, verdict};
-use flipop_core::model::mismatch::Mismatch;
+use flipop_core::model::{Criteria, Mismatch, NodeFacts, verdict};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -55,10 +55,10 @@ impl Session {
 
     /// The present time by the API server's clock. If that is unknown, by this machine's clock.
     pub(super) fn now(&self) -> jiff::Timestamp {
-        let told = self.time.epoch_ms().map(|epoch| epoch.saturating_add(self.clock.now().as_millis()));
-        let told = told.and_then(|ms| i64::try_from(ms).ok());
-        let told = told.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-        told.unwrap_or_else(|| self.clock.timestamp())
+        let now = self.time.epoch_ms().map(|epoch| epoch.saturating_add(self.clock.now().as_millis()));
+        let now = now.and_then(|ms| i64::try_from(ms).ok());
+        let now = now.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        now.unwrap_or_else(|| self.clock.timestamp())
     }
 }
 

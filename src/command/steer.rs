@@ -7,16 +7,15 @@ use super::CommandError;
 use super::leader::{self, Leader};
 use super::output::{self, Output, Tone, shown};
 use super::session::Session;
-use crate::api::{Condition, FloatingIPPool, LastMove, NodeDNSRecordSet};
+use crate::api::{Conditioned, FloatingIPPool, LastMove, NodeDNSRecordSet};
 use crate::config::cli_args::{MoveArgs, Which};
 use crate::exit::Exit;
 use crate::kube::objects::COMMAND_FIELD_MANAGER;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::in_namespace;
 use flipop_core::addresses::pool::manual_move::result::{MOVE_ANNOTATION, MoveOutcome};
-use flipop_core::model::condition::ConditionType;
-use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
+use flipop_core::model::{ConditionType, ObjectKind};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde::Serialize;
@@ -76,7 +75,7 @@ pub(super) async fn move_address(
     let object = format!("FloatingIPPool {namespace}/{pool}");
     annotate(&pools, &pool, &object, MOVE_ANNOTATION, Some(&request)).await?;
     if !waiting.wait {
-        return told(output, &[set(object, "requested")]);
+        return show(output, &[set(object, "requested")]);
     }
     let begun = session.clock.now();
     let mut waits = String::new();
@@ -118,7 +117,7 @@ pub(super) async fn move_address(
         );
         Answer { message, tone: Tone::Bad, ..set(object, "NoOutcome") }
     };
-    told(output, &[result])
+    show(output, &[result])
 }
 
 /// Fails if no replica leads, since the request would have no effect. If the leader is unknown, one may lead.
@@ -203,14 +202,18 @@ pub(super) async fn pause(
 ) -> Result<Exit, CommandError> {
     let targets = targets(session, which, reason.is_none()).await?;
     let work = targets.iter().map(|target| async move {
+        let paused = match target.kind {
+            ObjectKind::Pool => pause_one::<FloatingIPPool>(session, target, reason, wait).await,
+            ObjectKind::RecordSet => pause_one::<NodeDNSRecordSet>(session, target, reason, wait).await,
+        };
         // A failure must not hide the outcome of the others.
-        pause_one(session, target, reason, wait).await.unwrap_or_else(|error| Answer {
+        paused.unwrap_or_else(|error| Answer {
             message: error.to_string(),
             tone: Tone::Bad,
             ..set(target.shown(), "Failed")
         })
     });
-    told(output, &futures::future::join_all(work).await)
+    show(output, &futures::future::join_all(work).await)
 }
 
 /// The objects that the arguments name. A name without a kind is that of the only object of this name. To resume all
@@ -250,8 +253,8 @@ async fn targets(session: &Session, which: &Which, resumes: bool) -> Result<Vec<
 /// The objects of both kinds, or those with an annotation.
 async fn existing(session: &Session, annotation: Option<&str>) -> Result<Vec<Target>, CommandError> {
     let (pools, sets) = futures::try_join!(
-        list::<FloatingIPPool>(session, ObjectKind::Pool, annotation),
-        list::<NodeDNSRecordSet>(session, ObjectKind::RecordSet, annotation),
+        list::<FloatingIPPool>(session, annotation),
+        list::<NodeDNSRecordSet>(session, annotation),
     )?;
     let all: Vec<Target> = pools.into_iter().chain(sets).collect();
     if all.is_empty() {
@@ -260,15 +263,10 @@ async fn existing(session: &Session, annotation: Option<&str>) -> Result<Vec<Tar
     Ok(all)
 }
 
-async fn list<K>(
+async fn list<K: Conditioned>(
     session: &Session,
-    kind: ObjectKind,
     annotation: Option<&str>,
-) -> Result<Vec<Target>, CommandError>
-where
-    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
-    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
+) -> Result<Vec<Target>, CommandError> {
     let api: Api<K> = in_namespace(session.client.clone(), session.namespace.as_deref());
     let listed = api.list_metadata(&ListParams::default()).await;
     let listed = listed.map_err(|error| CommandError::read(K::plural(&()), error.into()))?;
@@ -276,7 +274,7 @@ where
         annotation.is_none_or(|key| meta.annotations.iter().flatten().any(|(name, _)| name == key))
     };
     let target = |meta: kube::core::ObjectMeta| Target {
-        kind,
+        kind: K::KIND,
         namespace: meta.namespace.unwrap_or_default(),
         name: meta.name.unwrap_or_default(),
     };
@@ -284,43 +282,15 @@ where
     Ok(metas.filter(has).map(target).collect())
 }
 
-async fn pause_one(
+async fn pause_one<K: Conditioned>(
     session: &Session,
     target: &Target,
     reason: Option<&str>,
     wait: bool,
 ) -> Result<Answer, CommandError> {
-    let client = session.client.clone();
-    match target.kind {
-        ObjectKind::Pool => {
-            let api: Api<FloatingIPPool> = Api::namespaced(client, &target.namespace);
-            pause_and_wait(&api, target, reason, wait, |pool| {
-                pool.status.map(|status| status.conditions).unwrap_or_default()
-            })
-            .await
-        }
-        ObjectKind::RecordSet => {
-            let api: Api<NodeDNSRecordSet> = Api::namespaced(client, &target.namespace);
-            pause_and_wait(&api, target, reason, wait, |set| {
-                set.status.map(|status| status.conditions).unwrap_or_default()
-            })
-            .await
-        }
-    }
-}
-
-async fn pause_and_wait<K>(
-    api: &Api<K>,
-    target: &Target,
-    reason: Option<&str>,
-    wait: bool,
-    conditions: impl Fn(K) -> Vec<Condition>,
-) -> Result<Answer, CommandError>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
+    let api: Api<K> = Api::namespaced(session.client.clone(), &target.namespace);
     let object = target.shown();
-    annotate(api, &target.name, &object, PAUSED_ANNOTATION, reason).await?;
+    annotate(&api, &target.name, &object, PAUSED_ANNOTATION, reason).await?;
     if !wait {
         return Ok(set(object, if reason.is_some() { "pause requested" } else { "resumption requested" }));
     }
@@ -329,7 +299,7 @@ where
         loop {
             let read = api.get(&target.name).await;
             let read = read.map_err(|error| CommandError::read(object.clone(), error.into()))?;
-            let held = conditions(read).into_iter().any(|condition| condition.type_ == paused);
+            let held = read.conditions().iter().any(|condition| condition.type_ == paused);
             if held == reason.is_some() {
                 return Ok::<_, CommandError>(());
             }
@@ -352,16 +322,13 @@ fn set(object: String, outcome: &str) -> Answer {
 }
 
 /// Sets an annotation, or removes it.
-async fn annotate<K>(
+async fn annotate<K: Conditioned>(
     api: &Api<K>,
     name: &str,
     object: &str,
     annotation: &str,
     value: Option<&str>,
-) -> Result<(), CommandError>
-where
-    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
+) -> Result<(), CommandError> {
     let patch = json!({ "metadata": { "annotations": { annotation: value } } });
     let params =
         PatchParams { field_manager: Some(COMMAND_FIELD_MANAGER.to_owned()), ..PatchParams::default() };
@@ -380,7 +347,7 @@ where
     }
 }
 
-fn told(output: Output, results: &[Answer]) -> Result<Exit, CommandError> {
+fn show(output: Output, results: &[Answer]) -> Result<Exit, CommandError> {
     output.show(&results, || {
         let line = |result: &Answer| {
             let message =

@@ -2,8 +2,7 @@
 
 use super::{Done, Executor};
 use crate::api::translate::{pool, record_set};
-use crate::api::{Condition, FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus};
-use crate::kube::node_read;
+use crate::api::{Condition, Conditioned, FloatingIPPool, NodeDNSRecordSet};
 use crate::kube::objects::NodeSlim;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::list_once;
@@ -11,16 +10,12 @@ use crate::kube::writes::{self, ObjectVersion, WriteError};
 use crate::metrics::Metrics;
 use flipop_core::addresses::pool::status::{FINALIZER, PoolStatus};
 use flipop_core::fleet::action::{Objects, Outcome};
-use flipop_core::mechanism::effects::{StatusWrite, WrittenStatus};
-use flipop_core::model::facts::{NodeFacts, PodFacts};
-use flipop_core::model::fault::WriteFailure;
-use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Uid};
-use flipop_core::model::matching::WatchKey;
-use flipop_core::model::moment::Moment;
-use flipop_core::model::node_check::LeaseFacts;
+use flipop_core::mechanism::{StatusWrite, WrittenStatus};
 use flipop_core::model::node_labels::LabelChanges;
+use flipop_core::model::{
+    Address, LeaseFacts, Moment, NodeFacts, ObjectKind, ObjectRef, PodFacts, Uid, WatchKey, WriteFailure,
+};
 use flipop_core::records::status::RecordSetStatus;
-use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -34,13 +29,15 @@ impl Executor {
     ) -> Done {
         let status = pool::written_status(&status, generation, before, self.clock.timestamp());
         let uid = object.uid.clone();
-        let kept = self
-            .replace_status::<FloatingIPPool, FloatingIPPoolStatus>(object, resource_version, &status)
+        let (conditions, result) = self
+            .replace_status::<FloatingIPPool, _, _>(
+                object,
+                resource_version,
+                &status,
+                pool::plain_status,
+                |kept| &kept.conditions,
+            )
             .await;
-        let conditions = conditions_of(ObjectKind::Pool, &uid, kept.as_ref().ok(), |kept| &kept.conditions);
-        let result = kept.map(|(resource_version, kept)| {
-            Box::new(WrittenStatus { resource_version, status: pool::plain_status(&kept) })
-        });
         Done { conditions, ..Outcome::StatusWritten(uid, result).into() }
     }
 
@@ -51,15 +48,35 @@ impl Executor {
     ) -> Done {
         let status = record_set::written_status(&status, generation, before, self.clock.timestamp());
         let uid = object.uid.clone();
-        let kept = self
-            .replace_status::<NodeDNSRecordSet, NodeDNSRecordSetStatus>(object, resource_version, &status)
+        let (conditions, result) = self
+            .replace_status::<NodeDNSRecordSet, _, _>(
+                object,
+                resource_version,
+                &status,
+                record_set::plain_status,
+                |kept| &kept.conditions,
+            )
             .await;
-        let conditions =
-            conditions_of(ObjectKind::RecordSet, &uid, kept.as_ref().ok(), |kept| &kept.conditions);
-        let result = kept.map(|(resource_version, kept)| {
-            Box::new(WrittenStatus { resource_version, status: record_set::plain_status(&kept) })
-        });
         Done { conditions, ..Outcome::RecordSetStatusWritten(uid, result).into() }
+    }
+
+    /// Writes the status of an object of kind `K`. Returns the conditions and the status that the server stored.
+    async fn replace_status<K: Conditioned, S: Serialize + DeserializeOwned + Default, P>(
+        &self,
+        ObjectRef { name, uid }: ObjectRef,
+        resource_version: String,
+        status: &S,
+        plain: fn(&S) -> P,
+        conditions: fn(&S) -> &Vec<Condition>,
+    ) -> (Option<((ObjectKind, Uid), Vec<Condition>)>, Result<Box<WrittenStatus<P>>, WriteFailure>) {
+        let version = ObjectVersion { name, uid, resource_version };
+        match writes::replace_status::<K, S>(&self.client, &self.permit, &version, status).await {
+            Ok((resource_version, kept)) => (
+                Some(((K::KIND, version.uid), conditions(&kept).clone())),
+                Ok(Box::new(WrittenStatus { resource_version, status: plain(&kept) })),
+            ),
+            Err(error) => (None, Err(write_failure(error))),
+        }
     }
 
     pub(super) async fn annotate(&self, node: String, uid: Uid, value: Option<Address>) -> Done {
@@ -123,29 +140,12 @@ impl Executor {
         pods: Option<&WatchKey>,
         lease: bool,
     ) -> (Result<(Option<NodeFacts>, Vec<PodFacts>), WriteFailure>, Option<LeaseFacts>) {
-        let of_lease =
-            async { if lease { node_read::read_lease(&self.client, node).await } else { Ok(None) } };
-        let of_node = node_read::read_node(&self.client, node, nodes, pods);
+        let of_lease = async { if lease { writes::read_lease(&self.client, node).await } else { Ok(None) } };
+        let of_node = writes::read_node(&self.client, node, nodes, pods);
         match futures::try_join!(of_node, of_lease) {
             Ok((found, lease)) => (Ok(found), lease),
             Err(error) => (Err(write_failure(error)), None),
         }
-    }
-
-    /// Writes the status of an object of kind `K`, and returns what the server stored of it.
-    async fn replace_status<K, S>(
-        &self,
-        object: ObjectRef,
-        resource_version: String,
-        status: &S,
-    ) -> Result<(String, S), WriteFailure>
-    where
-        K: Resource<DynamicType = ()>,
-        S: Serialize + DeserializeOwned + Default,
-    {
-        let version = ObjectVersion { name: object.name, uid: object.uid, resource_version };
-        let written = writes::replace_status::<K, S>(&self.client, &self.permit, &version, status);
-        written.await.map_err(write_failure)
     }
 
     pub(super) async fn write_finalizer(&self, pool: ObjectRef, present: bool) -> Outcome {
@@ -181,16 +181,6 @@ impl Executor {
         let result = result.await.map(|_object| ()).map_err(write_failure);
         Outcome::IpsWritten { pool: pool.uid, add, remove, result }
     }
-}
-
-/// The conditions after a write, as the reconcile loop keeps them.
-fn conditions_of<S>(
-    kind: ObjectKind,
-    uid: &Uid,
-    kept: Option<&(String, S)>,
-    conditions: impl Fn(&S) -> &Vec<Condition>,
-) -> Option<((ObjectKind, Uid), Vec<Condition>)> {
-    kept.map(|(_version, status)| ((kind, uid.clone()), conditions(status).clone()))
 }
 
 /// The objects of a kind. Empty if the kind is not installed.

@@ -7,10 +7,8 @@ use crate::provider::observe::{self, Call as ObservedCall, Record};
 use crate::provider::{Action, CallContext, CallError};
 use flipop_core::addresses::action as addresses;
 use flipop_core::firewalls::action as firewalls;
-use flipop_core::mechanism::epoch::{Answer, Request};
-use flipop_core::model::facts::ActionStatus;
-use flipop_core::model::fault::CallFailure;
-use flipop_core::model::ids::{ActionId, ObjectRef, Owner};
+use flipop_core::mechanism::{Answer, Request};
+use flipop_core::model::{ActionId, ActionStatus, CallFailure, ObjectRef, Owner};
 use flipop_core::records::action as records;
 
 impl Executor {
@@ -111,7 +109,7 @@ impl Executor {
             }
             Call::ApplyRecords { zone, fqdn, set } => {
                 let record = Record {
-                    provider: client.provider(),
+                    provider: client.api().provider(),
                     call: ObservedCall::EnsureDnsARecordSet,
                     context: &context,
                     clock: &self.clock,

@@ -10,9 +10,9 @@ use crate::metrics::Metrics;
 use crate::permit::PermitSource;
 use crate::provider::observe::NoObserver;
 use flipop_core::addresses::pool::status::PoolStatus;
-use flipop_core::mechanism::effects::StatusWrite;
+use flipop_core::mechanism::StatusWrite;
 use flipop_core::model::catalog::events::EventReason;
-use flipop_core::model::ids::{ObjectName, ObjectRef};
+use flipop_core::model::{ObjectName, ObjectRef};
 use std::time::Duration;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
@@ -81,10 +81,10 @@ async fn an_annotation_that_was_refused_is_over_and_one_without_a_clear_answer_c
         (stub::broken(), false),
     ] {
         let mut bench = start();
-        let told = format!("{:?}", answer.as_ref().map(http::Response::status));
-        assert_eq!(bench.annotate(answer).await, over, "{told}");
+        let outcome = format!("{:?}", answer.as_ref().map(http::Response::status));
+        assert_eq!(bench.annotate(answer).await, over, "{outcome}");
         tokio::time::advance(Duration::from_millis(LEASE_DURATION_MS)).await;
-        assert!(bench.is_over(), "{told}");
+        assert!(bench.is_over(), "{outcome}");
     }
 }
 
@@ -108,8 +108,8 @@ async fn a_dry_run_of_a_foreign_annotation_that_is_accepted_shows_that_no_policy
         call.answer(answer);
         bench.executor.tracker.close();
         bench.executor.tracker.wait().await;
-        let told = metrics.describe(&bench.executor.clock).await;
-        assert_eq!(told.unlimited, unlimited, "{told:?}");
+        let outcome = metrics.describe(&bench.executor.clock).await;
+        assert_eq!(outcome.unlimited, unlimited, "{outcome:?}");
     }
     let mut bench = start();
     bench.source.revoke();

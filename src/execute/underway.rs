@@ -7,8 +7,7 @@ use crate::clock::Clock;
 use crate::kube::events::{Guard, Guards};
 use crate::leader::record::LEASE_DURATION_MS;
 use flipop_core::fleet::action::Outcome;
-use flipop_core::model::fault::CallFailure;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{CallFailure, Moment};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -109,9 +108,8 @@ pub(super) fn is_unknown(outcome: &mut Outcome) -> bool {
 mod tests {
     use super::*;
     use flipop_core::addresses::action::Reply;
-    use flipop_core::mechanism::epoch::{Answer, Epoch};
-    use flipop_core::model::fault::{Fault, FaultKind};
-    use flipop_core::model::ids::Address;
+    use flipop_core::mechanism::{Answer, Epoch};
+    use flipop_core::model::{Address, Fault, FaultKind};
     use std::time::Duration;
 
     fn changed(outcome_unknown: bool) -> Outcome {

@@ -219,12 +219,12 @@ fn config_of(kubeconfig: &Kubeconfig, context: &Context) -> Result<(Config, Opti
         return Err("its user has as-uid or as-groups without as: set as, or remove them".to_owned());
     }
     // This form, made for plugins, has the certificates already read from the authority's file.
-    let told = ExecAuthCluster::try_from(cluster).map_err(|error| error.to_string())?;
-    let server = told.server.as_deref().ok_or_else(|| format!("its cluster {name} has no server"))?;
+    let exec_cluster = ExecAuthCluster::try_from(cluster).map_err(|error| error.to_string())?;
+    let server = exec_cluster.server.as_deref().ok_or_else(|| format!("its cluster {name} has no server"))?;
     let url =
         without_user(server).parse().map_err(|_| format!("the server of its cluster {name} is not a URL"))?;
     let mut config = Config::new(url);
-    if let Some(pem) = told.certificate_authority_data.as_ref().filter(|pem| !pem.is_empty()) {
+    if let Some(pem) = exec_cluster.certificate_authority_data.as_ref().filter(|pem| !pem.is_empty()) {
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let certificates = certificates
             .map_err(|error| format!("the certificate authority of its cluster {name}: {error}"))?;
@@ -233,12 +233,12 @@ fn config_of(kubeconfig: &Kubeconfig, context: &Context) -> Result<(Config, Opti
         }
         config.root_cert = Some(certificates.iter().map(|certificate| certificate.to_vec()).collect());
     }
-    config.accept_invalid_certs = told.insecure_skip_tls_verify.unwrap_or_default();
+    config.accept_invalid_certs = exec_cluster.insecure_skip_tls_verify.unwrap_or_default();
     config.disable_compression = cluster.disable_compression.unwrap_or_default();
-    config.tls_server_name.clone_from(&told.tls_server_name);
-    let proxy = told.proxy_url.clone();
+    config.tls_server_name.clone_from(&exec_cluster.tls_server_name);
+    let proxy = exec_cluster.proxy_url.clone();
     if let Some(exec) = user.exec.as_mut().filter(|exec| exec.provide_cluster_info) {
-        exec.cluster = Some(told);
+        exec.cluster = Some(exec_cluster);
     }
     config.auth_info = user;
     Ok((config, proxy))

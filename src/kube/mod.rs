@@ -8,8 +8,6 @@ pub mod client;
 mod empty_fields;
 pub mod events;
 pub mod kubeconfig;
-mod layers;
-pub mod node_read;
 pub mod objects;
 mod protobuf;
 mod refusal;

@@ -10,69 +10,45 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::RETRY_AFTER;
-use http::{Request, Response, StatusCode};
+use http::{Response, StatusCode};
 use http_body::Body as HttpBody;
 use http_body_util::{BodyExt as _, Either, Full, Limited};
-use kube::client::Body;
 use kube::core::Status;
 use kube::core::response::StatusDetails;
 use prost::Message;
-use std::task::{Context, Poll};
-use tower::{BoxError, Layer, Service};
+use tower::BoxError;
+use tower::util::AndThenLayer;
 
 /// Longest refusal that is read. A `Status` that names every field of a large object fits.
 const MAX_REFUSAL_BYTES: usize = 1 << 20;
 
-/// Layers a service that makes refusals readable.
-#[derive(Debug, Clone, Copy)]
-pub struct ReadRefusals;
+/// An answer under way whose body will be a JSON `Status` if it is a refusal.
+type Reading<B> = BoxFuture<'static, Result<Response<Either<B, Full<Bytes>>>, BoxError>>;
 
-impl<S> Layer<S> for ReadRefusals {
-    type Service = Readable<S>;
-
-    fn layer(&self, inner: S) -> Readable<S> {
-        Readable { inner }
-    }
-}
-
-/// Replaces the body of each refusal with a JSON `Status` that holds everything the refusal says.
-#[derive(Debug, Clone)]
-pub struct Readable<S> {
-    inner: S,
-}
-
-impl<S, B> Service<Request<Body>> for Readable<S>
+/// Layers a service to replace the body of each refusal with a JSON `Status` that holds everything the refusal says.
+pub fn read_refusals<B>() -> AndThenLayer<fn(Response<B>) -> Reading<B>>
 where
-    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
-    S::Future: Send + 'static,
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    type Response = Response<Either<B, Full<Bytes>>>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+    AndThenLayer::new(|answer| readable(answer).boxed())
+}
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
+async fn readable<B>(answer: Response<B>) -> Result<Response<Either<B, Full<Bytes>>>, BoxError>
+where
+    B: HttpBody<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    if !is_refusal(&answer) {
+        return Ok(answer.map(Either::Left));
     }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let answer = self.inner.call(request);
-        async move {
-            let answer = answer.await?;
-            if !is_refusal(&answer) {
-                return Ok(answer.map(Either::Left));
-            }
-            let seconds = asked_to_wait(&answer);
-            let (parts, body) = answer.into_parts();
-            // That it is a refusal matters more than its text.
-            let text = Limited::new(body, MAX_REFUSAL_BYTES).collect().await;
-            let text = text.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-            let body = status(&text, parts.status, seconds)?;
-            Ok(Response::from_parts(parts, Either::Right(Full::new(body))))
-        }
-        .boxed()
-    }
+    let seconds = asked_to_wait(&answer);
+    let (parts, body) = answer.into_parts();
+    // That it is a refusal matters more than its text.
+    let text = Limited::new(body, MAX_REFUSAL_BYTES).collect().await;
+    let text = text.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let body = status(&text, parts.status, seconds)?;
+    Ok(Response::from_parts(parts, Either::Right(Full::new(body))))
 }
 
 fn is_refusal<B>(answer: &Response<B>) -> bool {

@@ -4,15 +4,11 @@
 //! whole seconds, and an answer takes a moment to arrive. So the estimate moves only if it is off by more than that.
 
 use crate::clock::Clock;
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use http::header::DATE;
-use http::{HeaderMap, Request, Response};
-use kube::client::Body;
+use http::{HeaderMap, Response};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
-use tower::{BoxError, Layer, Service};
+use tower::util::MapResponseLayer;
 
 /// The header names the start of a second. On average, half a second has passed.
 const HALF_STEP_MS: u64 = 500;
@@ -23,7 +19,7 @@ const TOLERANCE_MS: u64 = 1_000;
 /// No answer was heard yet.
 const UNHEARD: u64 = 0;
 
-/// The knowledge about the API server's clock. Layers a service to read it from the answers.
+/// The knowledge about the API server's clock.
 #[derive(Debug, Clone)]
 pub struct ServerTime {
     clock: Clock,
@@ -42,6 +38,15 @@ impl ServerTime {
         Some(self.epoch_ms.load(Ordering::Relaxed)).filter(|epoch_ms| *epoch_ms != UNHEARD)
     }
 
+    /// Layers a service to read the time from its answers.
+    pub fn reading<B>(&self) -> MapResponseLayer<impl Fn(Response<B>) -> Response<B> + Clone + use<B>> {
+        let time = self.clone();
+        MapResponseLayer::new(move |answer: Response<B>| {
+            time.hear(answer.headers());
+            answer
+        })
+    }
+
     fn hear(&self, headers: &HeaderMap) {
         let Some(date_ms) = date_ms(headers) else { return };
         let epoch_ms = date_ms.saturating_add(HALF_STEP_MS).saturating_sub(self.clock.now().as_millis());
@@ -55,45 +60,6 @@ fn date_ms(headers: &HeaderMap) -> Option<u64> {
     let text = headers.get(DATE)?.to_str().ok()?;
     let date = jiff::fmt::rfc2822::parse(text).ok()?;
     u64::try_from(date.timestamp().as_millisecond()).ok()
-}
-
-impl<S> Layer<S> for ServerTime {
-    type Service = Heard<S>;
-
-    fn layer(&self, inner: S) -> Heard<S> {
-        Heard { inner, time: self.clone() }
-    }
-}
-
-/// Reads the time from each answer.
-#[derive(Debug, Clone)]
-pub struct Heard<S> {
-    inner: S,
-    time: ServerTime,
-}
-
-impl<S, B> Service<Request<Body>> for Heard<S>
-where
-    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<B>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (answer, time) = (self.inner.call(request), self.time.clone());
-        async move {
-            let answer = answer.await?;
-            time.hear(answer.headers());
-            Ok(answer)
-        }
-        .boxed()
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 use crate::permit::PermitEnded;
 use kube::client::AuthError;
-use std::fmt;
 
 /// Longest text kept of an answer: enough for a sentence of the API server, too short to flood a status.
 const MAX_MESSAGE_CHARS: usize = 300;
@@ -47,7 +46,8 @@ flipop_core::described! {
 }
 
 /// A failed call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct Trouble {
     /// Its kind.
     pub kind: TroubleKind,
@@ -57,12 +57,6 @@ pub struct Trouble {
     pub retry_after_ms: Option<u64>,
     /// Names of the fields that the server rejected.
     pub fields: Vec<String>,
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
 }
 
 impl Trouble {

@@ -5,16 +5,18 @@
 //! when the permit ends. Nothing is retried here: the planner owns retries. The caller decides what to write.
 
 use super::client::CALL_TIMEOUT_MS;
-use super::objects::{FIELD_MANAGER, NodeSlim};
+use super::objects::lease::{self, LeaseSlim};
+use super::objects::{FIELD_MANAGER, NodeSlim, PodSlim};
 use super::trouble::{Trouble, TroubleKind};
 use super::watch::list_once;
 use crate::permit::Permit;
 use flipop_core::fleet::action::Sweep;
-use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
-use flipop_core::model::ids::{Address, ObjectName, Uid};
 use flipop_core::model::node_labels::LabelChanges;
+use flipop_core::model::{
+    Address, LeaseFacts, NodeFacts, ObjectName, PodFacts, RESERVED_IP_ANNOTATION, Uid, WatchKey,
+};
 use kube::Client;
-use kube::api::{ListParams, ObjectList, Patch, PatchParams, PostParams, Resource};
+use kube::api::{GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Resource};
 use kube::core::Request;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -107,14 +109,14 @@ impl WriteError {
 }
 
 /// The request, for errors.
-pub(super) struct Call<'a> {
+struct Call<'a> {
     verb: &'static str,
     resource: Cow<'a, str>,
     mutates: bool,
 }
 
 impl Call<'_> {
-    pub(super) fn new<K: Resource<DynamicType = ()>>(verb: &'static str, subresource: &str) -> Self {
+    fn new<K: Resource<DynamicType = ()>>(verb: &'static str, subresource: &str) -> Self {
         let (group, plural) = (K::group(&()), K::plural(&()));
         let dot = if group.is_empty() { "" } else { "." };
         let resource = Cow::Owned(format!("{plural}{subresource}{dot}{group}"));
@@ -216,27 +218,20 @@ where
     F: FnOnce(&[String]) -> Option<Vec<String>>,
 {
     let ending = !permit.may_go_on();
-    let mut object = get_raw::<K>(client, name).await?;
-    if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(&*uid.0) {
-        return Err(WriteError::NotFound);
-    }
-    let current: Vec<String> = object
-        .pointer("/spec/ips")
-        .and_then(Value::as_array)
-        .map(|ips| ips.iter().filter_map(Value::as_str).map(str::to_owned).collect())
-        .unwrap_or_default();
-    let Some(ips) = edit(&current) else { return Ok(None) };
-    if !ending && !permit.may_go_on() {
-        return Err(WriteError::PermitEnded { unknown: false });
-    }
-    set_spec_ips(&mut object, &ips);
-    let call = Call::new::<K>("update", "");
-    let request = Request::new(K::url_path(&(), Some(&name.namespace))).replace(
-        &name.name,
-        &post_params(),
-        object.to_string().into_bytes(),
-    );
-    send(client, Some(permit), &call, request).await.map(Some)
+    rewrite::<K>(client, permit, (name, uid), |object| {
+        let current: Vec<String> = object
+            .pointer("/spec/ips")
+            .and_then(Value::as_array)
+            .map(|ips| ips.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+            .unwrap_or_default();
+        let Some(ips) = edit(&current) else { return Ok(false) };
+        if !ending && !permit.may_go_on() {
+            return Err(WriteError::PermitEnded { unknown: false });
+        }
+        set_spec_ips(object, &ips);
+        Ok(true)
+    })
+    .await
 }
 
 /// Reads one object afresh, sets or removes a finalizer, and writes the object back with nothing else changed.
@@ -249,31 +244,43 @@ pub async fn replace_finalizer<K: Resource<DynamicType = ()>>(
     (name, uid): (&ObjectName, &Uid),
     (finalizer, present): (&str, bool),
 ) -> Result<(), WriteError> {
-    let mut object = get_raw::<K>(client, name).await?;
+    let rewritten = rewrite::<K>(client, permit, (name, uid), |object| {
+        let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+        let mut finalizers = finalizers.cloned().unwrap_or_default();
+        let stands = finalizers.iter().any(|other| other == finalizer);
+        if present {
+            finalizers.push(json!(finalizer));
+        } else {
+            finalizers.retain(|other| other != finalizer);
+        }
+        if let Some(meta) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
+            meta.insert("finalizers".to_owned(), json!(finalizers));
+        }
+        Ok(stands != present)
+    });
+    rewritten.await.map(drop)
+}
+
+/// Reads one object afresh, lets `edit` change it, and writes it back with nothing else changed. Returns the object as
+/// the server stored it, or `None` if `edit` says that there is nothing to do.
+async fn rewrite<K: Resource<DynamicType = ()>>(
+    client: &Client,
+    permit: &Permit,
+    (name, uid): (&ObjectName, &Uid),
+    edit: impl FnOnce(&mut Value) -> Result<bool, WriteError>,
+) -> Result<Option<Value>, WriteError> {
+    let path = K::url_path(&(), Some(&name.namespace));
+    let read = Request::new(&path).get(&name.name, &GetParams::default());
+    let mut object: Value = send(client, None, &Call::new::<K>("get", ""), read).await?;
     if object.pointer("/metadata/uid").and_then(Value::as_str) != Some(&*uid.0) {
         return Err(WriteError::NotFound);
     }
-    let finalizers = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    let mut finalizers = finalizers.cloned().unwrap_or_default();
-    let stands = finalizers.iter().any(|other| other == finalizer);
-    if stands == present {
-        return Ok(());
+    if !edit(&mut object)? {
+        return Ok(None);
     }
-    if present {
-        finalizers.push(json!(finalizer));
-    } else {
-        finalizers.retain(|other| other != finalizer);
-    }
-    if let Some(meta) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-        meta.insert("finalizers".to_owned(), json!(finalizers));
-    }
-    let call = Call::new::<K>("update", "");
-    let request = Request::new(K::url_path(&(), Some(&name.namespace))).replace(
-        &name.name,
-        &post_params(),
-        object.to_string().into_bytes(),
-    );
-    send::<Value>(client, Some(permit), &call, request).await.map(drop)
+    let body = object.to_string().into_bytes();
+    let request = Request::new(&path).replace(&name.name, &post_params(), body);
+    send(client, Some(permit), &Call::new::<K>("update", ""), request).await.map(Some)
 }
 
 fn set_spec_ips(object: &mut Value, ips: &[String]) {
@@ -288,20 +295,6 @@ fn set_spec_ips(object: &mut Value, ips: &[String]) {
     }
 }
 
-/// One object as the server has it now, by a consistent read.
-///
-/// # Errors
-/// See [`WriteError`].
-pub async fn get_raw<K: Resource<DynamicType = ()>>(
-    client: &Client,
-    name: &ObjectName,
-) -> Result<Value, WriteError> {
-    let call = Call::new::<K>("get", "");
-    let request = Request::new(K::url_path(&(), Some(&name.namespace)))
-        .get(&name.name, &kube::api::GetParams::default());
-    send(client, None, &call, request).await
-}
-
 /// Sets or removes the reserved-IP annotation of one node. Returns the node's facts as stored.
 ///
 /// # Errors
@@ -314,7 +307,8 @@ pub async fn annotate_node(
     value: Option<Address>,
 ) -> Result<NodeSlim, WriteError> {
     let annotations = json!({RESERVED_IP_ANNOTATION: value.map(|ip| ip.to_string())});
-    patch_node(client, permit, node, json!({"metadata": {"uid": *uid.0, "annotations": annotations}})).await
+    let body = json!({"metadata": {"uid": *uid.0, "annotations": annotations}});
+    patch(client, permit, node, body, false).await
 }
 
 /// Sets and removes labels of one node. Returns the node's facts as stored.
@@ -330,7 +324,8 @@ pub async fn label_node(
 ) -> Result<NodeSlim, WriteError> {
     let labels: serde_json::Map<String, Value> =
         changes.iter().map(|(key, value)| (key.as_str().to_owned(), json!(value))).collect();
-    patch_node(client, permit, node, json!({"metadata": {"uid": *uid.0, "labels": labels}})).await
+    let body = json!({"metadata": {"uid": *uid.0, "labels": labels}});
+    patch(client, permit, node, body, false).await
 }
 
 /// Asks, by a dry run, whether the API server would accept an annotation that FLIPOP never writes. Then no admission
@@ -341,15 +336,6 @@ pub async fn label_node(
 pub async fn probe_node_policy(client: &Client, permit: &Permit, node: &str) -> Result<(), WriteError> {
     let body = json!({"metadata": {"annotations": {POLICY_PROBE_ANNOTATION: "true"}}});
     patch(client, permit, node, body, true).await.map(drop)
-}
-
-async fn patch_node(
-    client: &Client,
-    permit: &Permit,
-    node: &str,
-    body: Value,
-) -> Result<NodeSlim, WriteError> {
-    patch(client, permit, node, body, false).await
 }
 
 async fn patch(
@@ -401,12 +387,63 @@ where
     }
 }
 
+/// Reads a node, if it has the labels of `nodes`, and its pods that match `pods`. Lists without a version are
+/// consistent reads.
+///
+/// # Errors
+/// See [`WriteError`].
+pub async fn read_node(
+    client: &Client,
+    node: &str,
+    nodes: &WatchKey,
+    pods: Option<&WatchKey>,
+) -> Result<(Option<NodeFacts>, Vec<PodFacts>), WriteError> {
+    let found = list::<NodeSlim>(client, nodes, format!("metadata.name={node}"));
+    let on_it = async {
+        match pods {
+            Some(pods) => list::<PodSlim>(client, pods, format!("spec.nodeName={node}")).await,
+            None => Ok(Vec::new()),
+        }
+    };
+    let (found, on_it) = futures::try_join!(found, on_it)?;
+    let found = found.into_iter().map(NodeSlim::into_facts).find(|facts| facts.name == node);
+    Ok((found, on_it.into_iter().map(PodSlim::into_facts).collect()))
+}
+
+/// The Lease that the kubelet of a node renews, by a consistent read.
+///
+/// # Errors
+/// See [`WriteError`].
+pub async fn read_lease(client: &Client, node: &str) -> Result<Option<LeaseFacts>, WriteError> {
+    let params = ListParams::default().fields(&format!("metadata.name={node}"));
+    let request = Request::new(LeaseSlim::url_path(&(), Some(lease::NAMESPACE))).list(&params);
+    let page: ObjectList<LeaseSlim> =
+        send(client, None, &Call::new::<LeaseSlim>("list", ""), request).await?;
+    Ok(page.items.into_iter().map(LeaseSlim::into_facts).find(|facts| facts.name == node))
+}
+
+async fn list<K>(client: &Client, key: &WatchKey, fields: String) -> Result<Vec<K>, WriteError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned,
+{
+    let (namespace, selector) = match key {
+        WatchKey::Nodes { selector } => (None, selector),
+        WatchKey::Pods { namespace, selector } => {
+            (Some(namespace.as_str()).filter(|name| !name.is_empty()), selector)
+        }
+    };
+    let params = ListParams::default().labels(selector).fields(&fields);
+    let request = Request::new(K::url_path(&(), namespace)).list(&params);
+    let page: ObjectList<K> = send(client, None, &Call::new::<K>("list", ""), request).await?;
+    Ok(page.items)
+}
+
 fn post_params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
 /// Sends one request, fenced by `permit` if there is one, and decodes the answer.
-pub(super) async fn send<T: DeserializeOwned>(
+async fn send<T: DeserializeOwned>(
     client: &Client,
     permit: Option<&Permit>,
     call: &Call<'_>,

@@ -120,13 +120,13 @@ mod tests {
     fn what_goes_on_is_warned_of_once_and_what_lasts_at_once() {
         let (server, role) = (TroubleKind::ServerError, TroubleKind::Forbidden);
         let mut failure_log = FailureLog::default();
-        let mut told = |kinds: &[TroubleKind]| -> Vec<bool> {
-            let told = kinds.iter().map(|kind| failure_log.failed(&Trouble::new(*kind, "no"))).collect();
+        let mut reported = |kinds: &[TroubleKind]| -> Vec<bool> {
+            let reported = kinds.iter().map(|kind| failure_log.failed(&Trouble::new(*kind, "no"))).collect();
             failure_log.ended();
-            told
+            reported
         };
-        assert_eq!(told(&[server; 5]), [false, false, true, false, false]);
-        assert_eq!(told(&[server; 2]), [false, false]);
-        assert_eq!(told(&[role, role]), [true, false]);
+        assert_eq!(reported(&[server; 5]), [false, false, true, false, false]);
+        assert_eq!(reported(&[server; 2]), [false, false]);
+        assert_eq!(reported(&[role, role]), [true, false]);
     }
 }

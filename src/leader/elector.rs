@@ -18,7 +18,7 @@ use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::liveness::Heartbeat;
 use crate::permit::PermitSource;
 use crate::random::Random;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use k8s_openapi::api::coordination::v1::Lease;

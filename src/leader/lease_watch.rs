@@ -6,7 +6,7 @@
 use super::LEASE_NAME;
 use crate::clock::Clock;
 use crate::kube::trouble::{Trouble, TroubleKind};
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;

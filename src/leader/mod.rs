@@ -23,7 +23,7 @@ use crate::kube::kubeconfig::Cluster;
 use crate::latest;
 use crate::permit::Permit;
 use elector::Elector;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use kube::Client;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;

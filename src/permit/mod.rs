@@ -11,7 +11,7 @@ pub(crate) mod gate;
 
 use crate::clock::Clock;
 use crate::latest;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use std::sync::Arc;
 
 /// Life of a permit, counted from the sending of a renewal. The Go operator's renew deadline.

@@ -5,7 +5,7 @@
 
 use super::{Call, Probe};
 use crate::provider::install_tls;
-use flipop_core::model::node_check::{CheckOutcome, KUBELET_PORT};
+use flipop_core::model::{CheckOutcome, KUBELET_PORT};
 use futures::future::BoxFuture;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -156,7 +156,7 @@ impl ServerCertVerifier for Anyone {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::model::ids::Address;
+    use flipop_core::model::Address;
     use tokio::net::TcpListener;
 
     fn call(port: u16) -> Call {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kube::watch::WatchHealth;
-use flipop_core::model::node_check::NodeCheck;
+use flipop_core::model::NodeCheck;
 use std::sync::Mutex;
 
 /// A probe that takes some time, and notes its calls.

@@ -3,11 +3,8 @@
 //! Owns the types that the HTTP layer and all services of the providers share. So it imports none of these.
 
 use crate::permit::PermitEnded;
-use flipop_core::mechanism::budget::RateReport;
-use flipop_core::model::facts::ActionStatus;
-use flipop_core::model::fault::Fault;
-use flipop_core::model::ids::ActionId;
-use tokio::sync::watch;
+use flipop_core::model::{ActionId, ActionStatus, Fault};
+use futures::future::BoxFuture;
 
 /// The object that a call is made for. Its fields label metrics and log lines.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -31,6 +28,12 @@ impl CallContext {
         Self { kind, namespace: namespace.into(), name: name.into() }
     }
 }
+
+/// A call under way that changes nothing.
+pub(super) type Reading<'a, T> = BoxFuture<'a, Result<T, Fault>>;
+
+/// A call under way that may change something.
+pub(super) type Changing<'a, T> = BoxFuture<'a, Result<T, CallError>>;
 
 /// Why a mutating call has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,19 +65,4 @@ pub struct Action {
     pub id: ActionId,
     /// Its progress.
     pub status: ActionStatus,
-}
-
-/// The common part of every provider: a token, and limits on how often it may be used.
-pub trait Account: Send + Sync {
-    /// The provider's name in specs and metric labels.
-    fn provider(&self) -> &'static str;
-
-    /// Counts the changes of the token. A change ends the proofs of the old token's scopes.
-    fn token_generation(&self) -> watch::Receiver<u64>;
-
-    /// Checks whether a token file has changed. Calls do this too, so it is needed only at times without calls.
-    fn recheck_token(&self);
-
-    /// The latest known rate limits of the token.
-    fn rate(&self) -> watch::Receiver<RateReport>;
 }

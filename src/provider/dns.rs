@@ -9,10 +9,10 @@
 //! records of the given name are ever written.
 
 use crate::permit::Permit;
-use crate::provider::call::{Account, CallContext, CallError};
-use crate::provider::http::bounded;
+use crate::provider::call::{CallContext, CallError, Reading};
+use crate::provider::http::{Account, bounded};
 use crate::provider::observe::Failure;
-use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::{Fault, FaultKind};
 use flipop_core::records::dns::{ChangeSet, Record, Zone};
 use futures::future::BoxFuture;
 
@@ -49,8 +49,7 @@ impl Failure for Unfinished {
 pub trait DnsProvider: Account {
     /// Finds the zone that a spec names, and remembers it. Where a provider needs no call for that, none is made, and a
     /// zone that does not exist shows at the first read.
-    fn find_zone<'a>(&'a self, context: &'a CallContext, zone: &'a str)
-    -> BoxFuture<'a, Result<Zone, Fault>>;
+    fn find_zone<'a>(&'a self, context: &'a CallContext, zone: &'a str) -> Reading<'a, Zone>;
 
     /// Every record of any type whose name is `fqdn` (in lower case, without a final dot).
     fn read_records<'a>(
@@ -58,7 +57,7 @@ pub trait DnsProvider: Account {
         context: &'a CallContext,
         zone: &'a Zone,
         fqdn: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Record>, Fault>>;
+    ) -> Reading<'a, Vec<Record>>;
 
     /// Carries out a change set in its order, until a change fails, the process ends or the token is blocked.
     fn apply<'a>(

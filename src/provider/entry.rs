@@ -5,12 +5,11 @@
 //! provider.
 
 use crate::provider::addresses::IpProvider;
-use crate::provider::call::Account;
 use crate::provider::dns::DnsProvider;
 use crate::provider::firewalls::FirewallProvider;
-use crate::provider::http::{ApiConfig, BuildError};
+use crate::provider::http::{Api, ApiConfig, BuildError};
 use crate::token::TokenSource;
-use flipop_core::model::ids::AccountId;
+use flipop_core::model::AccountId;
 use flipop_core::model::provider::Descriptor;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,16 +103,10 @@ impl Providers {
         self.dns.extend(dns.map(|client| (id, client)));
     }
 
-    /// Each account once.
-    pub fn accounts(&self) -> impl Iterator<Item = (&AccountId, &dyn Account)> {
-        let ips = self.ips.iter().map(|(id, client)| {
-            let account: &dyn Account = client.as_ref();
-            (id, account)
-        });
-        let dns = self.dns.iter().filter(|(id, _)| !self.ips.contains_key(*id)).map(|(id, client)| {
-            let account: &dyn Account = client.as_ref();
-            (id, account)
-        });
-        ips.chain(dns)
+    /// The client of each account.
+    pub fn accounts(&self) -> impl Iterator<Item = (&AccountId, &Api)> {
+        let ips = self.ips.iter().map(|(id, client)| (id, client.api()));
+        let others = self.dns.iter().filter(|(id, _)| !self.ips.contains_key(*id));
+        ips.chain(others.map(|(id, client)| (id, client.api())))
     }
 }

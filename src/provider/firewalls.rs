@@ -4,12 +4,11 @@
 //! change names what it adds or removes, and leaves everything else as it is.
 
 use crate::permit::Permit;
-use crate::provider::call::{Account, CallContext, CallError};
+use crate::provider::call::{CallContext, Changing, Reading};
+use crate::provider::http::Account;
 use flipop_core::firewalls::action::Change;
 use flipop_core::firewalls::facts::{Rule, Sight};
-use flipop_core::model::fault::Fault;
-use flipop_core::model::machine::MachineId;
-use futures::future::BoxFuture;
+use flipop_core::model::MachineId;
 use std::collections::BTreeSet;
 
 /// A firewall to be made.
@@ -27,14 +26,10 @@ pub struct NewFirewall {
 pub trait FirewallProvider: Account {
     /// Every firewall of the account. With `machines`, also every machine with its tags, and whether the token may read
     /// tags at all.
-    fn look<'a>(&'a self, context: &'a CallContext, machines: bool) -> BoxFuture<'a, Result<Sight, Fault>>;
+    fn look<'a>(&'a self, context: &'a CallContext, machines: bool) -> Reading<'a, Sight>;
 
     /// Whether the firewall with this id exists.
-    fn has_firewall<'a>(
-        &'a self,
-        context: &'a CallContext,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<bool, Fault>>;
+    fn has_firewall<'a>(&'a self, context: &'a CallContext, id: &'a str) -> Reading<'a, bool>;
 
     /// Makes a firewall, and returns its id.
     fn create_firewall<'a>(
@@ -42,7 +37,7 @@ pub trait FirewallProvider: Account {
         context: &'a CallContext,
         permit: &'a Permit,
         new: &'a NewFirewall,
-    ) -> BoxFuture<'a, Result<String, CallError>>;
+    ) -> Changing<'a, String>;
 
     /// Changes a firewall. If it is already gone, deleting it succeeds.
     fn change_firewall<'a>(
@@ -51,5 +46,5 @@ pub trait FirewallProvider: Account {
         permit: &'a Permit,
         id: &'a str,
         change: &'a Change,
-    ) -> BoxFuture<'a, Result<(), CallError>>;
+    ) -> Changing<'a, ()>;
 }

@@ -8,7 +8,7 @@ use crate::provider::http::{ApiConfig, BuildError, Transport};
 use crate::provider::observe::CallObserver;
 use crate::provider::{cloudflare, digitalocean};
 use crate::proxy::ProxySettings;
-use flipop_core::model::machine::MachineId;
+use flipop_core::model::MachineId;
 use flipop_core::model::provider::Descriptor;
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ mod tests {
     use crate::provider::install_tls;
     use crate::provider::observe::NoObserver;
     use crate::token::TokenSource;
-    use flipop_core::model::ids::AccountId;
+    use flipop_core::model::AccountId;
     use std::collections::BTreeSet;
 
     #[test]

@@ -29,8 +29,8 @@ mod paging;
 mod rate;
 
 pub use addresses::IpProvider;
-pub use call::{Account, Action, CallContext, CallError};
+pub use call::{Action, CallContext, CallError};
 pub use entry::{Provider, ProviderConfig, ProviderConfigs, Providers, Services, Variables, WriteScopes};
-pub use flipop_core::model::facts::ActionStatus;
-pub use http::install_tls;
+pub use flipop_core::model::ActionStatus;
+pub use http::{Account, install_tls};
 pub use known::{PROVIDERS, connect, descriptors, machine};

@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::provider::call::{CallContext, CallError};
-use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::{Fault, FaultKind};
 use std::time::Duration;
 
 /// The failure of a call, in any of its types.

@@ -8,7 +8,7 @@
 //! what the provider knows, and may be incomplete.
 
 use crate::provider::http::{Answer, Api};
-use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::{Fault, FaultKind};
 use std::collections::BTreeMap;
 
 /// If a list changes during this many readings in a row, the read fails. The next poll tries again.
@@ -44,11 +44,8 @@ pub(super) trait Pages {
     /// The longest list. A longer one is a loop.
     const MAX_PAGES: u64;
 
-    /// The API that serves the pages.
-    fn api(&self) -> &Api;
-
     /// Reads a page. The first one has number 1.
-    fn page(&self, number: u64) -> impl Future<Output = Result<Page<Self::Entry>, Fault>> + Send;
+    fn page(&self, api: &Api, number: u64) -> impl Future<Output = Result<Page<Self::Entry>, Fault>> + Send;
 
     /// The key of an entry.
     fn key(entry: &Self::Entry) -> Self::Key;
@@ -64,21 +61,21 @@ pub(super) struct Listed<K, T> {
 }
 
 /// Reads the whole list. Fails if it may be incomplete.
-pub(super) async fn whole<P: Pages>(list: &P) -> Result<BTreeMap<P::Key, P::Entry>, Fault> {
-    let Listed { entries, contradiction } = listed(list).await?;
+pub(super) async fn whole<P: Pages>(api: &Api, list: &P) -> Result<BTreeMap<P::Key, P::Entry>, Fault> {
+    let Listed { entries, contradiction } = listed(api, list).await?;
     contradiction.map_or(Ok(entries), |message| Err(transient(message)))
 }
 
 /// Reads the whole list. If the list contradicts itself in the same way each time, returns its entries with the
 /// contradiction.
-pub(super) async fn listed<P: Pages>(list: &P) -> Result<Listed<P::Key, P::Entry>, Fault> {
+pub(super) async fn listed<P: Pages>(api: &Api, list: &P) -> Result<Listed<P::Key, P::Entry>, Fault> {
     let mut miscounted = None;
     let mut still = true;
     for reading in 0..MAX_TRIES {
         if reading > 0 {
-            may_read_on(list)?;
+            may_read_on(api, P::WHAT)?;
         }
-        let this = match all_pages(list).await? {
+        let this = match all_pages(api, list).await? {
             Reading::Whole(entries) => return Ok(Listed { entries, contradiction: None }),
             Reading::Miscounted { entries, total } => Some((entries, total)),
             Reading::Torn => None,
@@ -115,9 +112,9 @@ enum Reading<K, T> {
 }
 
 /// Refuses further requests while the token must be left alone. Another call may have learned of that meanwhile.
-fn may_read_on<P: Pages>(list: &P) -> Result<(), Fault> {
-    let Some(left_ms) = list.api().blocked_ms() else { return Ok(()) };
-    let (what, provider) = (P::WHAT, list.api().provider());
+fn may_read_on(api: &Api, what: &str) -> Result<(), Fault> {
+    let Some(left_ms) = api.blocked_ms() else { return Ok(()) };
+    let provider = api.provider();
     Err(Fault {
         retry_after_ms: Some(left_ms),
         ..Fault::new(
@@ -127,12 +124,12 @@ fn may_read_on<P: Pages>(list: &P) -> Result<(), Fault> {
     })
 }
 
-async fn all_pages<P: Pages>(list: &P) -> Result<Reading<P::Key, P::Entry>, Fault> {
+async fn all_pages<P: Pages>(api: &Api, list: &P) -> Result<Reading<P::Key, P::Entry>, Fault> {
     let mut collected = BTreeMap::new();
     let mut expected = None;
     let mut number = 1;
     loop {
-        let Page { entries, total, more, answer } = list.page(number).await?;
+        let Page { entries, total, more, answer } = list.page(api, number).await?;
         if total.is_none() && (more || number > 1) {
             return Err(answer.malformed("a list of several pages without their total"));
         }
@@ -152,7 +149,7 @@ async fn all_pages<P: Pages>(list: &P) -> Result<Reading<P::Key, P::Entry>, Faul
             let max = P::MAX_PAGES;
             return Err(answer.malformed(&format!("a list of more than {max} pages")));
         }
-        may_read_on(list)?;
+        may_read_on(api, P::WHAT)?;
         number = number.saturating_add(1);
     }
     let count = u64::try_from(collected.len()).unwrap_or(u64::MAX);

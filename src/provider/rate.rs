@@ -3,8 +3,8 @@
 //! Owns the reading of headers. `flipop_core::mechanism::budget` decides what follows from them.
 
 use crate::clock::Clock;
-use flipop_core::mechanism::budget::{Quota, RateReport};
-use flipop_core::model::moment::Moment;
+use flipop_core::mechanism::{Quota, RateReport};
+use flipop_core::model::Moment;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use tokio::sync::watch;
 

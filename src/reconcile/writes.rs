@@ -1,8 +1,7 @@
 //! Facts about writes that the loop needs: the object of a status, and the message of a refusal.
 
 use flipop_core::fleet::action::{Action, Outcome};
-use flipop_core::model::fault::WriteFailure;
-use flipop_core::model::ids::{ObjectKind, Uid};
+use flipop_core::model::{ObjectKind, Uid, WriteFailure};
 
 /// The object whose status an action writes.
 pub(super) fn written(action: &Action) -> Option<(ObjectKind, Uid)> {

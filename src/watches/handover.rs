@@ -7,9 +7,8 @@
 //! only once it has reached the newest version that was passed on for that key, so no key ever goes back in time. It
 //! begins with its own list, so nothing of the former watch remains.
 
-use crate::kube::watch::messages::{News, Told};
-use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
-use flipop_core::model::matching::WatchKey;
+use crate::kube::watch::messages::{News, Reported};
+use flipop_core::model::{NodeFacts, Observed, PodFacts, WatchKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -140,14 +139,14 @@ impl<T: Facts> Handover<T> {
     }
 
     /// Takes in a message of a watch, and returns what the keys are told.
-    pub(super) fn observe(&mut self, id: SourceId, News { version, told }: News<T>) -> Passed<T> {
+    pub(super) fn observe(&mut self, id: SourceId, News { version, reported }: News<T>) -> Passed<T> {
         let Some(source) = self.sources.get_mut(&id) else { return Vec::new() };
         let keys = Arc::clone(&source.keys);
-        let is_list = matches!(told, Told::List(_) | Told::Whole(Observed::Reset(_)));
+        let is_list = matches!(reported, Reported::List(_) | Reported::Whole(Observed::Reset(_)));
         source.version = if is_list { version } else { source.version.max(version) };
         let mut passed = Vec::new();
-        match told {
-            Told::Whole(step) => {
+        match reported {
+            Reported::Whole(step) => {
                 if let Some(key) = keys.first() {
                     match step {
                         Observed::Reset(all) => self.list(id, key, all, &mut passed),
@@ -157,7 +156,7 @@ impl<T: Facts> Handover<T> {
                     }
                 }
             }
-            Told::List(all) => {
+            Reported::List(all) => {
                 let mut lists: Vec<Vec<T>> = keys.iter().map(|_| Vec::new()).collect();
                 for (facts, of) in &all {
                     for place in of.iter() {
@@ -169,7 +168,7 @@ impl<T: Facts> Handover<T> {
                 }
                 self.taken_over = true;
             }
-            Told::Change { facts, present, left } => {
+            Reported::Change { facts, present, left } => {
                 // The keys that still select an object have the last word about it.
                 for key in left.iter().filter_map(|place| keys.get(*place)) {
                     self.change(id, key, Observed::Delete(facts.clone()), &mut passed);
@@ -178,7 +177,7 @@ impl<T: Facts> Handover<T> {
                     self.change(id, key, Observed::Apply(facts.clone()), &mut passed);
                 }
             }
-            Told::Nothing => {}
+            Reported::Nothing => {}
         }
         self.take_over(id, &mut passed);
         passed

@@ -57,7 +57,7 @@ impl Watch {
         let (version, objects) = (u64::try_from(head).ok(), history[head].values().cloned());
         let Some((selection, sorter)) = &mut self.shared else {
             let mine = objects.filter(|(_, labels)| selects(&self.keys[0], labels)).map(|(thing, _)| thing);
-            return Some(News { version, told: Told::Whole(Observed::Reset(mine.collect())) });
+            return Some(News { version, reported: Reported::Whole(Observed::Reset(mine.collect())) });
         };
         let all = objects.map(|(thing, labels)| (thing, selection.of("", &labels)));
         sorter.tell(version, Observed::Reset(all.filter(Sorter::keeps).collect()))
@@ -76,7 +76,7 @@ impl Watch {
                 object.filter(|(_, labels)| selects(&self.keys[0], labels)).map(|(thing, _)| thing.clone())
             };
             let step = mine(is).map(Observed::Apply).or_else(|| mine(was).map(Observed::Delete))?;
-            return Some(News { version, told: Told::Whole(step) });
+            return Some(News { version, reported: Reported::Whole(step) });
         };
         let with_keys = |(thing, labels): &(Thing, Labels)| (thing.clone(), selection.of("", labels));
         let step =
@@ -106,7 +106,7 @@ struct World {
     handover: Handover<Thing>,
     wanted: BTreeSet<WatchKey>,
     /// The objects that each key has been told, and up to which version.
-    told: BTreeMap<WatchKey, (BTreeMap<usize, Thing>, usize)>,
+    reported: BTreeMap<WatchKey, (BTreeMap<usize, Thing>, usize)>,
 }
 
 impl World {
@@ -123,12 +123,12 @@ impl World {
         for (key, step) in self.handover.observe(id, news) {
             assert!(self.wanted.contains(&key), "{key:?} is not wanted");
             if let Observed::Reset(all) = step {
-                let (_, before) = self.told.get(&key).cloned().unwrap_or_default();
+                let (_, before) = self.reported.get(&key).cloned().unwrap_or_default();
                 assert!(before <= read, "{key:?} goes back from {before} to {read}");
-                self.told.insert(key, (all.into_iter().map(|thing| (thing.name, thing)).collect(), read));
+                self.reported.insert(key, (all.into_iter().map(|thing| (thing.name, thing)).collect(), read));
                 continue;
             }
-            let (things, version) = self.told.get_mut(&key).expect("a list comes first");
+            let (things, version) = self.reported.get_mut(&key).expect("a list comes first");
             *version = read;
             match step {
                 Observed::Apply(thing) => drop(things.insert(thing.name, thing)),
@@ -141,7 +141,7 @@ impl World {
 
     /// Every key has what its watch has read.
     fn check(&self) {
-        for (key, (things, _)) in &self.told {
+        for (key, (things, _)) in &self.reported {
             let Some(read) = self.handover.server(key).and_then(|id| self.watches[&id].read) else {
                 continue;
             };
@@ -179,7 +179,7 @@ impl World {
             Act::Bookmark { watch } => {
                 let Some(id) = self.nth(watch) else { return };
                 let Some(read) = self.watches[&id].read else { return };
-                self.hear(id, Some(News { version: u64::try_from(read).ok(), told: Told::Nothing }));
+                self.hear(id, Some(News { version: u64::try_from(read).ok(), reported: Reported::Nothing }));
             }
             Act::LosePlace { watch } => {
                 let Some(id) = self.nth(watch) else { return };
@@ -192,7 +192,7 @@ impl World {
             Act::Want { keys: bits } => {
                 self.wanted = keys(bits).into_iter().collect();
                 self.handover.want(&self.wanted);
-                self.told.retain(|key, _| self.wanted.contains(key));
+                self.reported.retain(|key, _| self.wanted.contains(key));
             }
         }
         self.end_needless();
@@ -218,7 +218,7 @@ impl World {
         }
         for id in self.watches.keys().copied().collect::<Vec<_>>() {
             let version = self.watches[&id].read.and_then(|read| u64::try_from(read).ok());
-            self.hear(id, Some(News { version, told: Told::Nothing }));
+            self.hear(id, Some(News { version, reported: Reported::Nothing }));
         }
         self.end_needless();
     }
@@ -250,7 +250,7 @@ proptest! {
             last: 0,
             handover: Handover::new(),
             wanted: wanted.clone(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
         };
         world.handover.want(&wanted);
         world.begin(keys(63), true);
@@ -260,7 +260,7 @@ proptest! {
         world.settle();
         let head = world.history.last().unwrap();
         for key in &world.wanted {
-            let (things, _) = &world.told[key];
+            let (things, _) = &world.reported[key];
             let selected = head.iter().filter(|(_, (_, labels))| selects(key, labels));
             prop_assert_eq!(things.clone(), selected.map(|(name, (thing, _))| (*name, thing.clone())).collect());
         }
@@ -272,22 +272,22 @@ proptest! {
 
 #[test]
 fn a_watch_takes_a_key_over_only_when_it_has_reached_what_the_former_one_passed_on() {
-    let news = |version, told| News { version, told };
+    let news = |version, reported| News { version, reported };
     let thing = |written_at| Thing { name: 1, written_at };
-    let list = |written_at| Told::Whole(Observed::Reset(vec![thing(written_at)]));
+    let list = |written_at| Reported::Whole(Observed::Reset(vec![thing(written_at)]));
     let mut handover = Handover::new();
     handover.want(&BTreeSet::from([key(0)]));
     handover.begin(1, Arc::new([key(0)]));
     handover.begin(2, Arc::new([key(0)]));
     assert_eq!(handover.observe(1, news(Some(5), list(5))), [(key(0), Observed::Reset(vec![thing(5)]))]);
     let apply = Observed::Apply(thing(9));
-    assert_eq!(handover.observe(1, news(Some(9), Told::Whole(apply.clone()))), [(key(0), apply.clone())]);
+    assert_eq!(handover.observe(1, news(Some(9), Reported::Whole(apply.clone()))), [(key(0), apply.clone())]);
     for version in [None, Some(8)] {
         assert_eq!(handover.observe(2, news(version, list(7))), []);
     }
     assert_eq!((handover.server(&key(0)), handover.is_settled(2)), (Some(1), false));
     assert_eq!(handover.take_ended(), Vec::<SourceId>::new());
-    let passed = handover.observe(2, news(Some(9), Told::Whole(apply)));
+    let passed = handover.observe(2, news(Some(9), Reported::Whole(apply)));
     assert_eq!(passed, [(key(0), Observed::Reset(vec![thing(9)]))]);
     assert_eq!((handover.server(&key(0)), handover.is_settled(2)), (Some(2), true));
     assert_eq!(handover.take_ended(), [1]);

@@ -8,9 +8,8 @@
 //! it has come to select far more pods than it saves.
 
 use super::handover::SourceId;
-use flipop_core::model::matching::WatchKey;
-use flipop_core::model::moment::Moment;
 use flipop_core::model::selector::Selector;
+use flipop_core::model::{Moment, WatchKey};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 

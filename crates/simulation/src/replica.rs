@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::scene::TOKENS;
 use flipop::clock::Clock;
 use flipop::config::{Config, DecisionFlags};
-use flipop::kube::client::{Clients, Fence, ReadRefusals, ServerTime};
+use flipop::kube::client::{Clients, Fence, ServerTime, read_refusals};
 use flipop::kube::kubeconfig::ClusterSettings;
 use flipop::leader::LeaseHome;
 use flipop::operator::{self, OperatorError, Platform};
@@ -135,7 +135,7 @@ impl Replica {
         let clock = Clock::simulated(wall_clock(plan, self.epoch, self.network.now_ms(), process));
         let time = ServerTime::new(clock.clone());
         let client = || {
-            let answers = time.layer(ReadRefusals.layer(Fence.layer(line.clone())));
+            let answers = time.reading().layer(read_refusals().layer(Fence.layer(line.clone())));
             kube::Client::new(Held { line: line.clone(), inner: answers }, NAMESPACE)
         };
         Platform {

@@ -7,12 +7,11 @@ pub mod pool;
 pub mod record_set;
 
 use crate::api::{Condition, DnsRecordSet, Grace, Match, NodeCheck, UNOBSERVED, Undecodable, given};
-use flipop_core::model::condition::Condition as PlainCondition;
-use flipop_core::model::ids::{Address, ObjectName, ObjectRef, Uid};
-use flipop_core::model::matching::Toleration;
-use flipop_core::model::node_check::RawNodeCheck;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_core::model::spec::{RawGrace, RawMatch, RawRecordSet};
+use flipop_core::model::{
+    Address, Condition as PlainCondition, ObjectName, ObjectRef, RawNodeCheck, Toleration, Uid,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use std::collections::BTreeMap;
 

@@ -16,9 +16,8 @@ use flipop_core::addresses::pool::memory::{Created, Intent, Memory, Name, Purcha
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::{FINALIZER, IpEntry, IpState, PoolObject, PoolStatus};
 use flipop_core::firewalls::spec::{Entry, RawFirewall, RawPort};
-use flipop_core::model::facts::region_slug;
-use flipop_core::model::ids::{AccountId, Address, Uid};
 use flipop_core::model::label_mode::RawNodeLabels;
+use flipop_core::model::{AccountId, Address, Uid, region_slug};
 use flipop_core::records::status::PublishedSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeSet;
@@ -305,7 +304,7 @@ fn ip_status(entry: &IpEntry) -> IpStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::model::condition::Condition as PlainCondition;
+    use flipop_core::model::Condition as PlainCondition;
 
     fn memory() -> Memory {
         let ip = |text: &str| text.parse::<Address>().unwrap();

@@ -82,8 +82,7 @@ pub fn written_status(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flipop_core::model::condition::Condition as PlainCondition;
-    use flipop_core::model::ids::Address;
+    use flipop_core::model::{Address, Condition as PlainCondition};
 
     #[test]
     fn the_status_of_an_object_that_nobody_has_looked_at_says_nothing() {

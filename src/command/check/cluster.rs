@@ -104,8 +104,8 @@ fn compare(wanted: &Value, found: &Value, path: &str, missing: &mut Vec<String>)
 }
 
 /// The finding of the leader's dry run. It counts more than the text of the policies.
-pub(super) fn unlimited(told: Option<&View>) -> Option<Finding> {
-    told?.unlimited.then(|| {
+pub(super) fn unlimited(view: Option<&View>) -> Option<Finding> {
+    view?.unlimited.then(|| {
         Finding::bad(
             "no admission policy limits what the operator may change on nodes: the API server accepts a dry run",
             format!("apply the policy {NARROWING} with its binding, and with the operator's account in it"),

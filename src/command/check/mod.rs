@@ -67,13 +67,13 @@ pub(super) async fn run(
     let checks = nodes::checks_of(&objects);
     findings.extend(rights::check(session, &account, !checks.is_empty()).await);
     findings.extend(cluster::policies(session, &account).await);
-    let told = leader::ask(session).await.debug;
-    findings.extend(cluster::unlimited(told.as_ref()));
+    let view = leader::ask(session).await.debug;
+    findings.extend(cluster::unlimited(view.as_ref()));
     findings.extend(installation::check(session, &account).await);
     findings.extend(objects::check(&objects));
     findings.extend(nodes::check(session, &objects).await);
     findings.extend(agents::check(session, &variables).await);
-    findings.extend(nodes::checked(&account, &checks, told.as_ref()));
+    findings.extend(nodes::checked(&account, &checks, view.as_ref()));
     findings.extend(account::check(session, &variables, &objects).await?);
     output.show(&findings, || text(&findings, output))?;
     let worst = findings.iter().map(|finding| finding.tone).max();

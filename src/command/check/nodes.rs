@@ -10,10 +10,8 @@ use crate::debug::{CheckView, View};
 use crate::kube::watch::list_once;
 use crate::provider::descriptors;
 use flipop_core::addresses::pool::status::{IpEntry, PoolObject};
-use flipop_core::model::facts::{NodeFacts, Taint};
-use flipop_core::model::machine::MachineKind;
-use flipop_core::model::node_check::NodeCheck;
 use flipop_core::model::provider::{Descriptor, ManagedNodes};
+use flipop_core::model::{MachineKind, NodeCheck, NodeFacts, Taint};
 use futures::future::try_join_all;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,7 +91,7 @@ fn soft_taints(pools: &[PoolObject], nodes: &[NodeFacts]) -> Vec<Finding> {
             }
         }
     }
-    let told = |((pool, key), nodes): ((String, &str), BTreeMap<&str, &NodeFacts>)| {
+    let finding = |((pool, key), nodes): ((String, &str), BTreeMap<&str, &NodeFacts>)| {
         let nodes: Vec<&NodeFacts> = nodes.into_values().collect();
         Finding::doubtful(
             format!(
@@ -104,7 +102,7 @@ fn soft_taints(pools: &[PoolObject], nodes: &[NodeFacts]) -> Vec<Finding> {
             "the address moves to another node; tolerate the taint in spec.match.tolerations to keep it",
         )
     };
-    tainted.into_iter().map(told).collect()
+    tainted.into_iter().map(finding).collect()
 }
 
 /// A part of a message for each provider of addresses.
@@ -144,14 +142,14 @@ pub(super) fn checks_of(objects: &Objects) -> BTreeSet<NodeCheck> {
 }
 
 /// One line for the node's name, and one for the port of each check.
-pub(super) fn checked(account: &Account, checks: &BTreeSet<NodeCheck>, told: Option<&View>) -> Vec<Finding> {
+pub(super) fn checked(account: &Account, checks: &BTreeSet<NodeCheck>, view: Option<&View>) -> Vec<Finding> {
     if checks.is_empty() {
         return Vec::new();
     }
     let ports: BTreeSet<u16> = checks.iter().map(|check| check.port).collect();
-    let told = told.map(|view| view.checks.as_slice()).unwrap_or_default();
+    let reported = view.map(|view| view.checks.as_slice()).unwrap_or_default();
     let mut findings = vec![knows_its_node(account)];
-    findings.extend(ports.into_iter().map(|port| is_open(port, told)));
+    findings.extend(ports.into_iter().map(|port| is_open(port, reported)));
     findings
 }
 
@@ -174,9 +172,9 @@ fn knows_its_node(account: &Account) -> Finding {
 }
 
 /// The leader's results for a port.
-fn is_open(port: u16, told: &[CheckView]) -> Finding {
+fn is_open(port: u16, reported: &[CheckView]) -> Finding {
     let suffix = format!(":{port}");
-    let nodes: Vec<&CheckView> = told.iter().filter(|node| node.address.ends_with(&suffix)).collect();
+    let nodes: Vec<&CheckView> = reported.iter().filter(|node| node.address.ends_with(&suffix)).collect();
     let answer = nodes.iter().filter(|node| node.last_passed_ms.is_some()).count();
     match (nodes.len(), answer) {
         (0, _) => Finding::doubtful(
@@ -233,10 +231,10 @@ mod tests {
         let nodes = [node(1, SOFT), node(2, SOFT), node(3, SOFT)];
         let tolerant = json!([{"key": "DeletionCandidate", "operator": "Exists"}]);
         let found = soft_taints(&[pool("web", &json!([])), pool("tolerant", &tolerant)], &nodes);
-        let told: Vec<&str> = found.iter().map(|finding| finding.what.as_str()).collect();
+        let texts: Vec<&str> = found.iter().map(|finding| finding.what.as_str()).collect();
         let right = "2 nodes (node-1, node-2) have an address of FloatingIPPool ns/web and the taint \
                      DeletionCandidate, which counts although its effect is PreferNoSchedule";
-        assert_eq!(told, [right]);
+        assert_eq!(texts, [right]);
         assert!(soft_taints(&[pool("web", &json!([]))], &[node(1, "NoSchedule")]).is_empty());
     }
 
@@ -247,7 +245,7 @@ mod tests {
             last_passed_ms,
             ..CheckView::default()
         };
-        let tone = |told: &[CheckView]| is_open(10_250, told).tone;
+        let tone = |reported: &[CheckView]| is_open(10_250, reported).tone;
         assert_eq!(tone(&[]), Tone::Doubtful);
         assert_eq!(tone(&[node(22, Some(5))]), Tone::Doubtful);
         assert_eq!(tone(&[node(10_250, Some(5)), node(10_250, Some(90_000))]), Tone::Good);

@@ -7,10 +7,7 @@ use crate::command::output::Tone;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::model::catalog::{self, pool, records};
-use flipop_core::model::condition::ConditionType;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::{Address, ObjectKind, ObjectName};
-use flipop_core::model::matching::Criteria;
+use flipop_core::model::{Address, ConditionType, Criteria, FaultKind, ObjectKind, ObjectName};
 use flipop_core::records::spec::{AddressSource, NodeSetSpec};
 
 /// Conditions that deserve a look while addresses and records are as wanted.
@@ -37,7 +34,7 @@ pub(super) fn check(objects: &Objects) -> Vec<Finding> {
     let of_sets = objects.record_sets.iter().map(conditions);
     let conditions = objects.pools.iter().map(conditions).chain(of_sets);
     let mut findings: Vec<Finding> =
-        judged.iter().zip(conditions).flat_map(|(object, told)| of(object, told)).collect();
+        judged.iter().zip(conditions).flat_map(|(object, condition)| of(object, condition)).collect();
     let failing = pools.iter().flat_map(failing_addresses);
     let unnamed: Vec<Finding> = failing
         .filter(|(ip, _)| !findings.iter().any(|found| found.what.contains(ip)))
@@ -80,20 +77,20 @@ fn of(object: &Judged<'_>, conditions: &[Condition]) -> Vec<Finding> {
             "wait for the leader, which writes it",
         ));
     }
-    let repeats = |told: &&Condition| {
+    let repeats = |condition: &&Condition| {
         !problems.is_empty()
-            && (told.reason == pool::Ready::InvalidSpec.as_str()
-                || told.type_ == ConditionType::SpecValid.as_str())
+            && (condition.reason == pool::Ready::InvalidSpec.as_str()
+                || condition.type_ == ConditionType::SpecValid.as_str())
     };
-    let trouble = conditions.iter().filter(|told| ConditionType::is_trouble(&told.type_, &told.status));
-    findings.extend(trouble.filter(|told| !repeats(told)).map(|told| {
-        let Condition { type_, status, reason, message, last_transition_time: since, .. } = told;
+    let trouble = conditions.iter().filter(|one| ConditionType::is_trouble(&one.type_, &one.status));
+    findings.extend(trouble.filter(|condition| !repeats(condition)).map(|condition| {
+        let Condition { type_, status, reason, message, last_transition_time: since, .. } = condition;
         let since = since.as_ref().map(|since| format!(" since {:.0}", since.0)).unwrap_or_default();
         let notice = ConditionType::parse(type_).is_some_and(|kind| NOTICES.contains(&kind));
         Finding {
             tone: if notice || passes(reason) { Tone::Doubtful } else { Tone::Bad },
             what: format!("{shown}: {type_}={status} {reason}{since}: {message}"),
-            remedy: remedy(*kind, told),
+            remedy: remedy(*kind, condition),
         }
     }));
     findings
@@ -105,10 +102,10 @@ fn passes(reason: &str) -> bool {
 }
 
 /// The remedy that the reference names for a condition, as plain text.
-fn remedy(kind: ObjectKind, told: &Condition) -> String {
-    let remedy = catalog::remedy(kind, &told.type_, &told.reason).unwrap_or_default();
+fn remedy(kind: ObjectKind, condition: &Condition) -> String {
+    let remedy = catalog::remedy(kind, &condition.type_, &condition.reason).unwrap_or_default();
     // The failures of calls have remedies of their own.
-    let fault = FaultKind::ALL.iter().find(|fault| fault.reason() == told.reason);
+    let fault = FaultKind::ALL.iter().find(|fault| fault.reason() == condition.reason);
     let fault = fault.filter(|_| remedy.contains("(#kinds-of-failure)"));
     let markdown = fault.map_or(remedy, |fault| fault.remedy());
     let mut plain = String::new();
@@ -171,7 +168,7 @@ mod tests {
         Objects { pools: vec![Ok(pool.unwrap())], ..Objects::default() }
     }
 
-    fn told(kind: &str, status: &str, reason: &str) -> Value {
+    fn condition(kind: &str, status: &str, reason: &str) -> Value {
         json!({
             "type": kind, "status": status, "reason": reason, "message": "why",
             "lastTransitionTime": "2026-01-01T00:00:07Z",
@@ -206,7 +203,7 @@ mod tests {
             ("RecordSetExternalDNS", "True", "OwnershipRecord", Tone::Doubtful, "Let only one "),
             ("OfAnotherVersion", "True", "New", Tone::Bad, ""),
         ] {
-            let found = check(&with(&json!([told(kind, status, reason)]), &json!({})));
+            let found = check(&with(&json!([condition(kind, status, reason)]), &json!({})));
             let [found] = found.as_slice() else { panic!("{kind} {reason}: {found:?}") };
             let what =
                 format!("FloatingIPPool ns/p: {kind}={status} {reason} since 2026-01-01T00:00:07Z: why");
@@ -217,7 +214,8 @@ mod tests {
 
     #[test]
     fn an_object_without_trouble_is_good_only_if_its_status_is_about_its_spec() {
-        let well = json!([told("Ready", "True", "Assigned"), told("FirewallReady", "True", "Applied")]);
+        let well =
+            json!([condition("Ready", "True", "Assigned"), condition("FirewallReady", "True", "Applied")]);
         let found = check(&with(&well, &json!({})));
         assert_eq!((found.len(), found[0].tone), (1, Tone::Good), "{found:?}");
         let mut stale = with(&well, &json!({}));
@@ -231,17 +229,19 @@ mod tests {
     fn an_address_with_an_error_is_named_once() {
         let ips =
             json!({ "192.0.2.1": { "state": "error", "error": "the account does not have this address" } });
-        let found = check(&with(&json!([told("Ready", "True", "Assigned")]), &ips));
+        let found = check(&with(&json!([condition("Ready", "True", "Assigned")]), &ips));
         assert_eq!(found[0].what, "192.0.2.1 of FloatingIPPool ns/p has an error");
-        let mut absent = told("Ready", "False", "AddressNotFound");
+        let mut absent = condition("Ready", "False", "AddressNotFound");
         absent["message"] = json!("192.0.2.1 is not in the account");
         assert_eq!(check(&with(&json!([absent]), &ips)).len(), 1);
     }
 
     #[test]
     fn a_mistake_is_not_repeated_by_the_conditions_that_report_it() {
-        let conditions =
-            json!([told("Ready", "False", "InvalidSpec"), told("SpecValid", "False", "PoolFrozen")]);
+        let conditions = json!([
+            condition("Ready", "False", "InvalidSpec"),
+            condition("SpecValid", "False", "PoolFrozen")
+        ]);
         let mut objects = with(&conditions, &json!({}));
         assert_eq!(check(&objects).len(), 2, "a mistake that only the operator sees");
         objects.pools[0].as_mut().unwrap().spec.provider = Some("nonsense".to_owned());

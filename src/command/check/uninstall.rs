@@ -9,7 +9,7 @@ use crate::config::Egress;
 use crate::kube::watch::list_once;
 use crate::provider::descriptors;
 use flipop_core::addresses::pool::spec::{PoolSpec, ReclaimPolicy};
-use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
+use flipop_core::model::RESERVED_IP_ANNOTATION;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::Resource as _;
 use serde::Serialize;

@@ -3,10 +3,9 @@
 //! Owns the copies. They begin with the statuses of objects, or with one read of the providers.
 
 use crate::provider::{CallContext, Providers, descriptors};
-use flipop_core::model::facts::{ReservedIp, ReservedIpList};
-use flipop_core::model::fault::{CallFailure, Fault, FaultKind};
-use flipop_core::model::ids::{AccountId, Address};
-use flipop_core::model::machine::MachineId;
+use flipop_core::model::{
+    AccountId, Address, CallFailure, Fault, FaultKind, MachineId, ReservedIp, ReservedIpList,
+};
 use flipop_core::records::dns::{ADDRESS_KIND, Change, Record, Zone};
 use flipop_core::records::name::ZoneRef;
 use std::collections::BTreeMap;
@@ -17,7 +16,8 @@ const BOUGHT: [u8; 3] = [240, 0, 0];
 /// The key of records: provider and name.
 pub(super) type NameKey = (String, String);
 
-/// The accounts.
+/// The accounts. By default, they know only the facts from the `assume_` functions.
+#[derive(Default)]
 pub(super) struct Account {
     providers: Option<Providers>,
     /// The addresses of each account. An account that is read is absent until then.
@@ -34,20 +34,6 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Accounts that know only the facts from [`Account::assume_address`] and the other `assume_` functions.
-    pub(super) fn assumed() -> Self {
-        Self {
-            providers: None,
-            addresses: BTreeMap::new(),
-            records: BTreeMap::new(),
-            zones: BTreeMap::new(),
-            first_addresses: BTreeMap::new(),
-            first_records: BTreeMap::new(),
-            serial: 0,
-            bought: 0,
-        }
-    }
-
     /// Accounts that are read where one of these clients can read them. All others are assumed.
     pub(super) fn read(providers: Providers, notes: &mut Vec<String>) -> Self {
         let names: Vec<&str> = providers.accounts().map(|(id, _)| id.provider.as_str()).collect();
@@ -60,7 +46,7 @@ impl Account {
                 ));
             }
         }
-        Self { providers: Some(providers), ..Self::assumed() }
+        Self { providers: Some(providers), ..Self::default() }
     }
 
     fn reads_addresses(&self, id: &AccountId) -> bool {

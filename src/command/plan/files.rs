@@ -2,11 +2,11 @@
 //!
 //! Owns their form: an object with a field that the schema lacks is refused, as by `kubectl`.
 
-use crate::api::{FloatingIPPool, NodeDNSRecordSet, Seen, UNOBSERVED, Undecodable, crd};
+use crate::api::{Conditioned, FloatingIPPool, NodeDNSRecordSet, Seen, UNOBSERVED, Undecodable, crd};
 use crate::command::CommandError;
 use crate::command::copy::Objects;
-use flipop_core::model::ids::{ObjectKind, ObjectName, Uid};
 use flipop_core::model::words::nearest;
+use flipop_core::model::{ObjectKind, ObjectName, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::Resource;
 use serde_json::Value;
@@ -141,10 +141,7 @@ impl Documents {
 
 /// The object, or why the API server would refuse it.
 #[expect(clippy::result_large_err, reason = "it is what a watch shows, and moved once")]
-fn decoded<K>(object: &Value) -> Seen<K>
-where
-    K: Resource<DynamicType = ()> + serde::de::DeserializeOwned,
-{
+fn decoded<K: Conditioned>(object: &Value) -> Seen<K> {
     let refused = |error: String| {
         let meta: ObjectMeta = object
             .get("metadata")

@@ -22,7 +22,7 @@ use crate::exit::Exit;
 use crate::provider::descriptors;
 use account::Account;
 use flipop_core::firewalls::spec::FirewallSpec;
-use flipop_core::model::matching::WatchKey;
+use flipop_core::model::WatchKey;
 use report::Report;
 use std::time::Duration;
 use walls::Walls;
@@ -95,7 +95,7 @@ async fn plan(
             "addresses and records are taken from the status of the objects; --with-provider reads them"
                 .to_owned(),
         );
-        (Account::assumed(), Walls::default())
+        (Account::default(), Walls::default())
     };
     if flags.max_addresses.is_some() && !arguments.with_provider {
         notes

@@ -11,14 +11,12 @@ use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::firewalls::action as firewalls;
 use flipop_core::fleet::action::{Action, NodeReading, Objects, Outcome as Answer};
 use flipop_core::fleet::{Fleet, Input, Settings};
-use flipop_core::mechanism::effects::{Effect, StatusWrite, WrittenStatus};
-use flipop_core::mechanism::epoch::{Answer as ProviderAnswer, Request};
-use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed};
-use flipop_core::model::ids::{ActionId, Address, ObjectRef, Uid};
-use flipop_core::model::matching::WatchKey;
-use flipop_core::model::moment::{Context, Moment};
+use flipop_core::mechanism::{Answer as ProviderAnswer, Effect, Request, StatusWrite, WrittenStatus};
 use flipop_core::model::node_labels::{LabelChanges, SeenLabel};
 use flipop_core::model::provider::Providers;
+use flipop_core::model::{
+    ActionId, ActionStatus, Address, Context, Moment, NodeFacts, ObjectRef, Observed, Uid, WatchKey,
+};
 use flipop_core::records::action as records;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -175,8 +173,8 @@ impl Rehearsal<'_> {
                     Effect::Do(action) => self.execute(action).await,
                     Effect::Tell(notice) if notice.warning => {
                         let (kind, name) = (notice.kind.as_str(), &notice.object.name);
-                        let told = format!("{kind} {name} {}: {}", notice.reason.as_str(), notice.message);
-                        self.warnings.insert(told);
+                        let warning = format!("{kind} {name} {}: {}", notice.reason.as_str(), notice.message);
+                        self.warnings.insert(warning);
                     }
                     Effect::Tell(_) => {}
                 }

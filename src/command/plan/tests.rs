@@ -16,8 +16,7 @@ use crate::exit::Exit;
 use crate::kube::objects::NodeSlim;
 use crate::proxy::ProxySettings;
 use flipop_cloud::{CloudServer, Options, Provider};
-use flipop_core::model::facts::NodeFacts;
-use flipop_core::model::matching::WatchKey;
+use flipop_core::model::{NodeFacts, WatchKey};
 use flipop_core::records::name::Zones;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -94,7 +93,7 @@ async fn planned_with(
     let providers = copy::every_provider(false);
     let mut lists = lists(&nodes);
     lists.nodes.insert(WatchKey::Nodes { selector: String::new() }, nodes);
-    let mut world = World::new(wanted.plain(), lists, (Account::assumed(), Walls::default()));
+    let mut world = World::new(wanted.plain(), lists, (Account::default(), Walls::default()));
     world.assume(&objects.plain(), &providers, &mut Vec::new());
     let outcome = rehearsal::run(&mut world, &providers, flags, now).await.unwrap();
     report::make(&world, &outcome, &providers, (&documents.names, documents.notes.clone()))
@@ -166,13 +165,13 @@ async fn a_file_counts_in_place_of_what_is_installed_and_a_purchase_is_told_with
 
 #[test]
 fn what_is_told_of_a_new_address_has_the_name_that_the_changes_give_it() {
-    let mut account = Account::assumed();
+    let mut account = Account::default();
     for _ in 0..12 {
         account.buy(&"digitalocean".into(), "nyc3").unwrap();
     }
     let world = World::new((Vec::new(), Vec::new()), Lists::default(), (account, Walls::default()));
-    let told = with_new_things_named(&world, "created 240.0.0.12 and 240.0.0.1, not 192.0.2.1");
-    assert_eq!(told, "created new address 12 and new address 1, not 192.0.2.1");
+    let text = with_new_things_named(&world, "created 240.0.0.12 and 240.0.0.1, not 192.0.2.1");
+    assert_eq!(text, "created new address 12 and new address 1, not 192.0.2.1");
 }
 
 #[tokio::test]

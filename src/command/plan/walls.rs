@@ -5,10 +5,8 @@
 use crate::provider::{CallContext, Providers};
 use flipop_core::firewalls::action::{Action, Call, Change, Outcome, Reply};
 use flipop_core::firewalls::facts::{Firewall, Sight};
-use flipop_core::mechanism::epoch::Request;
-use flipop_core::model::fault::{CallFailure, Fault};
-use flipop_core::model::ids::AccountId;
-use flipop_core::model::moment::Moment;
+use flipop_core::mechanism::Request;
+use flipop_core::model::{AccountId, CallFailure, Fault, Moment};
 use std::collections::BTreeMap;
 
 /// The prefix of the ids of firewalls that the rehearsal made.

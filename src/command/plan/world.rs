@@ -8,12 +8,11 @@ use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::{IpState, PoolObject};
 use flipop_core::fleet::action::{MarkedNode, Sweep};
 use flipop_core::model::catalog::records::UnderWay;
-use flipop_core::model::condition::{Condition, ConditionType, Status};
-use flipop_core::model::facts::{NodeFacts, PodFacts, RESERVED_IP_ANNOTATION, ReservedIp};
-use flipop_core::model::ids::{Address, Uid};
-use flipop_core::model::machine::MachineId;
-use flipop_core::model::matching::WatchKey;
 use flipop_core::model::provider::Providers;
+use flipop_core::model::{
+    Address, Condition, ConditionType, MachineId, NodeFacts, PodFacts, RESERVED_IP_ANNOTATION, ReservedIp,
+    Status, Uid, WatchKey,
+};
 use flipop_core::records::diff::TtlRule;
 use flipop_core::records::name::ZoneRef;
 use flipop_core::records::spec::{NodeSetSpec, SetSpec};

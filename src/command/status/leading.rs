@@ -1,9 +1,9 @@
 //! Facts that only the leader knows, from its `/debug`.
 
 use super::model::FailingCheck;
-use crate::command::leader::{Leader, Told};
+use crate::command::leader::{Leader, LeaderReport};
 use crate::debug::{ChangeView, CheckView, IpView, PoolView, View};
-use flipop_core::model::ids::ObjectName;
+use flipop_core::model::ObjectName;
 use std::collections::BTreeMap;
 
 /// Details that are older than this are worth a note.
@@ -34,8 +34,8 @@ pub(in crate::command) struct Leading {
 }
 
 impl Leading {
-    pub(super) fn new(told: Told) -> Self {
-        let Told { leader, debug, mut notes } = told;
+    pub(super) fn new(report: LeaderReport) -> Self {
+        let LeaderReport { leader, debug, mut notes } = report;
         let Some(view) = debug else { return Self { leader, notes, ..Self::default() } };
         if !view.leading {
             notes

@@ -18,10 +18,7 @@ use crate::config::cli_args::StatusArgs;
 use crate::exit::Exit;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::PoolObject;
-use flipop_core::model::condition::ConditionType;
-use flipop_core::model::facts::NodeFacts;
-use flipop_core::model::ids::{ObjectKind, ObjectName};
-use flipop_core::model::matching::{Criteria, WatchKey};
+use flipop_core::model::{ConditionType, Criteria, NodeFacts, ObjectKind, ObjectName, WatchKey};
 use flipop_core::records::spec::NodeSetSpec;
 use flipop_core::records::status::RecordSetObject;
 use leading::Leading;
@@ -77,11 +74,11 @@ pub(super) async fn run(
 /// Reads everything once.
 pub(super) async fn report(session: &Session, names: &[String]) -> Result<Report, CommandError> {
     let names: Vec<Named> = names.iter().map(|text| Named::parse(text)).collect::<Result<_, _>>()?;
-    let (objects, told) =
+    let (objects, report) =
         futures::join!(Objects::read(session, session.namespace.as_deref()), leader::ask(session));
     let objects = objects?;
     let absent = objects.absent.clone();
-    let facts = Facts::new(&objects, Leading::new(told), session.now());
+    let facts = Facts::new(&objects, Leading::new(report), session.now());
     let lists = Lists::read(session, facts.keys()).await?;
     let mut report = make(&facts.with(&lists), &names);
     let kinds = absent.iter().map(|kind| format!("the kind {kind} is not installed"));

@@ -3,8 +3,7 @@
 use crate::command::leader::Leader;
 use crate::command::matched::LeftOut;
 use crate::command::steer::Named;
-use flipop_core::model::condition::{Condition, ConditionType};
-use flipop_core::model::ids::ObjectKind;
+use flipop_core::model::{Condition, ConditionType, ObjectKind};
 use serde::Serialize;
 
 /// Everything that is shown.

@@ -7,9 +7,7 @@ use flipop_core::addresses::pool::manual_move::result::request_of;
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::addresses::pool::status::{IpEntry, IpState, PoolObject};
 use flipop_core::model::catalog::pool::ProviderReady;
-use flipop_core::model::condition::ConditionType;
-use flipop_core::model::facts::NodeFacts;
-use flipop_core::model::ids::{Address, ObjectKind};
+use flipop_core::model::{Address, ConditionType, NodeFacts, ObjectKind};
 use flipop_core::records::spec::NodeSetSpec;
 use flipop_core::records::status::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,13 +80,13 @@ fn pending_move(pool: &PoolObject, stale: bool) -> Option<PendingMove> {
 /// The nodes that get an address next. Without the leader the order is unknown, so they are sorted by name, as in
 /// the status. The leader names the first ones.
 fn line(facts: &Facts, pool: &PoolObject) -> Vec<Waiting> {
-    let told = facts.leading.pool(&pool.object.name).map(|told| told.line.as_slice()).unwrap_or_default();
-    let named: BTreeSet<&str> = told.iter().map(|wait| wait.node.as_str()).collect();
-    let told =
-        told.iter().map(|wait| Waiting { node: wait.node.clone(), waits_for: Some(wait.waits_for.clone()) });
+    let line = facts.leading.pool(&pool.object.name).map(|known| known.line.as_slice()).unwrap_or_default();
+    let named: BTreeSet<&str> = line.iter().map(|wait| wait.node.as_str()).collect();
+    let line =
+        line.iter().map(|wait| Waiting { node: wait.node.clone(), waits_for: Some(wait.waits_for.clone()) });
     let others = pool.status.assignable_nodes.iter().chain(&pool.status.node_errors);
     let others = others.filter(|node| !named.contains(node.as_str()));
-    told.chain(others.map(|node| Waiting { node: node.clone(), waits_for: None })).collect()
+    line.chain(others.map(|node| Waiting { node: node.clone(), waits_for: None })).collect()
 }
 
 fn address(
@@ -99,10 +97,10 @@ fn address(
     matched: Option<&Matched>,
     first: Option<&str>,
 ) -> AddressReport {
-    let told = facts.leading.ip(&pool.object.name, ip);
+    let reported = facts.leading.ip(&pool.object.name, ip);
     let moves = entry.state == IpState::InProgress.as_str();
     // During a move the status names the target, and only the leader knows where the address was last seen.
-    let seen = told.filter(|_| moves).map(|told| (told.provider_id.clone(), told.node.clone()));
+    let seen = reported.filter(|_| moves).map(|known| (known.provider_id.clone(), known.node.clone()));
     let (provider_id, node) = match seen {
         Some(seen) => seen,
         None if moves => (String::new(), String::new()),
@@ -135,8 +133,8 @@ fn next(facts: &Facts, pool: &PoolObject, (ip, entry): (&String, &IpEntry), firs
         return "nothing: no replica leads".to_owned();
     }
     let state = IpState::ALL.iter().find(|state| state.as_str() == entry.state);
-    let told = facts.leading.ip(&pool.object.name, ip).filter(|told| told.state == entry.state);
-    let told = told.map(|told| told.next.clone()).filter(|next| !next.is_empty());
+    let reported = facts.leading.ip(&pool.object.name, ip).filter(|reported| reported.state == entry.state);
+    let next = reported.map(|known| known.next.clone()).filter(|next| !next.is_empty());
     // An operation that has begun goes on during a pause.
     if pool.paused.is_some() && !matches!(state, Some(IpState::Active | IpState::InProgress)) {
         return "nothing: the pool is paused".to_owned();
@@ -150,10 +148,10 @@ fn next(facts: &Facts, pool: &PoolObject, (ip, entry): (&String, &IpEntry), firs
         return when.map_or("moves when its grace period is over".to_owned(), |when| format!("moves {when}"));
     }
     let when = if is_refused(pool) { " when the token works" } else { "" };
-    match (told, state, first) {
+    match (next, state, first) {
         (_, Some(IpState::Active) | None, _) => String::new(),
-        (told, Some(IpState::InProgress), _) => told.unwrap_or_else(|| in_progress(pool, entry)),
-        (Some(told), ..) => told,
+        (next, Some(IpState::InProgress), _) => next.unwrap_or_else(|| in_progress(pool, entry)),
+        (Some(next), ..) => next,
         (None, Some(IpState::Error), _) => entry.error.clone(),
         (None, Some(IpState::Disabled), _) => "nothing: the pool does not use it".to_owned(),
         (None, Some(IpState::NoMatch | IpState::Unassigned), Some(first)) => {
@@ -180,7 +178,7 @@ fn in_progress(pool: &PoolObject, entry: &IpEntry) -> String {
 fn is_refused(pool: &PoolObject) -> bool {
     let reasons = [ProviderReady::Unauthorized, ProviderReady::ScopeMissing].map(ProviderReady::as_str);
     let provider = pool.status.conditions.iter().find(|condition| condition.is(ConditionType::ProviderReady));
-    provider.is_some_and(|told| reasons.contains(&told.reason.as_str()))
+    provider.is_some_and(|condition| reasons.contains(&condition.reason.as_str()))
 }
 
 fn records(pool: &PoolObject, spec: Option<&PoolSpec>) -> Option<Records> {

@@ -143,12 +143,12 @@ fn addresses(addresses: &[AddressReport], stale: bool, output: Output) -> String
             "" => address.node.clone(),
             target => format!("{} → {target}", shown(&address.node)),
         };
-        let told = if stale { format!("{} (stale)", address.state) } else { address.state.clone() };
+        let text = if stale { format!("{} (stale)", address.state) } else { address.state.clone() };
         let dns = address.dns.join(",");
         let mut cells = vec![
             (address.address.clone(), None),
             (node, None),
-            (told, Some(believed(tone, stale))),
+            (text, Some(believed(tone, stale))),
             (address.since.clone().unwrap_or_default(), None),
             (dns, None),
             (address.health.clone(), (address.health != "matches").then_some(Tone::Doubtful)),

@@ -5,12 +5,11 @@ use super::model::Report;
 use super::{Facts, make, table};
 use crate::api::FloatingIPPool;
 use crate::command::copy::{Lists, Objects};
-use crate::command::leader::{Leader, Told};
+use crate::command::leader::{Leader, LeaderReport};
 use crate::command::output::Output;
 use crate::config::cli_args::Format;
 use crate::kube::objects::NodeSlim;
-use flipop_core::model::facts::NodeFacts;
-use flipop_core::model::matching::WatchKey;
+use flipop_core::model::{NodeFacts, WatchKey};
 use serde_json::{Value, json};
 
 const PLAIN: Output = Output { format: Format::Table, coloured: false, width: None };
@@ -37,7 +36,7 @@ fn pool(entry: &Value, more: impl FnOnce(&mut Value)) -> FloatingIPPool {
 }
 
 /// The answer of a leader that knows this of the address.
-fn told(ip: &Value) -> Told {
+fn reported(ip: &Value) -> LeaderReport {
     let mut known = json!({"ip": "192.0.2.1"});
     for (field, value) in ip.as_object().unwrap() {
         known[field] = value.clone();
@@ -48,22 +47,26 @@ fn told(ip: &Value) -> Told {
         "pools": [{"namespace": "ns", "name": "web", "ips": [known], "nodesWithoutIP": line}],
     });
     let leader = Leader { holder: "a_1".into(), pod: "a".into(), ..Leader::default() };
-    Told { leader: Some(leader), debug: Some(serde_json::from_value(debug).unwrap()), notes: Vec::new() }
+    LeaderReport {
+        leader: Some(leader),
+        debug: Some(serde_json::from_value(debug).unwrap()),
+        notes: Vec::new(),
+    }
 }
 
 /// Nobody could be asked.
-fn untold() -> Told {
-    Told { leader: None, debug: None, notes: vec!["the leader is unknown".into()] }
+fn unreported() -> LeaderReport {
+    LeaderReport { leader: None, debug: None, notes: vec!["the leader is unknown".into()] }
 }
 
 /// On edge-1, which is not Ready, and edge-2, which is.
-fn report(pool: FloatingIPPool, told: Told) -> Report {
+fn report(pool: FloatingIPPool, reported: LeaderReport) -> Report {
     let nodes = vec![node(1, "False"), node(2, "True")];
     let mut lists = Lists::default();
     lists.nodes.insert(WatchKey::Nodes { selector: String::new() }, nodes);
     let objects = Objects { pools: vec![Ok(pool)], ..Objects::default() };
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
-    make(&Facts::new(&objects, Leading::new(told), now).with(&lists), &[])
+    make(&Facts::new(&objects, Leading::new(reported), now).with(&lists), &[])
 }
 
 fn address(report: &Report) -> Value {
@@ -76,7 +79,7 @@ fn a_move_that_is_not_finished_shows_where_the_address_was_last_seen() {
     let next = "outcome unknown (503), read again at 10:49:42 UTC";
     let known =
         json!({"state": "in-progress", "providerID": "digitalocean://1", "target": "edge-2", "next": next});
-    let shown = report(pool(&entry, |_| {}), told(&known));
+    let shown = report(pool(&entry, |_| {}), reported(&known));
     let of = address(&shown);
     assert_eq!((&of["node"], &of["target"]), (&json!("edge-1"), &json!("edge-2")), "{of:#}");
     assert_eq!(
@@ -86,14 +89,14 @@ fn a_move_that_is_not_finished_shows_where_the_address_was_last_seen() {
     let text = table::text(&shown, PLAIN);
     assert!(text.contains("edge-1 → edge-2") && text.contains(next), "{text}");
     // Without the leader nobody knows where it is, but no progress is claimed.
-    let of = address(&report(pool(&entry, |_| {}), untold()));
+    let of = address(&report(pool(&entry, |_| {}), unreported()));
     assert_eq!(
         (&of["node"], &of["next"]),
         (&json!(""), &json!("outcome unknown (503), read again until it is known"))
     );
     // A leader that knows of a later state adds nothing to an earlier one.
     let later =
-        report(pool(&entry, |_| {}), told(&json!({"state": "active", "node": "edge-2", "next": "x"})));
+        report(pool(&entry, |_| {}), reported(&json!({"state": "active", "node": "edge-2", "next": "x"})));
     assert_eq!(address(&later)["next"], json!("outcome unknown (503), read again until it is known"));
 }
 
@@ -105,7 +108,8 @@ fn nothing_is_good_or_promised_while_nobody_leads_and_an_unknown_leader_is_no_ab
             json!([{"type": "Ready", "status": "True", "reason": "Assigned", "message": "1 of 1"}]);
     };
     let vacant = Leader { vacant_since: Some("2026-01-01T00:00:07Z".into()), ..Leader::default() };
-    let shown = report(pool(&entry, ready), Told { leader: Some(vacant), debug: None, notes: Vec::new() });
+    let shown =
+        report(pool(&entry, ready), LeaderReport { leader: Some(vacant), debug: None, notes: Vec::new() });
     assert_eq!(serde_json::to_value(&shown).unwrap()["stale"], json!(true));
     assert_eq!(address(&shown)["next"], json!("nothing: no replica leads"));
     let text = table::text(&shown, PLAIN);
@@ -115,8 +119,8 @@ fn nothing_is_good_or_promised_while_nobody_leads_and_an_unknown_leader_is_no_ab
     );
     assert!(text.contains("! Ready=True Assigned, 1 of 1 addresses active (stale)"), "{text}");
     assert!(text.contains("active (stale)") && !text.contains("ok "), "{text}");
-    for told in [untold(), told(&json!({"state": "active"}))] {
-        let shown = report(pool(&entry, ready), told);
+    for reported in [unreported(), reported(&json!({"state": "active"}))] {
+        let shown = report(pool(&entry, ready), reported);
         assert_eq!(serde_json::to_value(&shown).unwrap()["stale"], json!(false));
         let text = table::text(&shown, PLAIN);
         assert!(text.contains("ok Ready=True") && !text.contains("stale"), "{text}");
@@ -139,14 +143,14 @@ fn an_address_waits_for_a_token_that_works() {
             "outcome unknown (503), read again when the token works",
         ),
     ] {
-        assert_eq!(address(&report(pool(&entry, refused), untold()))["next"], json!(next));
+        assert_eq!(address(&report(pool(&entry, refused), unreported()))["next"], json!(next));
     }
 }
 
 #[test]
 fn a_pause_and_a_move_by_hand_that_waits_have_a_line_each_with_their_start() {
     let entry = json!({"state": "active", "nodeName": "edge-2", "providerID": "digitalocean://2"});
-    let shown = |told: Told, message: &str| {
+    let shown = |reported: LeaderReport, message: &str| {
         let asks = |pool: &mut Value| {
             pool["metadata"]["annotations"] = json!({
                 "flipop.digitalocean.com/paused": "incident 7",
@@ -163,15 +167,15 @@ fn a_pause_and_a_move_by_hand_that_waits_have_a_line_each_with_their_start() {
                 });
             }
         };
-        table::text(&report(pool(&entry, asks), told), PLAIN)
+        table::text(&report(pool(&entry, asks), reported), PLAIN)
     };
-    let text = shown(untold(), "the cool-off, until 00:01:00 UTC");
+    let text = shown(unreported(), "the cool-off, until 00:01:00 UTC");
     assert!(text.contains("! Paused since 2026-01-01T00:00:00Z: incident 7\n"), "{text}");
     let line = "! The move 192.0.2.1=edge-1 from edge-2 is pending since 2026-01-01T00:00:05Z: the cool-off, until 00:01:00 UTC\n";
     assert!(text.contains(line), "{text}");
-    assert!(shown(untold(), "").contains("is pending: the leader has not read the request yet\n"));
+    assert!(shown(unreported(), "").contains("is pending: the leader has not read the request yet\n"));
     let vacant = Leader { vacant_since: Some("then".into()), ..Leader::default() };
-    let text = shown(Told { leader: Some(vacant), debug: None, notes: Vec::new() }, "");
+    let text = shown(LeaderReport { leader: Some(vacant), debug: None, notes: Vec::new() }, "");
     assert!(text.contains("! The move 192.0.2.1=edge-1 is pending: no replica leads\n"), "{text}");
 }
 
@@ -179,8 +183,9 @@ fn a_pause_and_a_move_by_hand_that_waits_have_a_line_each_with_their_start() {
 fn a_condition_is_a_warning_while_its_status_reports_trouble() {
     let shown = |kind: &str, status: &str| {
         let condition = json!({"type": kind, "status": status, "reason": "Reason", "message": "because"});
-        let told = |pool: &mut Value| pool["status"]["conditions"] = json!([condition]);
-        table::text(&report(pool(&json!({"state": "active"}), told), untold()), PLAIN).contains("because")
+        let reported = |pool: &mut Value| pool["status"]["conditions"] = json!([condition]);
+        table::text(&report(pool(&json!({"state": "active"}), reported), unreported()), PLAIN)
+            .contains("because")
     };
     for kind in ["SpecValid", "ProviderReady", "FirewallReady", "RecordSetReady"] {
         assert_eq!((shown(kind, "True"), shown(kind, "False")), (false, true), "{kind}");

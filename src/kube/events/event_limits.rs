@@ -8,7 +8,7 @@
 
 use super::{Note, Permitted};
 use crate::permit::Permit;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::collections::BTreeMap;
 
@@ -165,9 +165,9 @@ mod tests {
         assert!(hours.take_ended(at(3_600)).is_none());
         assert_eq!(hours.next_end(), Some(at(3_601)));
         source.extend(at(8));
-        let told = hours.take_ended(at(3_601)).unwrap();
-        assert!(told.note.text.starts_with("1 more Event of this object"), "{}", told.note.text);
-        assert_eq!((told.note.severity, hours.next_end()), (Severity::Warning, None));
+        let summary = hours.take_ended(at(3_601)).unwrap();
+        assert!(summary.note.text.starts_with("1 more Event of this object"), "{}", summary.note.text);
+        assert_eq!((summary.note.severity, hours.next_end()), (Severity::Warning, None));
         // The report was the first note of the next hour.
         let passed = (0..30).filter(|_| hours.admit(&note(&source, "a", "Assigned"), at(3_601))).count();
         assert_eq!(passed, 19);

@@ -29,7 +29,7 @@ struct Outline {
 
 #[derive(Deserialize, Default)]
 struct Metadata {
-    #[serde(default, deserialize_with = "super::or_default")]
+    #[serde(default, deserialize_with = "crate::api::lenient::or_default")]
     labels: BTreeMap<String, Option<String>>,
 }
 

@@ -1,23 +1,36 @@
 //! The labels of a node that matter: the label of its region, and the labels that FLIPOP writes.
 
+use super::raw;
 use flipop_core::model::node_labels::{LabelKey, NodeLabels, SeenLabel};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-// The literals repeat `REGION_LABEL` and `LabelKey::as_str`: serde attributes take no constants. Tests compare.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-pub(super) struct RawLabels {
-    #[serde(rename = "topology.kubernetes.io/region")]
-    pub(super) region: Option<String>,
-    #[serde(rename = "flipop.digitalocean.com/reserved-ip-active")]
-    pub(super) active: Option<String>,
-    #[serde(rename = "flipop.digitalocean.com/reserved-ip")]
-    pub(super) ip: Option<String>,
-    #[serde(rename = "do-outbound-floating-ip")]
-    pub(super) legacy_ip: Option<String>,
-    #[serde(rename = "do-outbound-floating-ip-enabled")]
-    pub(super) legacy_enabled: Option<String>,
+raw! {
+    // The literals repeat `REGION_LABEL` and `LabelKey::as_str`: serde attributes take no constants. Tests compare.
+    RawLabels {
+        #[serde(rename = "topology.kubernetes.io/region")]
+        region: Option<String>,
+        #[serde(rename = "flipop.digitalocean.com/reserved-ip-active")]
+        active: Option<String>,
+        #[serde(rename = "flipop.digitalocean.com/reserved-ip")]
+        ip: Option<String>,
+        #[serde(rename = "do-outbound-floating-ip")]
+        legacy_ip: Option<String>,
+        #[serde(rename = "do-outbound-floating-ip-enabled")]
+        legacy_enabled: Option<String>,
+    }
+
+    /// The fields of these labels that a field manager owns.
+    RawLabelFields {
+        #[serde(rename = "f:flipop.digitalocean.com/reserved-ip-active")]
+        active: Option<IgnoredAny>,
+        #[serde(rename = "f:flipop.digitalocean.com/reserved-ip")]
+        ip: Option<IgnoredAny>,
+        #[serde(rename = "f:do-outbound-floating-ip")]
+        legacy_ip: Option<IgnoredAny>,
+        #[serde(rename = "f:do-outbound-floating-ip-enabled")]
+        legacy_enabled: Option<IgnoredAny>,
+    }
 }
 
 impl RawLabels {
@@ -29,20 +42,6 @@ impl RawLabels {
             (LabelKey::LegacyEnabled, self.legacy_enabled),
         ]
     }
-}
-
-/// The fields of these labels that a field manager owns.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-pub(super) struct RawLabelFields {
-    #[serde(rename = "f:flipop.digitalocean.com/reserved-ip-active")]
-    active: Option<IgnoredAny>,
-    #[serde(rename = "f:flipop.digitalocean.com/reserved-ip")]
-    ip: Option<IgnoredAny>,
-    #[serde(rename = "f:do-outbound-floating-ip")]
-    legacy_ip: Option<IgnoredAny>,
-    #[serde(rename = "f:do-outbound-floating-ip-enabled")]
-    legacy_enabled: Option<IgnoredAny>,
 }
 
 impl RawLabelFields {

@@ -1,10 +1,10 @@
 //! The Lease that a kubelet renews, reduced to the facts that decisions need.
 
-use super::{RawIdentity, or_default, slim_metadata};
+use super::{RawIdentity, RawTime, raw, slim_metadata};
 use crate::api::resource::resource;
-use flipop_core::model::node_check::LeaseFacts;
+use flipop_core::model::LeaseFacts;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 /// The namespace of these Leases.
 pub const NAMESPACE: &str = "kube-node-lease";
@@ -27,40 +27,27 @@ impl LeaseSlim {
     }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-pub(super) struct RawLease {
-    #[serde(deserialize_with = "or_default")]
-    pub(super) metadata: RawIdentity,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) spec: RawLeaseSpec,
-}
+raw! {
+    RawLease { metadata: RawIdentity, spec: RawLeaseSpec }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-pub(super) struct RawLeaseSpec {
-    #[serde(rename = "leaseDurationSeconds")]
-    pub(super) duration_s: Option<i64>,
-    #[serde(rename = "renewTime", deserialize_with = "microsecond")]
-    pub(super) renewed_us: Option<i64>,
-}
-
-/// A time, in microseconds since 1970. An unreadable one counts as absent.
-fn microsecond<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    Ok(text.and_then(|text| text.parse().ok()).map(jiff::Timestamp::as_microsecond))
+    RawLeaseSpec {
+        #[serde(rename = "leaseDurationSeconds")]
+        duration_s: Option<i64>,
+        #[serde(rename = "renewTime")]
+        renewed: RawTime,
+    }
 }
 
 impl From<RawLease> for LeaseSlim {
     fn from(RawLease { metadata, spec }: RawLease) -> Self {
-        let RawLeaseSpec { duration_s, renewed_us } = spec;
+        let RawLeaseSpec { duration_s, renewed } = spec;
         let duration_s = duration_s.and_then(|seconds| u64::try_from(seconds).ok());
         let duration_s = duration_s.filter(|seconds| *seconds > 0).unwrap_or(DEFAULT_DURATION_S);
         Self {
             metadata: slim_metadata(metadata.resource_version),
             facts: LeaseFacts {
                 name: metadata.name,
-                renewed_us,
+                renewed_us: renewed.0.map(jiff::Timestamp::as_microsecond),
                 duration_ms: duration_s.saturating_mul(1_000),
             },
         }

@@ -10,11 +10,9 @@ pub mod lease;
 pub mod own_node;
 pub mod protobuf;
 
-use crate::api::lenient::or_default;
 use crate::api::resource::resource;
 use crate::provider;
-use flipop_core::model::facts::{NodeFacts, PodFacts, Readiness, Taint, region_slug};
-use flipop_core::model::ids::{Address, Uid};
+use flipop_core::model::{Address, NodeFacts, PodFacts, Readiness, Taint, Uid, region_slug};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use labels::{RawLabelFields, RawLabels, labels_of};
 use serde::de::IgnoredAny;
@@ -59,76 +57,106 @@ impl PodSlim {
 resource!(NodeSlim, ClusterResourceScope, ["Node", "", "v1", "nodes"]);
 resource!(PodSlim, NamespaceResourceScope, ["Pod", "", "v1", "pods"]);
 
-/// The metadata of a pod or a Lease. The rest decides nothing, and pods are by far the most numerous objects.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct RawIdentity {
-    #[serde(deserialize_with = "or_default")]
-    name: String,
-    #[serde(deserialize_with = "or_default")]
-    namespace: String,
-    resource_version: Option<String>,
-    deletion_timestamp: Option<IgnoredAny>,
+/// Declares the parts of an object that are read from JSON. What is absent or null is the default.
+macro_rules! raw {
+    ($($(#[$about:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $type:ty),+ $(,)? })*) => {$(
+        $(#[$about])*
+        #[derive(Deserialize, Default)]
+        #[serde(rename_all = "camelCase", default)]
+        pub(in crate::kube::objects) struct $name {
+            $(
+                $(#[$of])*
+                #[serde(deserialize_with = "crate::api::lenient::or_default")]
+                pub(in crate::kube::objects) $field: $type,
+            )+
+        }
+    )*};
 }
+use raw;
 
-/// The metadata of a node.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct RawMeta {
-    #[serde(deserialize_with = "or_default")]
-    name: String,
-    #[serde(deserialize_with = "or_default")]
-    uid: String,
-    resource_version: Option<String>,
-    #[serde(deserialize_with = "second")]
-    creation_timestamp: Option<i64>,
-    deletion_timestamp: Option<IgnoredAny>,
-    #[serde(deserialize_with = "or_default")]
-    labels: RawLabels,
-    #[serde(deserialize_with = "or_default")]
-    annotations: RawAnnotations,
-    #[serde(deserialize_with = "or_default")]
-    managed_fields: Vec<RawManagedFields>,
-}
+raw! {
+    /// The metadata of a pod or a Lease. The rest decides nothing, and pods are by far the most numerous objects.
+    RawIdentity {
+        name: String,
+        namespace: String,
+        resource_version: Option<String>,
+        deletion_timestamp: Option<IgnoredAny>,
+    }
 
-// The literal repeats `RESERVED_IP_ANNOTATION`: serde attributes take no constants. A test compares.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawAnnotations {
-    #[serde(rename = "flipop.digitalocean.com/ipv4-reserved-ip")]
-    reserved_ip: Option<String>,
-}
+    /// The metadata of a node.
+    RawMeta {
+        name: String,
+        uid: String,
+        resource_version: Option<String>,
+        creation_timestamp: RawTime,
+        deletion_timestamp: Option<IgnoredAny>,
+        labels: RawLabels,
+        annotations: RawAnnotations,
+        managed_fields: Vec<RawManagedFields>,
+    }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawManagedFields {
-    #[serde(deserialize_with = "or_default")]
-    manager: String,
-    #[serde(rename = "fieldsV1", deserialize_with = "or_default")]
-    fields: RawFields,
-}
+    // The literal repeats `RESERVED_IP_ANNOTATION`: serde attributes take no constants. A test compares.
+    RawAnnotations {
+        #[serde(rename = "flipop.digitalocean.com/ipv4-reserved-ip")]
+        reserved_ip: Option<String>,
+    }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawFields {
-    #[serde(rename = "f:metadata", deserialize_with = "or_default")]
-    metadata: RawMetadataFields,
-}
+    RawManagedFields {
+        manager: String,
+        #[serde(rename = "fieldsV1")]
+        fields: RawFields,
+    }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawMetadataFields {
-    #[serde(rename = "f:annotations", deserialize_with = "or_default")]
-    annotations: RawAnnotationFields,
-    #[serde(rename = "f:labels", deserialize_with = "or_default")]
-    labels: RawLabelFields,
-}
+    RawFields {
+        #[serde(rename = "f:metadata")]
+        metadata: RawMetadataFields,
+    }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawAnnotationFields {
-    #[serde(rename = "f:flipop.digitalocean.com/ipv4-reserved-ip")]
-    reserved_ip: Option<IgnoredAny>,
+    RawMetadataFields {
+        #[serde(rename = "f:annotations")]
+        annotations: RawAnnotationFields,
+        #[serde(rename = "f:labels")]
+        labels: RawLabelFields,
+    }
+
+    RawAnnotationFields {
+        #[serde(rename = "f:flipop.digitalocean.com/ipv4-reserved-ip")]
+        reserved_ip: Option<IgnoredAny>,
+    }
+
+    RawCondition {
+        #[serde(rename = "type")]
+        kind: String,
+        status: String,
+        #[serde(rename = "lastTransitionTime")]
+        since: RawTime,
+        #[serde(rename = "lastHeartbeatTime")]
+        heartbeat: RawTime,
+    }
+
+    RawNode { metadata: RawMeta, spec: RawNodeSpec, status: RawNodeStatus }
+
+    RawNodeSpec {
+        #[serde(rename = "providerID")]
+        provider_id: String,
+        taints: Vec<RawTaint>,
+    }
+
+    RawTaint { key: String, value: String, effect: String }
+
+    RawNodeStatus { conditions: Vec<RawCondition>, addresses: Vec<RawAddress> }
+
+    RawAddress {
+        #[serde(rename = "type")]
+        kind: String,
+        address: String,
+    }
+
+    RawPod { metadata: RawIdentity, spec: RawPodSpec, status: RawPodStatus }
+
+    RawPodSpec { node_name: String }
+
+    RawPodStatus { phase: String, conditions: Vec<RawCondition> }
 }
 
 impl RawManagedFields {
@@ -137,23 +165,22 @@ impl RawManagedFields {
     }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawCondition {
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    kind: String,
-    #[serde(deserialize_with = "or_default")]
-    status: String,
-    #[serde(rename = "lastTransitionTime", deserialize_with = "second")]
-    since_s: Option<i64>,
-    #[serde(rename = "lastHeartbeatTime", deserialize_with = "second")]
-    heartbeat_s: Option<i64>,
+/// A time. An unreadable one counts as absent.
+#[derive(Clone, Copy, Default)]
+struct RawTime(Option<jiff::Timestamp>);
+
+impl RawTime {
+    /// In seconds since 1970.
+    fn as_second(self) -> Option<i64> {
+        self.0.map(jiff::Timestamp::as_second)
+    }
 }
 
-/// A time, in seconds since 1970. An unreadable one counts as absent.
-fn second<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    Ok(text.and_then(|text| text.parse().ok()).map(jiff::Timestamp::as_second))
+impl<'de> Deserialize<'de> for RawTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        Ok(Self(text.and_then(|text| text.parse().ok())))
+    }
 }
 
 fn ready_of(conditions: &[RawCondition]) -> Option<&RawCondition> {
@@ -166,55 +193,6 @@ fn readiness(conditions: &[RawCondition]) -> Readiness {
         Some("Unknown") => Readiness::Unknown,
         Some(_) | None => Readiness::NotReady,
     }
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawNode {
-    #[serde(deserialize_with = "or_default")]
-    metadata: RawMeta,
-    #[serde(deserialize_with = "or_default")]
-    spec: RawNodeSpec,
-    #[serde(deserialize_with = "or_default")]
-    status: RawNodeStatus,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawNodeSpec {
-    #[serde(rename = "providerID", deserialize_with = "or_default")]
-    provider_id: String,
-    #[serde(deserialize_with = "or_default")]
-    taints: Vec<RawTaint>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawTaint {
-    #[serde(deserialize_with = "or_default")]
-    key: String,
-    #[serde(deserialize_with = "or_default")]
-    value: String,
-    #[serde(deserialize_with = "or_default")]
-    effect: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawNodeStatus {
-    #[serde(deserialize_with = "or_default")]
-    conditions: Vec<RawCondition>,
-    #[serde(deserialize_with = "or_default")]
-    addresses: Vec<RawAddress>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawAddress {
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    kind: String,
-    #[serde(deserialize_with = "or_default")]
-    address: String,
 }
 
 fn addresses_of(kind: &str, addresses: &[RawAddress]) -> Vec<Address> {
@@ -243,12 +221,12 @@ impl From<RawNode> for NodeSlim {
             facts: NodeFacts {
                 name: metadata.name,
                 uid: Uid(metadata.uid.into()),
-                created_at_s: metadata.creation_timestamp,
+                created_at_s: metadata.creation_timestamp.as_second(),
                 machine: provider::machine(&spec.provider_id),
                 provider_id: spec.provider_id,
                 ready: readiness(&status.conditions),
-                ready_since_s: ready_of(&status.conditions).and_then(|ready| ready.since_s),
-                heartbeat_s: ready_of(&status.conditions).and_then(|ready| ready.heartbeat_s),
+                ready_since_s: ready_of(&status.conditions).and_then(|ready| ready.since.as_second()),
+                heartbeat_s: ready_of(&status.conditions).and_then(|ready| ready.heartbeat.as_second()),
                 deleting: metadata.deletion_timestamp.is_some(),
                 taints: taints.map(|RawTaint { key, value, effect }| Taint { key, value, effect }).collect(),
                 region,
@@ -262,38 +240,11 @@ impl From<RawNode> for NodeSlim {
     }
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawPod {
-    #[serde(deserialize_with = "or_default")]
-    metadata: RawIdentity,
-    #[serde(deserialize_with = "or_default")]
-    spec: RawPodSpec,
-    #[serde(deserialize_with = "or_default")]
-    status: RawPodStatus,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawPodSpec {
-    #[serde(rename = "nodeName", deserialize_with = "or_default")]
-    node_name: String,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct RawPodStatus {
-    #[serde(deserialize_with = "or_default")]
-    phase: String,
-    #[serde(deserialize_with = "or_default")]
-    conditions: Vec<RawCondition>,
-}
-
 impl From<RawPod> for PodSlim {
     fn from(RawPod { metadata, spec, status }: RawPod) -> Self {
         let is_ready = readiness(&status.conditions).is_ready();
         let fails_since_s =
-            ready_of(&status.conditions).filter(|_| !is_ready).and_then(|ready| ready.since_s);
+            ready_of(&status.conditions).filter(|_| !is_ready).and_then(|ready| ready.since.as_second());
         Self {
             metadata: slim_metadata(metadata.resource_version),
             facts: PodFacts {
@@ -311,7 +262,7 @@ impl From<RawPod> for PodSlim {
 mod tests {
     use super::*;
     use crate::provider::digitalocean::droplet;
-    use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
+    use flipop_core::model::{REGION_LABEL, RESERVED_IP_ANNOTATION};
     use serde_json::{Value, json};
 
     fn node(value: Value) -> NodeFacts {

@@ -1,7 +1,7 @@
 //! The node on which an agent runs, reduced to the facts that the agent needs.
 
 use crate::api::resource::resource;
-use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
+use flipop_core::model::RESERVED_IP_ANNOTATION;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Deserialize)]
 pub struct OwnNode {
     metadata: ObjectMeta,
-    #[serde(default, deserialize_with = "super::or_default")]
+    #[serde(default, deserialize_with = "crate::api::lenient::or_default")]
     spec: Spec,
 }
 

@@ -9,13 +9,13 @@ use super::lease::{LeaseSlim, RawLease, RawLeaseSpec};
 use super::{
     FIELD_MANAGER, NodeSlim, PodSlim, RawAddress, RawAnnotations, RawCondition, RawIdentity, RawLabels,
     RawManagedFields, RawMeta, RawNode, RawNodeSpec, RawNodeStatus, RawPod, RawPodSpec, RawPodStatus,
-    RawTaint,
+    RawTaint, RawTime,
 };
 use crate::kube::protobuf;
 pub use crate::kube::protobuf::ACCEPT;
 use bytes::Bytes;
-use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use flipop_core::model::node_labels::LabelKey;
+use flipop_core::model::{REGION_LABEL, RESERVED_IP_ANNOTATION};
 use prost::{DecodeError, Message};
 use serde::de::IgnoredAny;
 
@@ -101,206 +101,158 @@ pub fn list_metadata(bytes: Bytes) -> Result<(Option<String>, Option<String>), D
     Ok((present(&version), present(&more)))
 }
 
-/// `ListMeta`.
-#[derive(Clone, PartialEq, Message)]
-struct Metadata {
-    #[prost(bytes = "bytes", tag = "2")]
-    version: Bytes,
-    #[prost(bytes = "bytes", tag = "3")]
-    more: Bytes,
+/// Declares messages in the language of protobuf, which Kubernetes' `generated.proto` files are written in.
+macro_rules! messages {
+    ($($(#[$about:meta])* message $name:ident { $($fields:tt)* })*) => {
+        $(messages!(@ [$(#[$about])* struct $name] {} $($fields)*);)*
+    };
+    (@ [$($head:tt)*] { $($done:tt)* }) => {
+        #[derive(Clone, PartialEq, Message)]
+        $($head)* { $($done)* }
+    };
+    (@ $head:tt { $($done:tt)* } bytes $field:ident = $tag:tt; $($rest:tt)*) => {
+        messages!(@ $head { $($done)* #[prost(bytes = "bytes", tag = $tag)] $field: Bytes, } $($rest)*);
+    };
+    (@ $head:tt { $($done:tt)* } int32 $field:ident = $tag:tt; $($rest:tt)*) => {
+        messages!(@ $head { $($done)* #[prost(int32, tag = $tag)] $field: i32, } $($rest)*);
+    };
+    (@ $head:tt { $($done:tt)* } int64 $field:ident = $tag:tt; $($rest:tt)*) => {
+        messages!(@ $head { $($done)* #[prost(int64, tag = $tag)] $field: i64, } $($rest)*);
+    };
+    (@ $head:tt { $($done:tt)* } optional int32 $field:ident = $tag:tt; $($rest:tt)*) => {
+        messages!(@ $head { $($done)* #[prost(int32, optional, tag = $tag)] $field: Option<i32>, } $($rest)*);
+    };
+    (@ $head:tt { $($done:tt)* } repeated $type:ident $field:ident = $tag:tt; $($rest:tt)*) => {
+        messages!(@ $head { $($done)* #[prost(message, repeated, tag = $tag)] $field: Vec<$type>, } $($rest)*);
+    };
+    (@ $head:tt { $($done:tt)* } $type:ident $field:ident = $tag:tt; $($rest:tt)*) => {
+        messages!(@ $head { $($done)* #[prost(message, optional, tag = $tag)] $field: Option<$type>, } $($rest)*);
+    };
 }
 
-/// `ObjectMeta` of a node.
-#[derive(Clone, PartialEq, Message)]
-struct Meta {
-    #[prost(bytes = "bytes", tag = "1")]
-    name: Bytes,
-    #[prost(bytes = "bytes", tag = "5")]
-    uid: Bytes,
-    #[prost(bytes = "bytes", tag = "6")]
-    version: Bytes,
-    #[prost(message, optional, tag = "8")]
-    created: Option<Instant>,
-    #[prost(message, optional, tag = "9")]
-    deletion_timestamp: Option<Time>,
-    #[prost(message, repeated, tag = "11")]
-    labels: Vec<Entry>,
-    #[prost(message, repeated, tag = "12")]
-    annotations: Vec<Entry>,
-    #[prost(message, repeated, tag = "17")]
-    managed_fields: Vec<ManagedFields>,
-}
+messages! {
+    /// `ListMeta`.
+    message Metadata {
+        bytes version = 2;
+        bytes more = 3;
+    }
 
-/// `ObjectMeta` of a pod or a Lease.
-#[derive(Clone, PartialEq, Message)]
-struct Identity {
-    #[prost(bytes = "bytes", tag = "1")]
-    name: Bytes,
-    #[prost(bytes = "bytes", tag = "3")]
-    namespace: Bytes,
-    #[prost(bytes = "bytes", tag = "6")]
-    version: Bytes,
-    #[prost(message, optional, tag = "9")]
-    deletion_timestamp: Option<Time>,
-}
+    /// `ObjectMeta` of a node.
+    message Meta {
+        bytes name = 1;
+        bytes uid = 5;
+        bytes version = 6;
+        Instant created = 8;
+        Time deletion_timestamp = 9;
+        repeated Entry labels = 11;
+        repeated Entry annotations = 12;
+        repeated ManagedFields managed_fields = 17;
+    }
 
-/// The part of any object that holds its labels.
-#[derive(Clone, PartialEq, Message)]
-struct Outline {
-    #[prost(message, optional, tag = "1")]
-    metadata: Option<OutlineMeta>,
-}
+    /// `ObjectMeta` of a pod or a Lease.
+    message Identity {
+        bytes name = 1;
+        bytes namespace = 3;
+        bytes version = 6;
+        Time deletion_timestamp = 9;
+    }
 
-/// `ObjectMeta` of any object.
-#[derive(Clone, PartialEq, Message)]
-struct OutlineMeta {
-    #[prost(message, repeated, tag = "11")]
-    labels: Vec<Entry>,
-}
+    /// The part of any object that holds its labels.
+    message Outline { OutlineMeta metadata = 1; }
 
-/// `Time`. Only its presence counts here.
-#[derive(Clone, PartialEq, Message)]
-struct Time {}
+    /// `ObjectMeta` of any object.
+    message OutlineMeta { repeated Entry labels = 11; }
 
-/// One entry of a map of texts.
-#[derive(Clone, PartialEq, Message)]
-struct Entry {
-    #[prost(bytes = "bytes", tag = "1")]
-    key: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    value: Bytes,
-}
+    /// `Time`. Only its presence counts here.
+    message Time {}
 
-/// `ManagedFieldsEntry`.
-#[derive(Clone, PartialEq, Message)]
-struct ManagedFields {
-    #[prost(bytes = "bytes", tag = "1")]
-    manager: Bytes,
-    #[prost(message, optional, tag = "7")]
-    fields: Option<Fields>,
-}
+    /// One entry of a map of texts.
+    message Entry {
+        bytes key = 1;
+        bytes value = 2;
+    }
 
-/// `FieldsV1`. It holds JSON even in protobuf.
-#[derive(Clone, PartialEq, Message)]
-struct Fields {
-    #[prost(bytes = "bytes", tag = "1")]
-    raw: Bytes,
-}
+    /// `ManagedFieldsEntry`.
+    message ManagedFields {
+        bytes manager = 1;
+        Fields fields = 7;
+    }
 
-/// `Node`.
-#[derive(Clone, PartialEq, Message)]
-struct Node {
-    #[prost(message, optional, tag = "1")]
-    metadata: Option<Meta>,
-    #[prost(message, optional, tag = "2")]
-    spec: Option<NodeSpec>,
-    #[prost(message, optional, tag = "3")]
-    status: Option<NodeStatus>,
-}
+    /// `FieldsV1`. It holds JSON even in protobuf.
+    message Fields { bytes raw = 1; }
 
-/// `NodeSpec`.
-#[derive(Clone, PartialEq, Message)]
-struct NodeSpec {
-    #[prost(bytes = "bytes", tag = "3")]
-    provider_id: Bytes,
-    #[prost(message, repeated, tag = "5")]
-    taints: Vec<Taint>,
-}
+    /// `Node`.
+    message Node {
+        Meta metadata = 1;
+        NodeSpec spec = 2;
+        NodeStatus status = 3;
+    }
 
-/// `Taint`.
-#[derive(Clone, PartialEq, Message)]
-struct Taint {
-    #[prost(bytes = "bytes", tag = "1")]
-    key: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    value: Bytes,
-    #[prost(bytes = "bytes", tag = "3")]
-    effect: Bytes,
-}
+    /// `NodeSpec`.
+    message NodeSpec {
+        bytes provider_id = 3;
+        repeated Taint taints = 5;
+    }
 
-/// `NodeStatus`.
-#[derive(Clone, PartialEq, Message)]
-struct NodeStatus {
-    #[prost(message, repeated, tag = "4")]
-    conditions: Vec<Pair>,
-    #[prost(message, repeated, tag = "5")]
-    addresses: Vec<Pair>,
-}
+    /// `Taint`.
+    message Taint {
+        bytes key = 1;
+        bytes value = 2;
+        bytes effect = 3;
+    }
 
-/// The type and status of a `NodeCondition` or `PodCondition`, the type and address of a `NodeAddress`.
-#[derive(Clone, PartialEq, Message)]
-struct Pair {
-    #[prost(bytes = "bytes", tag = "1")]
-    kind: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    value: Bytes,
-    /// `lastHeartbeatTime` of the condition of a node.
-    #[prost(message, optional, tag = "3")]
-    heartbeat: Option<Instant>,
-    /// `lastTransitionTime` of a condition.
-    #[prost(message, optional, tag = "4")]
-    since: Option<Instant>,
-}
+    /// `NodeStatus`.
+    message NodeStatus {
+        repeated Pair conditions = 4;
+        repeated Pair addresses = 5;
+    }
 
-/// `Time`. Only the whole seconds count.
-#[derive(Clone, PartialEq, Message)]
-struct Instant {
-    #[prost(int64, tag = "1")]
-    seconds: i64,
-}
+    /// The type and status of a `NodeCondition` or `PodCondition`, the type and address of a `NodeAddress`.
+    message Pair {
+        bytes kind = 1;
+        bytes value = 2;
+        // `lastHeartbeatTime` of the condition of a node.
+        Instant heartbeat = 3;
+        // `lastTransitionTime` of a condition.
+        Instant since = 4;
+    }
 
-/// `Pod`.
-#[derive(Clone, PartialEq, Message)]
-struct Pod {
-    #[prost(message, optional, tag = "1")]
-    metadata: Option<Identity>,
-    #[prost(message, optional, tag = "2")]
-    spec: Option<PodSpec>,
-    #[prost(message, optional, tag = "3")]
-    status: Option<PodStatus>,
-}
+    /// `Time`. Only the whole seconds count.
+    message Instant { int64 seconds = 1; }
 
-/// `PodSpec`.
-#[derive(Clone, PartialEq, Message)]
-struct PodSpec {
-    #[prost(bytes = "bytes", tag = "10")]
-    node_name: Bytes,
-}
+    /// `Pod`.
+    message Pod {
+        Identity metadata = 1;
+        PodSpec spec = 2;
+        PodStatus status = 3;
+    }
 
-/// `PodStatus`.
-#[derive(Clone, PartialEq, Message)]
-struct PodStatus {
-    #[prost(bytes = "bytes", tag = "1")]
-    phase: Bytes,
-    #[prost(message, repeated, tag = "2")]
-    conditions: Vec<Pair>,
-}
+    /// `PodSpec`.
+    message PodSpec { bytes node_name = 10; }
 
-/// `Lease`.
-#[derive(Clone, PartialEq, Message)]
-struct Lease {
-    #[prost(message, optional, tag = "1")]
-    metadata: Option<Identity>,
-    #[prost(message, optional, tag = "2")]
-    spec: Option<LeaseSpec>,
-}
+    /// `PodStatus`.
+    message PodStatus {
+        bytes phase = 1;
+        repeated Pair conditions = 2;
+    }
 
-/// `LeaseSpec`.
-#[derive(Clone, PartialEq, Message)]
-struct LeaseSpec {
-    #[prost(int32, optional, tag = "2")]
-    duration_s: Option<i32>,
-    #[prost(message, optional, tag = "4")]
-    renewed: Option<MicroTime>,
-}
+    /// `Lease`.
+    message Lease {
+        Identity metadata = 1;
+        LeaseSpec spec = 2;
+    }
 
-/// `MicroTime`.
-#[derive(Clone, PartialEq, Message)]
-struct MicroTime {
-    #[prost(int64, tag = "1")]
-    seconds: i64,
-    #[prost(int32, tag = "2")]
-    nanoseconds: i32,
+    /// `LeaseSpec`.
+    message LeaseSpec {
+        optional int32 duration_s = 2;
+        MicroTime renewed = 4;
+    }
+
+    /// `MicroTime`.
+    message MicroTime {
+        int64 seconds = 1;
+        int32 nanoseconds = 2;
+    }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -323,7 +275,7 @@ impl From<Meta> for RawMeta {
             name: text(&meta.name),
             uid: text(&meta.uid),
             resource_version: present(&meta.version),
-            creation_timestamp: second(meta.created),
+            creation_timestamp: time(meta.created),
             deletion_timestamp: meta.deletion_timestamp.map(|Time {}| IgnoredAny),
             labels: RawLabels {
                 region: value_of(&meta.labels, REGION_LABEL),
@@ -357,18 +309,14 @@ impl From<&ManagedFields> for RawManagedFields {
 }
 
 /// A time that was never set is an empty message in protobuf, and null in JSON.
-fn second(time: Option<Instant>) -> Option<i64> {
-    time.map(|time| time.seconds).filter(|second| *second != 0)
+fn time(time: Option<Instant>) -> RawTime {
+    let set = time.filter(|time| time.seconds != 0);
+    RawTime(set.and_then(|time| jiff::Timestamp::from_second(time.seconds).ok()))
 }
 
 impl From<Pair> for RawCondition {
     fn from(Pair { kind, value, heartbeat, since }: Pair) -> Self {
-        Self {
-            kind: text(&kind),
-            status: text(&value),
-            heartbeat_s: second(heartbeat),
-            since_s: second(since),
-        }
+        Self { kind: text(&kind), status: text(&value), heartbeat: time(heartbeat), since: time(since) }
     }
 }
 
@@ -422,14 +370,12 @@ impl From<Pod> for RawPod {
 impl From<Lease> for RawLease {
     fn from(Lease { metadata, spec }: Lease) -> Self {
         let LeaseSpec { duration_s, renewed } = spec.unwrap_or_default();
-        let microseconds = |MicroTime { seconds, nanoseconds }: MicroTime| {
-            seconds.saturating_mul(1_000_000).saturating_add(i64::from(nanoseconds / 1_000))
-        };
+        let time = |time: MicroTime| jiff::Timestamp::new(time.seconds, time.nanoseconds).ok();
         Self {
             metadata: metadata.unwrap_or_default().into(),
             spec: RawLeaseSpec {
                 duration_s: duration_s.map(i64::from),
-                renewed_us: renewed.map(microseconds),
+                renewed: RawTime(renewed.and_then(time)),
             },
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kube::objects::labelled::Labels;
-use flipop_core::model::facts::NodeFacts;
+use flipop_core::model::NodeFacts;
 use kube::Resource as _;
 use serde_json::{Value, json};
 

@@ -273,7 +273,7 @@ mod tests {
     async fn read(body: &[u8], piece: usize) -> Vec<String> {
         let body = BufReader::with_capacity(piece, futures::io::Cursor::new(body.to_vec()));
         let events = events(body, Some(NODES.object));
-        let told = events.map(|event| match event {
+        let reported = events.map(|event| match event {
             Ok(Event::Seen(node)) => format!("seen {}", named(node)),
             Ok(Event::Gone(node)) => format!("gone {}", named(node)),
             Ok(Event::Bookmark(version)) => format!("bookmark {}", version.unwrap_or_default()),
@@ -282,7 +282,7 @@ mod tests {
             }
             Err(error) => format!("error {error}"),
         });
-        told.collect().await
+        reported.collect().await
     }
 
     fn named(node: NodeSlim) -> String {
@@ -290,14 +290,14 @@ mod tests {
         format!("{} {version}", node.into_facts().name)
     }
 
-    const TOLD: [&str; 5] =
+    const REPORTED: [&str; 5] =
         ["seen a 1", "seen b 2", "gone a 3", "bookmark 4", "failed Expired 410 too old 7000"];
 
     #[tokio::test]
     async fn events_are_the_same_in_both_forms_in_pieces_of_any_size() {
         for piece in [1, 3, 64, 4_096] {
-            assert_eq!(read(&stream_in_protobuf(), piece).await, TOLD, "pieces of {piece}");
-            assert_eq!(read(&stream_in_json(), piece).await, TOLD, "pieces of {piece}");
+            assert_eq!(read(&stream_in_protobuf(), piece).await, REPORTED, "pieces of {piece}");
+            assert_eq!(read(&stream_in_json(), piece).await, REPORTED, "pieces of {piece}");
         }
     }
 
@@ -305,9 +305,9 @@ mod tests {
     async fn a_stream_that_breaks_off_ends_after_its_last_whole_event() {
         for stream in [stream_in_protobuf(), stream_in_json()] {
             for end in 0..stream.len() {
-                let told = read(&stream[..end], 4_096).await;
-                assert_eq!(told, TOLD[..told.len()], "{end} of {}", stream.len());
-                assert!(told.len() < TOLD.len());
+                let reported = read(&stream[..end], 4_096).await;
+                assert_eq!(reported, REPORTED[..reported.len()], "{end} of {}", stream.len());
+                assert!(reported.len() < REPORTED.len());
             }
         }
     }
@@ -315,17 +315,17 @@ mod tests {
     #[tokio::test]
     async fn what_cannot_be_read_is_an_error_and_ends_the_stream() {
         let odd = [in_protobuf("ADDED", &node("a", "1")), in_protobuf("RENAMED", &node("a", "2"))].concat();
-        let told = read(&odd, 4_096).await;
-        assert_eq!(told.len(), 2);
-        assert!(told[1].contains("RENAMED"), "{told:?}");
+        let reported = read(&odd, 4_096).await;
+        assert_eq!(reported.len(), 2);
+        assert!(reported[1].contains("RENAMED"), "{reported:?}");
         let long = u32::try_from(MAX_OBJECT_BYTES + 1).unwrap().to_be_bytes();
-        let told = read(&long, 4_096).await;
-        assert!(told.len() == 1 && told[0].contains("too long"), "{told:?}");
+        let reported = read(&long, 4_096).await;
+        assert!(reported.len() == 1 && reported[0].contains("too long"), "{reported:?}");
         let one =
             events::<NodeSlim>(BufReader::new(futures::io::Cursor::new(long.to_vec())), Some(NODES.object));
         let error = one.map_err(Trouble::from).try_collect::<Vec<_>>().await.err().unwrap();
         assert_eq!(error.kind, TroubleKind::Undecodable, "it is listed again");
-        let told = read(b"{\"type\": 1}\n{}\n", 4_096).await;
-        assert_eq!(told.len(), 1, "{told:?}");
+        let reported = read(b"{\"type\": 1}\n{}\n", 4_096).await;
+        assert_eq!(reported.len(), 1, "{reported:?}");
     }
 }

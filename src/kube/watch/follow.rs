@@ -11,8 +11,7 @@ use super::page::{self, Form, MAX_PAGES, PAGE_SIZE, Page};
 use super::{Sink, Target, WatchContext, WatchHealth, WatchName};
 use crate::kube::objects::protobuf::Wire;
 use crate::kube::trouble::{Trouble, TroubleKind};
-use flipop_core::model::facts::Observed;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{Moment, Observed};
 use futures::{FutureExt as _, Stream, StreamExt};
 use kube::Api;
 use kube::api::{ListParams, WatchParams};
@@ -69,9 +68,6 @@ pub(super) enum Absent {
     CountsAsEmpty,
 }
 
-/// Reduces an object to its facts.
-pub(super) type Cut<K, T> = Box<dyn Fn(K) -> T + Send + Sync>;
-
 /// The objects to watch, and how to reduce each of them.
 pub(super) struct Source<K: Clone, T> {
     pub(super) api: Api<K>,
@@ -81,7 +77,8 @@ pub(super) struct Source<K: Clone, T> {
     pub(super) absent: Absent,
     /// Reads them as protobuf, if the API has that for these objects.
     pub(super) wire: Option<Wire<K>>,
-    pub(super) cut: Cut<K, T>,
+    /// Reduces an object to its facts.
+    pub(super) cut: Box<dyn Fn(K) -> T + Send + Sync>,
     /// Where the watch reports its state until its first list is complete, if it is to replace others that still run.
     pub(super) aside: Option<WatchHealth>,
     /// The pause before it waits for more events. Meanwhile they gather on the connection, and are read together.
@@ -89,19 +86,31 @@ pub(super) struct Source<K: Clone, T> {
 }
 
 impl<K: Clone, T> Source<K, T> {
-    /// Nodes or pods.
-    pub(super) fn of(api: Api<K>, kind: &str, wire: Wire<K>, target: Target, cut: Cut<K, T>) -> Self {
+    /// All objects of an API, as JSON.
+    pub(super) fn all(api: Api<K>, name: WatchName, cut: impl Fn(K) -> T + Send + Sync + 'static) -> Self {
         Self {
             api,
-            name: WatchName::new(kind, target.namespace, &target.selector),
-            label_selector: target.selector,
+            name,
+            label_selector: String::new(),
             field_selector: None,
             absent: Absent::Waited,
-            wire: Some(wire),
-            cut,
-            aside: target.aside,
+            wire: None,
+            cut: Box::new(cut),
+            aside: None,
             pause: Duration::ZERO,
         }
+    }
+
+    /// Nodes or pods.
+    pub(super) fn of(
+        api: Api<K>,
+        wire: Wire<K>,
+        (kind, target): (&str, Target),
+        cut: impl Fn(K) -> T + Send + Sync + 'static,
+    ) -> Self {
+        let Target { namespace, selector, aside, .. } = target;
+        let name = WatchName::new(kind, namespace, &selector);
+        Self { label_selector: selector, wire: Some(wire), aside, ..Self::all(api, name, cut) }
     }
 }
 
@@ -136,7 +145,7 @@ pub(super) struct Follow<K: Clone, T, G, W: Teller<T>> {
     failures: u32,
     stale_since: Option<Moment>,
     absent_since: Option<Moment>,
-    told_absent: bool,
+    reported_absent: bool,
 }
 
 impl<K, T, G, W> Follow<K, T, G, W>
@@ -167,7 +176,7 @@ where
             failures: 0,
             stale_since: None,
             absent_since: None,
-            told_absent: false,
+            reported_absent: false,
         }
     }
 
@@ -237,7 +246,7 @@ where
             let Some(version) = page.version else { break };
             self.check_age(&version)?;
             self.absent_since = None;
-            self.told_absent = false;
+            self.reported_absent = false;
             self.heard_at = self.context.clock.now();
             self.deliver(version.parse().ok(), Observed::Reset(all)).await?;
             if self.source.aside.take().is_some() {
@@ -272,8 +281,8 @@ where
             if params.continue_token.is_none() || !passes || tries >= PAGE_TRIES {
                 return Err(trouble);
             }
-            let told = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
-            let wait = told.max(PAGE_PAUSE_MS / 2 + self.context.random.below(PAGE_PAUSE_MS / 2));
+            let asked = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
+            let wait = asked.max(PAGE_PAUSE_MS / 2 + self.context.random.below(PAGE_PAUSE_MS / 2));
             tracing::debug!(watch = %self.source.name, "failed to read a page, and retries: {trouble}");
             tokio::time::sleep(Duration::from_millis(wait)).await;
         }
@@ -413,8 +422,8 @@ where
         }
         let now = self.context.clock.now();
         let since = *self.absent_since.get_or_insert(now);
-        if !self.told_absent && now.millis_since(since) >= ABSENT_MS {
-            self.told_absent = true;
+        if !self.reported_absent && now.millis_since(since) >= ABSENT_MS {
+            self.reported_absent = true;
             self.deliver(None, Observed::Reset(Vec::new())).await?;
             self.health.synced();
         }
@@ -427,12 +436,12 @@ where
         let doublings = self.failures.saturating_sub(1).min(10);
         let step = BACKOFF_FIRST_MS.saturating_mul(1 << doublings).min(BACKOFF_MAX_MS);
         let jittered = step / 2 + self.context.random.below(step / 2);
-        let told = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
-        let mut wait = jittered.max(told);
+        let asked = trouble.retry_after_ms.unwrap_or_default().min(RETRY_AFTER_MAX_MS);
+        let mut wait = jittered.max(asked);
         if trouble.kind == TroubleKind::Throttled {
             // An overloaded server's wait is honoured even though the server is up.
-            tokio::time::sleep(Duration::from_millis(told)).await;
-            wait = jittered.saturating_sub(told);
+            tokio::time::sleep(Duration::from_millis(asked)).await;
+            wait = jittered.saturating_sub(asked);
         }
         let reset = &mut self.context.reset;
         let back = async {

@@ -343,8 +343,11 @@ mod tests {
         let entry = health.register(&WatchName::new("nodes", None, ""));
         for silence in [TroubleKind::Unreachable, TroubleKind::Interrupted] {
             entry.failed("list", &Trouble::new(silence, "no answer"));
-            let told = health.unanswered();
-            assert!(told.len() == 1 && told.iter().all(|told| told.contains("no answer")), "{told:?}");
+            let reported = health.unanswered();
+            assert!(
+                reported.len() == 1 && reported.iter().all(|text| text.contains("no answer")),
+                "{reported:?}"
+            );
             assert!(!health.is_answered());
         }
         entry.failed("list", &Trouble::new(TroubleKind::Forbidden, "403 no"));

@@ -5,22 +5,19 @@ use super::messages::Keys;
 use super::page::{self, Form, MAX_PAGES, PAGE_SIZE};
 use super::sorted::Selection;
 use crate::api::seen::{Guarded, Seen, seen};
-use crate::api::{FloatingIPPool, bounded};
+use crate::api::{Conditioned, FloatingIPPool, bounded};
 use crate::kube::client::CALL_TIMEOUT_MS;
 use crate::kube::objects::labelled::Labelled;
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::kube::trouble::{Trouble, TroubleKind};
 use flipop_core::fleet::action::{MarkedNode, Sweep};
-use flipop_core::model::facts::{NodeFacts, PodFacts};
-use flipop_core::model::ids::Address;
-use flipop_core::model::matching::WatchKey;
+use flipop_core::model::{Address, NodeFacts, PodFacts, WatchKey};
 use kube::api::ListParams;
-use kube::core::{NamespaceResourceScope, Resource};
+use kube::core::Resource;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Debug;
 use std::time::Duration;
 
 /// The nodes that `label_selector` selects (empty: all).
@@ -100,11 +97,10 @@ fn by_key<T: Clone>(keys: Vec<WatchKey>, all: Vec<(Keys, T)>) -> BTreeMap<WatchK
 ///
 /// # Errors
 /// Why a page could not be read. [`TroubleKind::NotFound`] if the kind is not installed.
-pub async fn resources<K>(client: &Client, namespace: Option<&str>) -> Result<Vec<Seen<K>>, Trouble>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-{
+pub async fn resources<K: Conditioned>(
+    client: &Client,
+    namespace: Option<&str>,
+) -> Result<Vec<Seen<K>>, Trouble> {
     list(&in_namespace::<K>(client.clone(), namespace), ListParams::default(), Form::Json, seen::<K>).await
 }
 

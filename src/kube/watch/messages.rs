@@ -6,7 +6,7 @@
 //! Invariant: a step is left out only if the caller already has exactly these facts from this watch. Two prints are the
 //! same for different facts with a chance of one in 2⁶⁴.
 
-use flipop_core::model::facts::Observed;
+use flipop_core::model::Observed;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
@@ -71,12 +71,12 @@ pub struct News<T> {
     /// The version of the API server that the watch has reached with it. `None` if versions are no numbers.
     pub version: Option<u64>,
     /// The change.
-    pub told: Told<T>,
+    pub reported: Reported<T>,
 }
 
 /// A change that a watch of nodes or pods shows.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Told<T> {
+pub enum Reported<T> {
     /// A step of a watch that serves a single key.
     Whole(Observed<T>),
     /// The complete list of a watch that serves several keys, with the keys that select each object.
@@ -141,11 +141,11 @@ impl<T: Send> Teller<T> for Versioned<T> {
     type Message = News<T>;
 
     fn tell(&mut self, version: Option<u64>, step: Observed<T>) -> Option<News<T>> {
-        let repeats = self.0.as_mut().is_some_and(|told| told.repeats(&step));
-        (!repeats).then_some(News { version, told: Told::Whole(step) })
+        let repeats = self.0.as_mut().is_some_and(|reported| reported.repeats(&step));
+        (!repeats).then_some(News { version, reported: Reported::Whole(step) })
     }
 
     fn bookmark(&mut self, version: Option<u64>) -> Option<News<T>> {
-        Some(News { version, told: Told::Nothing })
+        Some(News { version, reported: Reported::Nothing })
     }
 }

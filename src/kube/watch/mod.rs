@@ -18,7 +18,7 @@ mod tests;
 
 pub use health::{WatchHealth, WatchName, WatchStatus};
 
-use crate::api::seen::{Guarded, Seen, seen};
+use crate::api::seen::{Conditioned, Guarded, Seen, seen};
 use crate::clock::Clock;
 use crate::kube::objects::labelled::Labelled;
 use crate::kube::objects::lease::{self, LeaseSlim};
@@ -26,15 +26,12 @@ use crate::kube::objects::own_node::{OwnNode, OwnNodeFacts};
 use crate::kube::objects::{NodeSlim, PodSlim, protobuf};
 use crate::latest;
 use crate::random::Random;
-use flipop_core::model::facts::{NodeFacts, Observed, PodFacts};
-use flipop_core::model::node_check::LeaseFacts;
+use flipop_core::model::{LeaseFacts, NodeFacts, Observed, PodFacts};
 use follow::{Absent, Follow, Source};
 use kube::core::{NamespaceResourceScope, Resource};
 use kube::{Api, Client};
 use messages::{News, Print, Steps, Versioned};
-use serde::de::DeserializeOwned;
 use sorted::{Selection, Sorter};
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -82,19 +79,19 @@ pub async fn watch_nodes<G: Clone + Send>(
     sink: Sink<G, News<NodeFacts>>,
     cancel: CancellationToken,
 ) {
-    let (all, told) = (Api::<NodeSlim>::all(context.client.clone()), (tag, sink));
+    let (all, receiver) = (Api::<NodeSlim>::all(context.client.clone()), (tag, sink));
     let Some(keys) = target.keys.clone() else {
-        let source = Source::of(all, "nodes", protobuf::NODES, target, Box::new(NodeSlim::into_facts));
-        return Follow::new(context, source, Versioned::every_step(), told).run(cancel).await;
+        let source = Source::of(all, protobuf::NODES, ("nodes", target), NodeSlim::into_facts);
+        return Follow::new(context, source, Versioned::every_step(), receiver).run(cancel).await;
     };
     let cut = move |node: Labelled<NodeSlim>| {
         let keys = keys.of("", &node.labels);
         (node.object.into_facts(), keys)
     };
     let all = Api::all(context.client.clone());
-    let source = Source::of(all, "nodes", protobuf::LABELLED_NODES, target, Box::new(cut));
+    let source = Source::of(all, protobuf::LABELLED_NODES, ("nodes", target), cut);
     let sorter = Sorter::every_event(|node: &NodeFacts| Print::new(&node.name, &()));
-    Follow::new(context, source, sorter, told).run(cancel).await;
+    Follow::new(context, source, sorter, receiver).run(cancel).await;
 }
 
 /// Watches the Leases that kubelets renew. Their events are read in bursts, `pause` apart.
@@ -105,17 +102,9 @@ pub async fn watch_leases<G: Clone + Send>(
     sink: Sink<G, Observed<LeaseFacts>>,
     cancel: CancellationToken,
 ) {
-    let source = Source {
-        api: Api::<LeaseSlim>::namespaced(context.client.clone(), lease::NAMESPACE),
-        name: WatchName::of_leases(),
-        label_selector: String::new(),
-        field_selector: None,
-        absent: Absent::Waited,
-        wire: Some(protobuf::LEASES),
-        cut: Box::new(LeaseSlim::into_facts),
-        aside: None,
-        pause,
-    };
+    let leases = Api::<LeaseSlim>::namespaced(context.client.clone(), lease::NAMESPACE);
+    let source = Source::all(leases, WatchName::of_leases(), LeaseSlim::into_facts);
+    let source = Source { wire: Some(protobuf::LEASES), pause, ..source };
     Follow::new(context, source, Steps, (tag, sink)).run(cancel).await;
 }
 
@@ -126,17 +115,9 @@ pub async fn watch_own_node(
     sink: Sink<(), Observed<OwnNodeFacts>>,
     cancel: CancellationToken,
 ) {
-    let source = Source {
-        api: Api::<OwnNode>::all(context.client.clone()),
-        name: WatchName::new("nodes", None, ""),
-        label_selector: String::new(),
-        field_selector: Some(format!("metadata.name={name}")),
-        absent: Absent::Waited,
-        wire: None,
-        cut: Box::new(OwnNode::into_facts),
-        aside: None,
-        pause: Duration::ZERO,
-    };
+    let nodes = Api::<OwnNode>::all(context.client.clone());
+    let source = Source::all(nodes, WatchName::new("nodes", None, ""), OwnNode::into_facts);
+    let source = Source { field_selector: Some(format!("metadata.name={name}")), ..source };
     Follow::new(context, source, Steps, ((), sink)).run(cancel).await;
 }
 
@@ -153,13 +134,12 @@ pub async fn watch_pods<G: Clone + Send>(
 ) {
     const RUNNING: &str = "status.phase=Running";
     let print = |pod: &PodFacts| Print::new(&(&pod.namespace, &pod.name), pod);
-    let (client, namespace, told) = (context.client.clone(), target.namespace.clone(), (tag, sink));
+    let (client, namespace, receiver) = (context.client.clone(), target.namespace.clone(), (tag, sink));
     let Some(keys) = target.keys.clone() else {
-        let cut = Box::new(PodSlim::into_facts);
-        let source =
-            Source::of(in_namespace(client, namespace.as_deref()), "pods", protobuf::PODS, target, cut);
+        let pods = in_namespace(client, namespace.as_deref());
+        let source = Source::of(pods, protobuf::PODS, ("pods", target), PodSlim::into_facts);
         let source = Source { field_selector: Some(RUNNING.to_owned()), ..source };
-        return Follow::new(context, source, Versioned::changes(print), told).run(cancel).await;
+        return Follow::new(context, source, Versioned::changes(print), receiver).run(cancel).await;
     };
     let cut = move |pod: Labelled<PodSlim>| {
         let facts = pod.object.into_facts();
@@ -167,9 +147,9 @@ pub async fn watch_pods<G: Clone + Send>(
         (facts, keys)
     };
     let pods = in_namespace(client, namespace.as_deref());
-    let source = Source::of(pods, "pods", protobuf::LABELLED_PODS, target, Box::new(cut));
+    let source = Source::of(pods, protobuf::LABELLED_PODS, ("pods", target), cut);
     let source = Source { field_selector: Some(RUNNING.to_owned()), ..source };
-    Follow::new(context, source, Sorter::changes(print), told).run(cancel).await;
+    Follow::new(context, source, Sorter::changes(print), receiver).run(cancel).await;
 }
 
 /// The objects of a namespace (`None`: of all).
@@ -187,26 +167,14 @@ where
 ///
 /// While its CRD is not installed, the kind counts as empty: a complete empty list is sent once, and the watch goes on
 /// waiting for the CRD.
-pub async fn watch_resources<K, G>(
+pub async fn watch_resources<K: Conditioned, G: Clone + Send>(
     context: WatchContext,
     tag: G,
     sink: Sink<G, Observed<Seen<K>>>,
     cancel: CancellationToken,
-) where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    K: Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    G: Clone + Send,
-{
-    let source = Source {
-        api: Api::<Guarded<K>>::all(context.client.clone()),
-        name: WatchName::new(K::plural(&()).into_owned(), None, ""),
-        label_selector: String::new(),
-        field_selector: None,
-        absent: Absent::CountsAsEmpty,
-        wire: None,
-        cut: Box::new(seen),
-        aside: None,
-        pause: Duration::ZERO,
-    };
+) {
+    let objects = Api::<Guarded<K>>::all(context.client.clone());
+    let source = Source::all(objects, WatchName::new(K::plural(&()).into_owned(), None, ""), seen);
+    let source = Source { absent: Absent::CountsAsEmpty, ..source };
     Follow::new(context, source, Steps, (tag, sink)).run(cancel).await;
 }

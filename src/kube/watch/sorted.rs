@@ -6,11 +6,10 @@
 //! Invariant: a key is told exactly what a watch of its own would tell. An object that leaves the selector of a key is
 //! gone for that key, and one that enters is new, whatever happened to the object itself.
 
-use super::messages::{Keys, News, Print, Teller, Told};
+use super::messages::{Keys, News, Print, Reported, Teller};
 use crate::kube::objects::labelled::Labels;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::matching::WatchKey;
 use flipop_core::model::selector::Selector;
+use flipop_core::model::{Observed, WatchKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -80,47 +79,47 @@ pub(crate) struct Sorter<T> {
     /// Events that change no fact are left out.
     changes_only: bool,
     /// By object, the print of the facts that were told, and the keys that were told them.
-    told: BTreeMap<u64, (u64, Keys)>,
+    reported: BTreeMap<u64, (u64, Keys)>,
 }
 
 impl<T> Sorter<T> {
     pub(crate) const fn every_event(print: fn(&T) -> Print) -> Self {
-        Self { print, changes_only: false, told: BTreeMap::new() }
+        Self { print, changes_only: false, reported: BTreeMap::new() }
     }
 
     pub(crate) const fn changes(print: fn(&T) -> Print) -> Self {
-        Self { print, changes_only: true, told: BTreeMap::new() }
+        Self { print, changes_only: true, reported: BTreeMap::new() }
     }
 
-    fn sort(&mut self, step: Observed<(T, Keys)>) -> Option<Told<T>> {
+    fn sort(&mut self, step: Observed<(T, Keys)>) -> Option<Reported<T>> {
         match step {
             Observed::Reset(all) => {
                 let entries = all.iter().map(|(facts, keys)| {
                     let Print { object, facts } = (self.print)(facts);
                     (object, (facts, Arc::clone(keys)))
                 });
-                self.told = entries.collect();
-                Some(Told::List(all))
+                self.reported = entries.collect();
+                Some(Reported::List(all))
             }
             Observed::Apply((facts, present)) => {
                 let Print { object, facts: print } = (self.print)(&facts);
                 let before = if present.is_empty() {
-                    self.told.remove(&object)
+                    self.reported.remove(&object)
                 } else {
-                    self.told.insert(object, (print, Arc::clone(&present)))
+                    self.reported.insert(object, (print, Arc::clone(&present)))
                 };
-                let (told, before) = before.unzip();
-                if self.changes_only && told == Some(print) && before.as_ref() == Some(&present) {
+                let (reported, before) = before.unzip();
+                if self.changes_only && reported == Some(print) && before.as_ref() == Some(&present) {
                     return None;
                 }
                 let left = before.iter().flat_map(|keys| keys.iter());
                 let left: Vec<usize> = left.filter(|key| !present.contains(key)).copied().collect();
                 let concerns = !(present.is_empty() && left.is_empty());
-                concerns.then_some(Told::Change { facts, present, left: left.into() })
+                concerns.then_some(Reported::Change { facts, present, left: left.into() })
             }
             Observed::Delete((facts, _)) => {
-                let (_, left) = self.told.remove(&(self.print)(&facts).object)?;
-                Some(Told::Change { facts, present: Keys::from([]), left })
+                let (_, left) = self.reported.remove(&(self.print)(&facts).object)?;
+                Some(Reported::Change { facts, present: Keys::from([]), left })
             }
         }
     }
@@ -134,11 +133,11 @@ impl<T: Send> Teller<(T, Keys)> for Sorter<T> {
     }
 
     fn tell(&mut self, version: Option<u64>, step: Observed<(T, Keys)>) -> Option<News<T>> {
-        self.sort(step).map(|told| News { version, told })
+        self.sort(step).map(|reported| News { version, reported })
     }
 
     fn bookmark(&mut self, version: Option<u64>) -> Option<News<T>> {
-        Some(News { version, told: Told::Nothing })
+        Some(News { version, reported: Reported::Nothing })
     }
 }
 
@@ -180,15 +179,15 @@ mod tests {
         let mut sorter = Sorter::changes(|fact: &&str| Print::new(&"object", fact));
         let of = |keys: &[usize]| Keys::from(keys);
         let change = |facts, present: &[usize], left: &[usize]| {
-            Some(Told::Change { facts, present: of(present), left: of(left) })
+            Some(Reported::Change { facts, present: of(present), left: of(left) })
         };
         assert_eq!(sorter.sort(Observed::Apply(("a", of(&[])))), None);
-        assert!(sorter.told.is_empty());
+        assert!(sorter.reported.is_empty());
         assert_eq!(sorter.sort(Observed::Apply(("b", of(&[1, 2])))), change("b", &[1, 2], &[]));
         assert_eq!(sorter.sort(Observed::Apply(("b", of(&[1, 2])))), None, "it is told already");
         assert_eq!(sorter.sort(Observed::Apply(("b", of(&[2, 3])))), change("b", &[2, 3], &[1]));
         assert_eq!(sorter.sort(Observed::Apply(("c", of(&[])))), change("c", &[], &[2, 3]));
-        assert!(sorter.told.is_empty());
+        assert!(sorter.reported.is_empty());
         assert_eq!(sorter.sort(Observed::Delete(("c", of(&[4])))), None);
     }
 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::kube::stub::{self, Call, Calls};
 use crate::kube::trouble::TroubleKind;
 use crate::watches::{Step, Watches};
-use messages::Told;
+use messages::Reported;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -86,8 +86,9 @@ impl Bench {
     async fn step(&mut self) -> Observed<String> {
         let wait = Duration::from_mins(5);
         let step = loop {
-            let ((), News { told, .. }) = timeout(wait, self.steps.recv()).await.expect("a step").unwrap();
-            if let Told::Whole(step) = told {
+            let ((), News { reported, .. }) =
+                timeout(wait, self.steps.recv()).await.expect("a step").unwrap();
+            if let Reported::Whole(step) = reported {
                 break step;
             }
         };

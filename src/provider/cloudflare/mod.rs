@@ -14,21 +14,19 @@ mod zones;
 
 use crate::clock::Clock;
 use crate::permit::Permit;
-use crate::provider::call::{Account, CallContext, CallError};
+use crate::provider::call::{CallContext, CallError, Reading};
 use crate::provider::dns::{Applied, DnsProvider, Unfinished};
 use crate::provider::entry::{Provider, Services, Variables, WriteScopes};
-use crate::provider::http::{Answer, Api, ApiConfig, BuildError};
+use crate::provider::http::{Account, Answer, Api, ApiConfig, BuildError};
 use crate::provider::observe::Call;
 use crate::provider::rate::Refusals;
-use flipop_core::mechanism::budget::RateReport;
-use flipop_core::model::fault::{Fault, FaultKind};
 use flipop_core::model::provider::{Descriptor, Limits, Rules, ZoneForm};
+use flipop_core::model::{Fault, FaultKind};
 use flipop_core::records::dns::{ChangeSet, Record, Zone};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
-use tokio::sync::watch;
 use zones::Zones;
 
 /// The provider's name in specs and metric labels.
@@ -122,29 +120,13 @@ fn result<T: DeserializeOwned>(answer: &Answer) -> Result<wire::Envelope<T>, Fau
 }
 
 impl Account for Cloudflare {
-    fn provider(&self) -> &'static str {
-        NAME
-    }
-
-    fn token_generation(&self) -> watch::Receiver<u64> {
-        self.api.token_generation()
-    }
-
-    fn recheck_token(&self) {
-        self.api.recheck_token();
-    }
-
-    fn rate(&self) -> watch::Receiver<RateReport> {
-        self.api.rate()
+    fn api(&self) -> &Api {
+        &self.api
     }
 }
 
 impl DnsProvider for Cloudflare {
-    fn find_zone<'a>(
-        &'a self,
-        context: &'a CallContext,
-        zone: &'a str,
-    ) -> BoxFuture<'a, Result<Zone, Fault>> {
+    fn find_zone<'a>(&'a self, context: &'a CallContext, zone: &'a str) -> Reading<'a, Zone> {
         self.zone(context, zone).boxed()
     }
 
@@ -153,7 +135,7 @@ impl DnsProvider for Cloudflare {
         context: &'a CallContext,
         zone: &'a Zone,
         fqdn: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Record>, Fault>> {
+    ) -> Reading<'a, Vec<Record>> {
         let work = async move {
             self.zones.check(zone, fqdn)?;
             let read = records::read(&self.api, zone, fqdn).await;

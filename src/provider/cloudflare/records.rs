@@ -4,8 +4,7 @@ use super::{result, wire};
 use crate::provider::dns::{self, Named};
 use crate::provider::http::{Api, Request};
 use crate::provider::paging::{self, Page, Pages};
-use flipop_core::model::fault::Fault;
-use flipop_core::model::ids::Address;
+use flipop_core::model::{Address, Fault};
 use flipop_core::records::dns::{ADDRESS_KIND, Record, Zone};
 
 /// Records per page. The API allows up to five million. This many stay below the limit on bodies even with comments and
@@ -14,7 +13,7 @@ const PER_PAGE: u64 = 1_000;
 
 /// Every record of the name, of any type.
 pub(super) async fn read(api: &Api, zone: &Zone, fqdn: &str) -> Result<Vec<Record>, Fault> {
-    let entries = paging::whole(&Records { api, zone: &zone.id, fqdn }).await?;
+    let entries = paging::whole(api, &Records { zone: &zone.id, fqdn }).await?;
     dns::of_name(entries.into_values(), fqdn)
 }
 
@@ -41,7 +40,6 @@ pub(super) async fn completed_with(
 }
 
 struct Records<'a> {
-    api: &'a Api,
     zone: &'a str,
     fqdn: &'a str,
 }
@@ -58,14 +56,10 @@ impl Pages for Records<'_> {
     // Enough at full page size, and still 2,000 records if the API returns its default of 100 a page.
     const MAX_PAGES: u64 = 20;
 
-    fn api(&self) -> &Api {
-        self.api
-    }
-
-    async fn page(&self, number: u64) -> Result<Page<Named>, Fault> {
+    async fn page(&self, api: &Api, number: u64) -> Result<Page<Named>, Fault> {
         let (page, per_page) = (number.to_string(), PER_PAGE.to_string());
         let query = [("name", self.fqdn), ("per_page", per_page.as_str()), ("page", page.as_str())];
-        let answer = self.api.read(Request::get(&["zones", self.zone, "dns_records"], &query)).await?;
+        let answer = api.read(Request::get(&["zones", self.zone, "dns_records"], &query)).await?;
         let envelope: wire::Envelope<Vec<wire::RecordEntry>> = result(&answer)?;
         let records = envelope.result.ok_or_else(|| answer.malformed("it has no result"))?;
         let count = u64::try_from(records.len()).unwrap_or(u64::MAX);

@@ -6,7 +6,7 @@
 
 use super::wire;
 use crate::provider::http::{Answer, kind_of};
-use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::{Fault, FaultKind};
 use http::StatusCode;
 use std::net::IpAddr;
 

@@ -6,13 +6,12 @@
 use super::refusal::Intent;
 use super::{DigitalOcean, PER_PAGE, accepted_or, is_followed, wire};
 use crate::permit::Permit;
-use crate::provider::call::{CallContext, CallError};
+use crate::provider::call::{CallContext, CallError, Reading};
 use crate::provider::dns::{self, Applied, DnsProvider, Named, Unfinished};
 use crate::provider::http::{Answer, Api, Request};
 use crate::provider::observe::Call;
 use crate::provider::paging::{self, Page, Pages};
-use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::Address;
+use flipop_core::model::{Address, Fault, FaultKind};
 use flipop_core::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Zone};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -124,12 +123,7 @@ impl<'a> Target<'a> {
     }
 }
 
-struct Records<'a> {
-    api: &'a Api,
-    target: Target<'a>,
-}
-
-impl Pages for Records<'_> {
+impl Pages for Target<'_> {
     type Entry = Named;
     type Key = String;
 
@@ -141,19 +135,15 @@ impl Pages for Records<'_> {
     // Room for 4,000 records of one name. No resolver accepts a tenth of that.
     const MAX_PAGES: u64 = 20;
 
-    fn api(&self) -> &Api {
-        self.api
-    }
-
-    async fn page(&self, number: u64) -> Result<Page<Named>, Fault> {
-        let (page, target) = (number.to_string(), self.target);
-        let query = [("name", target.fqdn), ("per_page", PER_PAGE), ("page", page.as_str())];
-        let answer = self.api.read(Request::get(&["v2", "domains", target.zone, "records"], &query)).await?;
-        let RecordsBody { domain_records, paging } = target.listed(&answer)?.decode()?;
+    async fn page(&self, api: &Api, number: u64) -> Result<Page<Named>, Fault> {
+        let page = number.to_string();
+        let query = [("name", self.fqdn), ("per_page", PER_PAGE), ("page", page.as_str())];
+        let answer = api.read(Request::get(&["v2", "domains", self.zone, "records"], &query)).await?;
+        let RecordsBody { domain_records, paging } = self.listed(&answer)?.decode()?;
         let more = is_followed(&answer, paging.next(), number)?;
         let entries = domain_records
             .into_iter()
-            .map(|entry| Named { of_name: entry.is_of(target.relative), record: entry.into_record() })
+            .map(|entry| Named { of_name: entry.is_of(self.relative), record: entry.into_record() })
             .collect();
         Ok(Page { entries, total: paging.total(), more, answer })
     }
@@ -166,7 +156,7 @@ impl Pages for Records<'_> {
 impl DigitalOcean {
     async fn records_of(&self, zone: &Zone, fqdn: &str) -> Result<Vec<Record>, Fault> {
         let target = Target::new(zone, fqdn)?;
-        let entries = paging::whole(&Records { api: &self.api, target }).await?;
+        let entries = paging::whole(&self.api, &target).await?;
         dns::of_name(entries.into_values(), fqdn)
     }
 
@@ -237,11 +227,7 @@ fn written(answer: &Answer, ip: Address) -> Result<Record, Fault> {
 }
 
 impl DnsProvider for DigitalOcean {
-    fn find_zone<'a>(
-        &'a self,
-        _context: &'a CallContext,
-        zone: &'a str,
-    ) -> BoxFuture<'a, Result<Zone, Fault>> {
+    fn find_zone<'a>(&'a self, _context: &'a CallContext, zone: &'a str) -> Reading<'a, Zone> {
         let found = dns::zone_name(zone).map(|name| Zone {
             id: name.clone(),
             name: Some(name),
@@ -256,7 +242,7 @@ impl DnsProvider for DigitalOcean {
         context: &'a CallContext,
         zone: &'a Zone,
         fqdn: &'a str,
-    ) -> BoxFuture<'a, Result<Vec<Record>, Fault>> {
+    ) -> Reading<'a, Vec<Record>> {
         self.api.operation(Call::ListRecords, context, self.records_of(zone, fqdn)).boxed()
     }
 

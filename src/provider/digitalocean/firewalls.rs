@@ -7,17 +7,15 @@ use super::refusal::Intent;
 use super::wire::Paging;
 use super::{DigitalOcean, PER_PAGE, accepted_or, droplet, is_followed};
 use crate::permit::Permit;
-use crate::provider::call::{CallContext, CallError};
+use crate::provider::call::{CallContext, CallError, Changing, Reading};
 use crate::provider::firewalls::{FirewallProvider, NewFirewall};
 use crate::provider::http::{Answer, Api, Request};
 use crate::provider::observe::Call;
 use crate::provider::paging::{self, Page, Pages};
 use flipop_core::firewalls::action::Change;
 use flipop_core::firewalls::facts::{Direction, Firewall, Rule, Sight, Targets};
-use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::machine::MachineId;
+use flipop_core::model::{Fault, FaultKind, MachineId};
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -176,11 +174,9 @@ impl Entry {
     }
 }
 
-struct Firewalls<'a> {
-    api: &'a Api,
-}
+struct Firewalls;
 
-impl Pages for Firewalls<'_> {
+impl Pages for Firewalls {
     type Entry = Firewall;
     type Key = String;
 
@@ -189,14 +185,10 @@ impl Pages for Firewalls<'_> {
     // Accounts have some hundreds at most. This is room for 10,000.
     const MAX_PAGES: u64 = 50;
 
-    fn api(&self) -> &Api {
-        self.api
-    }
-
-    async fn page(&self, number: u64) -> Result<Page<Firewall>, Fault> {
+    async fn page(&self, api: &Api, number: u64) -> Result<Page<Firewall>, Fault> {
         let page = number.to_string();
         let query = [("per_page", PER_PAGE), ("page", page.as_str())];
-        let answer = self.api.read(Request::get(&["v2", "firewalls"], &query)).await?;
+        let answer = api.read(Request::get(&["v2", "firewalls"], &query)).await?;
         let FirewallsBody { firewalls, paging } = permitted(&answer, Intent::Read)?.decode()?;
         let more = is_followed(&answer, paging.next(), number)?;
         let entries = firewalls.into_iter().map(Entry::into_facts).collect();
@@ -208,13 +200,12 @@ impl Pages for Firewalls<'_> {
     }
 }
 
-struct Droplets<'a> {
-    api: &'a Api,
+struct Droplets {
     /// Whether the token may not list droplets.
     forbidden: AtomicBool,
 }
 
-impl Pages for Droplets<'_> {
+impl Pages for Droplets {
     type Entry = DropletEntry;
     type Key = u64;
 
@@ -223,14 +214,10 @@ impl Pages for Droplets<'_> {
     // Room for 10,000.
     const MAX_PAGES: u64 = 50;
 
-    fn api(&self) -> &Api {
-        self.api
-    }
-
-    async fn page(&self, number: u64) -> Result<Page<DropletEntry>, Fault> {
+    async fn page(&self, api: &Api, number: u64) -> Result<Page<DropletEntry>, Fault> {
         let page = number.to_string();
         let query = [("per_page", PER_PAGE), ("page", page.as_str())];
-        let answer = self.api.read(Request::get(&["v2", "droplets"], &query)).await?;
+        let answer = api.read(Request::get(&["v2", "droplets"], &query)).await?;
         self.forbidden.store(is_forbidden(&answer), Ordering::Relaxed);
         let DropletsBody { droplets, paging } = permitted(&answer, Intent::Read)?.decode()?;
         let more = is_followed(&answer, paging.next(), number)?;
@@ -305,13 +292,13 @@ fn ids<'a>(machines: impl IntoIterator<Item = &'a MachineId>) -> Vec<u64> {
 
 impl DigitalOcean {
     async fn firewalls(&self) -> Result<Vec<Firewall>, Fault> {
-        Ok(paging::whole(&Firewalls { api: &self.api }).await?.into_values().collect())
+        Ok(paging::whole(&self.api, &Firewalls).await?.into_values().collect())
     }
 
     /// `None` if the token may not list droplets.
     async fn tagged_droplets(&self) -> Result<Option<BTreeMap<MachineId, BTreeSet<String>>>, Fault> {
-        let droplets = Droplets { api: &self.api, forbidden: AtomicBool::new(false) };
-        match paging::whole(&droplets).await {
+        let droplets = Droplets { forbidden: AtomicBool::new(false) };
+        match paging::whole(&self.api, &droplets).await {
             Ok(found) => {
                 let tagged =
                     found.into_values().map(|found| (droplet(found.id), found.tags.unwrap_or_default()));
@@ -403,15 +390,11 @@ impl DigitalOcean {
 }
 
 impl FirewallProvider for DigitalOcean {
-    fn look<'a>(&'a self, context: &'a CallContext, machines: bool) -> BoxFuture<'a, Result<Sight, Fault>> {
+    fn look<'a>(&'a self, context: &'a CallContext, machines: bool) -> Reading<'a, Sight> {
         self.see(context, machines).boxed()
     }
 
-    fn has_firewall<'a>(
-        &'a self,
-        context: &'a CallContext,
-        id: &'a str,
-    ) -> BoxFuture<'a, Result<bool, Fault>> {
+    fn has_firewall<'a>(&'a self, context: &'a CallContext, id: &'a str) -> Reading<'a, bool> {
         self.api.operation(Call::GetFirewall, context, self.find(id)).boxed()
     }
 
@@ -420,7 +403,7 @@ impl FirewallProvider for DigitalOcean {
         context: &'a CallContext,
         permit: &'a Permit,
         new: &'a NewFirewall,
-    ) -> BoxFuture<'a, Result<String, CallError>> {
+    ) -> Changing<'a, String> {
         self.api.operation(Call::CreateFirewall, context, self.make(permit, new)).boxed()
     }
 
@@ -430,7 +413,7 @@ impl FirewallProvider for DigitalOcean {
         permit: &'a Permit,
         id: &'a str,
         change: &'a Change,
-    ) -> BoxFuture<'a, Result<(), CallError>> {
+    ) -> Changing<'a, ()> {
         let call = if *change == Change::Delete { Call::DeleteFirewall } else { Call::UpdateFirewall };
         self.api.operation(call, context, self.alter(permit, id, change)).boxed()
     }

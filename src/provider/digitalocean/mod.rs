@@ -12,26 +12,22 @@ mod wire;
 
 use crate::permit::Permit;
 use crate::provider::addresses::IpProvider;
-use crate::provider::call::{Account, Action, CallContext, CallError};
+use crate::provider::call::{Action, CallContext, CallError, Changing, Reading};
 use crate::provider::entry::{Provider, Services, Variables, WriteScopes};
-use crate::provider::http::{Answer, Api, ApiConfig, BuildError, Request};
+use crate::provider::http::{Account, Answer, Api, ApiConfig, BuildError, Request};
 use crate::provider::observe::Call;
 use crate::provider::paging::{self, Listed, Page, Pages};
 use crate::provider::rate::{Refusals, SHORT_BLOCK_MS};
-use flipop_core::mechanism::budget::RateReport;
-use flipop_core::model::facts::{ReservedIp, ReservedIpList};
-use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::{ActionId, Address};
-use flipop_core::model::machine::{MachineId, MachineKind};
 use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, ManagedNodes, Rules, ZoneForm};
+use flipop_core::model::{
+    ActionId, Address, Fault, FaultKind, MachineId, MachineKind, ReservedIp, ReservedIpList,
+};
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use http::StatusCode;
 use refusal::Intent;
 use reqwest::Url;
 use serde_json::json;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// The provider's name in specs and metric labels.
 pub const NAME: &str = "digitalocean";
@@ -238,48 +234,25 @@ fn accepted_or(
 }
 
 impl Account for DigitalOcean {
-    fn provider(&self) -> &'static str {
-        NAME
-    }
-
-    fn token_generation(&self) -> watch::Receiver<u64> {
-        self.api.token_generation()
-    }
-
-    fn recheck_token(&self) {
-        self.api.recheck_token();
-    }
-
-    fn rate(&self) -> watch::Receiver<RateReport> {
-        self.api.rate()
+    fn api(&self) -> &Api {
+        &self.api
     }
 }
 
 impl IpProvider for DigitalOcean {
-    fn list_reserved_ips<'a>(
-        &'a self,
-        context: &'a CallContext,
-    ) -> BoxFuture<'a, Result<ReservedIpList, Fault>> {
+    fn list_reserved_ips<'a>(&'a self, context: &'a CallContext) -> Reading<'a, ReservedIpList> {
         self.api.operation(Call::ListIps, context, reserved_ips(&self.api)).boxed()
     }
 
-    fn get_reserved_ip<'a>(
-        &'a self,
-        context: &'a CallContext,
-        ip: Address,
-    ) -> BoxFuture<'a, Result<ReservedIp, Fault>> {
+    fn get_reserved_ip<'a>(&'a self, context: &'a CallContext, ip: Address) -> Reading<'a, ReservedIp> {
         self.api.operation(Call::GetIp, context, self.get_ip(ip)).boxed()
     }
 
-    fn prove_machine_read<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, Result<bool, Fault>> {
+    fn prove_machine_read<'a>(&'a self, context: &'a CallContext) -> Reading<'a, bool> {
         self.api.operation(Call::ListDroplets, context, self.droplets_readable()).boxed()
     }
 
-    fn is_switched_off<'a>(
-        &'a self,
-        context: &'a CallContext,
-        machine: &'a MachineId,
-    ) -> BoxFuture<'a, Result<bool, Fault>> {
+    fn is_switched_off<'a>(&'a self, context: &'a CallContext, machine: &'a MachineId) -> Reading<'a, bool> {
         self.api.operation(Call::GetDroplet, context, self.is_off(machine)).boxed()
     }
 
@@ -288,7 +261,7 @@ impl IpProvider for DigitalOcean {
         context: &'a CallContext,
         permit: &'a Permit,
         region: &'a str,
-    ) -> BoxFuture<'a, Result<Address, CallError>> {
+    ) -> Changing<'a, Address> {
         self.api.operation(Call::CreateIp, context, self.create(permit, region)).boxed()
     }
 
@@ -297,7 +270,7 @@ impl IpProvider for DigitalOcean {
         context: &'a CallContext,
         permit: &'a Permit,
         ip: Address,
-    ) -> BoxFuture<'a, Result<(), CallError>> {
+    ) -> Changing<'a, ()> {
         self.api.operation(Call::DeleteIp, context, self.delete_ip(permit, ip)).boxed()
     }
 
@@ -307,7 +280,7 @@ impl IpProvider for DigitalOcean {
         permit: &'a Permit,
         ip: Address,
         machine: MachineId,
-    ) -> BoxFuture<'a, Result<Action, CallError>> {
+    ) -> Changing<'a, Action> {
         let work = async move {
             let Ok(droplet) = machine.id().parse::<u64>() else {
                 let (kind, message) =
@@ -324,7 +297,7 @@ impl IpProvider for DigitalOcean {
         context: &'a CallContext,
         permit: &'a Permit,
         ip: Address,
-    ) -> BoxFuture<'a, Result<Action, CallError>> {
+    ) -> Changing<'a, Action> {
         let work = async move { self.act(permit, ip, &json!({ "type": "unassign" })).await };
         self.api.operation(Call::UnassignIp, context, work).boxed()
     }
@@ -334,7 +307,7 @@ impl IpProvider for DigitalOcean {
         context: &'a CallContext,
         ip: Address,
         action: ActionId,
-    ) -> BoxFuture<'a, Result<Action, Fault>> {
+    ) -> Reading<'a, Action> {
         self.api.operation(Call::GetAction, context, self.action(ip, action)).boxed()
     }
 }
@@ -344,15 +317,13 @@ pub(super) const PER_PAGE: &str = "200";
 
 /// Every reserved IP of the account, or the entries of a list that contradicts itself.
 pub(super) async fn reserved_ips(api: &Api) -> Result<ReservedIpList, Fault> {
-    let Listed { entries, contradiction } = paging::listed(&ReservedIps { api }).await?;
+    let Listed { entries, contradiction } = paging::listed(api, &ReservedIps).await?;
     Ok(ReservedIpList { ips: entries, contradiction })
 }
 
-struct ReservedIps<'a> {
-    api: &'a Api,
-}
+struct ReservedIps;
 
-impl Pages for ReservedIps<'_> {
+impl Pages for ReservedIps {
     type Entry = ReservedIp;
     type Key = Address;
 
@@ -363,14 +334,10 @@ impl Pages for ReservedIps<'_> {
     // Accounts have three addresses by default, and some hundreds at most. This is room for 10,000.
     const MAX_PAGES: u64 = 50;
 
-    fn api(&self) -> &Api {
-        self.api
-    }
-
-    async fn page(&self, number: u64) -> Result<Page<ReservedIp>, Fault> {
+    async fn page(&self, api: &Api, number: u64) -> Result<Page<ReservedIp>, Fault> {
         let page = number.to_string();
         let query = [("per_page", PER_PAGE), ("page", page.as_str())];
-        let answer = self.api.read(Request::get(&["v2", "reserved_ips"], &query)).await?;
+        let answer = api.read(Request::get(&["v2", "reserved_ips"], &query)).await?;
         let wire::ReservedIpsBody { reserved_ips, paging } = accepted(&answer, Intent::Read)?.decode()?;
         let more = is_followed(&answer, paging.next(), number)?;
         let entries = reserved_ips.into_iter().map(wire::ReservedIpEntry::into_facts).collect();

@@ -2,7 +2,7 @@
 //! phrases that have been in use for years. If none of them is found, the status decides.
 
 use crate::provider::http::kind_of;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use http::StatusCode;
 
 /// The purpose of the request: a phrase means different things in different requests.

@@ -4,8 +4,7 @@
 
 use super::droplet;
 use crate::provider::call::Action;
-use flipop_core::model::facts::{ActionStatus, ReservedIp, region_slug};
-use flipop_core::model::ids::ActionId;
+use flipop_core::model::{ActionId, ActionStatus, ReservedIp, region_slug};
 use serde::Deserialize;
 use std::net::Ipv4Addr;
 

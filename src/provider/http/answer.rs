@@ -5,7 +5,7 @@
 use crate::provider::http::MAX_BODY_BYTES;
 use crate::proxy::Proxy;
 use bytes::Bytes;
-use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::{Fault, FaultKind};
 use http::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::{DeserializeOwned, IgnoredAny};

@@ -25,8 +25,8 @@ use crate::proxy::{Proxy, ProxySettings, is_loopback};
 use crate::token::{Bearer, Token, TokenError, TokenSource};
 use answer::{Origin, scrubbed};
 use bytes::{Bytes, BytesMut};
-use flipop_core::mechanism::budget::RateReport;
-use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::mechanism::RateReport;
+use flipop_core::model::{Fault, FaultKind};
 use http::{HeaderValue, Method, StatusCode, header};
 use reqwest::Url;
 use std::error::Error;
@@ -182,23 +182,23 @@ impl Api {
         Ok(Self { provider, transport, proxy, user_agent, base, token, rate, refusals, clock, observer })
     }
 
-    /// The provider's name.
+    /// The provider's name in specs and metric labels.
     pub fn provider(&self) -> &'static str {
         self.provider
     }
 
-    /// See [`crate::provider::Account::token_generation`].
+    /// Counts the changes of the token. A change ends the proofs of the old token's scopes.
     pub fn token_generation(&self) -> watch::Receiver<u64> {
         self.token.generation()
     }
 
-    /// See [`crate::provider::Account::recheck_token`].
+    /// Checks whether a token file has changed. Calls do this too, so it is needed only at times without calls.
     pub fn recheck_token(&self) {
         self.token.recheck();
         self.rate.renewed(*self.token.generation().borrow());
     }
 
-    /// See [`crate::provider::Account::rate`].
+    /// The latest known rate limits of the token.
     pub fn rate(&self) -> watch::Receiver<RateReport> {
         self.rate.subscribe()
     }
@@ -380,6 +380,12 @@ impl Api {
         }
         url
     }
+}
+
+/// The services of one account, which share its token.
+pub trait Account: Send + Sync {
+    /// The client of that token.
+    fn api(&self) -> &Api;
 }
 
 /// The body, or an inner `Err` if it exceeds the limit.

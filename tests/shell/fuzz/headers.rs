@@ -95,12 +95,12 @@ proptest! {
             let context = CallContext::account_wide();
             let addresses = DigitalOcean::new(ours).unwrap();
             decent(&addresses.list_reserved_ips(&context).await.unwrap_err());
-            sound(&addresses.rate().borrow(), clock.now(), digitalocean::DESCRIPTOR.limits);
+            sound(&addresses.api().rate().borrow(), clock.now(), digitalocean::DESCRIPTOR.limits);
             let names = Cloudflare::new(config(answer)).unwrap();
             if let Err(fault) = names.find_zone(&context, "example.com").await {
                 decent(&fault);
             }
-            sound(&names.rate().borrow(), clock.now(), cloudflare::DESCRIPTOR.limits);
+            sound(&names.api().rate().borrow(), clock.now(), cloudflare::DESCRIPTOR.limits);
         });
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use flipop::api::{FloatingIPPool, NodeDNSRecordSet, Seen};
 use flipop::clock::Clock;
 use flipop::kube::objects::{NodeSlim, PodSlim, protobuf};
-use flipop::kube::watch::messages::{News, Told};
+use flipop::kube::watch::messages::{News, Reported};
 use flipop::kube::watch::page::{self, Form};
 use flipop::kube::watch::{Target, WatchContext, WatchHealth, watch_nodes, watch_pods, watch_resources};
 use flipop::latest;
@@ -102,9 +102,9 @@ fn readable<K>(step: &Observed<Seen<K>>) -> bool {
     true
 }
 
-/// Whether a list or an event is told.
-const fn tells<T>(News { told, .. }: &News<T>) -> bool {
-    !matches!(told, Told::Nothing)
+/// Whether a list or an event is reported.
+const fn tells<T>(News { reported, .. }: &News<T>) -> bool {
+    !matches!(reported, Reported::Nothing)
 }
 
 fn nodes(answer: impl Fn(bool) -> Bytes + Clone + Send + 'static) -> bool {

@@ -211,7 +211,7 @@ async fn a_used_up_quota_silences_the_budget_until_its_reset() {
     cloud.exhaust(Provider::DigitalOcean, "ours", 1);
     budget.sent(Purpose::Poll, clock.now());
     client.list_reserved_ips(&context).await.unwrap();
-    budget.observe(clock.now(), &client.rate().borrow());
+    budget.observe(clock.now(), &client.api().rate().borrow());
     assert_eq!(budget.remaining(), Some(0));
     let again = budget.admit(Purpose::Assign, clock.now()).unwrap_err();
     let wait = again.millis_since(clock.now());
@@ -230,7 +230,7 @@ async fn a_throttled_token_is_blocked_for_as_long_as_it_is_told() {
     let fault = client.get_reserved_ip(&account(), ip("45.55.96.47").into()).await.unwrap_err();
     assert_eq!((fault.kind, fault.retry_after_ms), (FaultKind::Throttled, Some(17_000)));
     let mut budget = Budget::new(DESCRIPTOR.limits);
-    budget.observe(clock.now(), &client.rate().borrow());
+    budget.observe(clock.now(), &client.api().rate().borrow());
     let again = budget.admit(Purpose::Create, clock.now()).unwrap_err();
     assert!(again >= before.plus_millis(17_000), "{again:?}");
     server.stop().await;

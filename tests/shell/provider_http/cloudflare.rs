@@ -432,7 +432,7 @@ async fn the_five_minute_block_silences_the_budget_with_and_without_a_time() {
             "{retry_after}"
         );
         let mut budget = Budget::new(DESCRIPTOR.limits);
-        budget.observe(clock.now(), &world.client.rate().borrow());
+        budget.observe(clock.now(), &world.client.api().rate().borrow());
         let again = budget.admit(Purpose::Dns, clock.now()).unwrap_err();
         let wait = again.millis_since(clock.now());
         assert!((295_000..=300_000).contains(&wait), "{retry_after}: {wait}");
@@ -444,7 +444,7 @@ async fn the_quota_in_the_structured_header_can_be_read() {
     let world = cloudflare(&["*"], Plan::Free).await;
     world.cloud().exhaust(Provider::Cloudflare, "ours", 31);
     world.read().await.unwrap();
-    let quota = world.client.rate().borrow().quota.unwrap();
+    let quota = world.client.api().rate().borrow().quota.unwrap();
     assert_eq!((quota.limit, quota.remaining), (Some(1_200), 30));
     assert!(quota.reset_at.millis_since(quota.observed_at) <= 300_000);
 }

@@ -91,7 +91,7 @@ async fn a_refusal_for_excess_that_only_a_code_tells_blocks_the_token_as_a_429_d
         let before = Clock::system().now();
         let fault = client.find_zone(&account(), ZONE).await.unwrap_err();
         let after = Clock::system().now();
-        let end = client.rate().borrow().blocked_until;
+        let end = client.api().rate().borrow().blocked_until;
         assert_eq!(end.is_some(), blocked_ms.is_some(), "{status} {code}");
         if let (Some(end), Some(ms)) = (end, blocked_ms) {
             assert!(

@@ -384,7 +384,7 @@ async fn an_excess_blocks_the_token_for_the_time_that_is_told() {
         let before = clock.now();
         let fault = world.read().await.unwrap_err();
         assert_eq!((fault.kind, fault.retry_after_ms), (FaultKind::Throttled, Some(17_000)));
-        let until = world.client.rate().borrow().blocked_until.unwrap();
+        let until = world.client.api().rate().borrow().blocked_until.unwrap();
         assert!(until >= before.plus_millis(17_000), "{until:?}");
     }
 }

@@ -21,7 +21,7 @@ async fn the_quota_of_the_last_answer_can_be_read() {
     .await;
     let client = client(&server.url());
     client.prove_machine_read(&account()).await.unwrap();
-    let report = *client.rate().borrow();
+    let report = *client.api().rate().borrow();
     let quota = report.quota.unwrap();
     assert_eq!((report.requests, quota.limit, quota.remaining), (1, Some(5_000), 4_816));
     let wait = quota.reset_at.millis_since(quota.observed_at);
@@ -48,7 +48,7 @@ async fn a_refusal_for_excess_blocks_the_token_in_either_notation() {
         let after = Clock::system().now();
         assert_eq!(fault.kind, FaultKind::Throttled);
         assert_eq!(fault.retry_after_ms.is_some(), notation.is_some());
-        let end = client.rate().borrow().blocked_until.unwrap();
+        let end = client.api().rate().borrow().blocked_until.unwrap();
         assert!(end >= before.plus_millis(least) && end <= after.plus_millis(most), "{notation:?}");
     }
 }
@@ -74,5 +74,5 @@ async fn every_page_counts_as_a_request() {
     .await;
     let client = client(&server.url());
     assert_eq!(client.list_reserved_ips(&account()).await.unwrap().ips.len(), 2);
-    assert_eq!(client.rate().borrow().requests, 2);
+    assert_eq!(client.api().rate().borrow().requests, 2);
 }

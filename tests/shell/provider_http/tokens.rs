@@ -26,8 +26,8 @@ fn with_token_file(server: &Server) -> (tempfile::NamedTempFile, DigitalOcean) {
 /// Rechecks the token file, without a call, until the change is noticed.
 async fn second_token(client: &dyn Account) {
     let looked_at = async {
-        while *client.token_generation().borrow() == 1 {
-            client.recheck_token();
+        while *client.api().token_generation().borrow() == 1 {
+            client.api().recheck_token();
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
@@ -42,7 +42,7 @@ async fn a_token_that_was_replaced_in_its_file_is_used_after_the_first_refusal()
     })
     .await;
     let (file, client) = with_token_file(&server);
-    let mut generation = client.token_generation();
+    let mut generation = client.api().token_generation();
     assert_eq!(*generation.borrow_and_update(), 1);
     std::fs::write(file.path(), "second\n").unwrap();
     let fault = client.prove_machine_read(&account()).await.unwrap_err();
@@ -50,7 +50,7 @@ async fn a_token_that_was_replaced_in_its_file_is_used_after_the_first_refusal()
     assert_eq!(client.prove_machine_read(&account()).await, Ok(true));
     assert!(generation.has_changed().unwrap());
     assert_eq!(*generation.borrow_and_update(), 2);
-    assert_eq!(client.rate().borrow().token_generation, 2);
+    assert_eq!(client.api().rate().borrow().token_generation, 2);
 }
 
 #[tokio::test]
@@ -63,11 +63,11 @@ async fn another_token_is_not_bound_by_what_the_former_one_was_told_though_nothi
     let (file, client) = with_token_file(&server);
     let fault = client.prove_machine_read(&account()).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Throttled);
-    client.recheck_token();
-    assert!(client.rate().borrow().blocked_until.is_some(), "it is the same token");
+    client.api().recheck_token();
+    assert!(client.api().rate().borrow().blocked_until.is_some(), "it is the same token");
     std::fs::write(file.path(), "second\n").unwrap();
     second_token(&client).await;
-    let report = *client.rate().borrow();
+    let report = *client.api().rate().borrow();
     assert_eq!((report.token_generation, report.blocked_until, report.requests), (2, None, 0));
 }
 
@@ -81,7 +81,7 @@ async fn the_file_of_a_token_is_looked_at_without_a_call_of_either_provider() {
     for (file, client) in [digitalocean.0, cloudflare.0].iter().zip(&clients) {
         std::fs::write(file.path(), "second\n").unwrap();
         second_token(client.as_ref()).await;
-        assert_eq!(client.rate().borrow().token_generation, 2, "{}", client.provider());
+        assert_eq!(client.api().rate().borrow().token_generation, 2, "{}", client.api().provider());
     }
 }
 

@@ -2,12 +2,10 @@
 //!
 //! A call names every detail, so its execution decides nothing. Each call has exactly one [`Reply`].
 
-use crate::mechanism::epoch::{Answer, Request};
-use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
-use crate::model::fault::CallFailure;
-use crate::model::ids::{ActionId, Address};
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::mechanism::{Answer, Request};
+use crate::model::{
+    ActionId, ActionStatus, Address, CallFailure, MachineId, Moment, ReservedIp, ReservedIpList,
+};
 
 /// A call with its account and its pool.
 pub type Action = Request<Call>;

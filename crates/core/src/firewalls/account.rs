@@ -9,19 +9,12 @@ use super::read_trust::Looks;
 use super::report;
 use super::set::{Existence, Set};
 use super::spec::Entry;
-use super::steps::{Leave, Scene, Step, Steps, Wish};
-use crate::mechanism::budget::{Budget, Purpose};
-use crate::mechanism::effects::{Effects, Notice};
-use crate::mechanism::epoch::Epoch;
-use crate::mechanism::retry::RefusedRight;
+use super::steps::{Intended, Leave, Scene, Step, Steps};
+use crate::mechanism::{Budget, Effects, Epoch, Notice, Purpose, RefusedRight};
 use crate::model::catalog::events::EventReason;
-use crate::model::condition::Condition;
-use crate::model::fault::CallFailure;
-use crate::model::ids::{AccountId, Owner, Uid};
-use crate::model::machine::{MachineId, MachineKind};
-use crate::model::moment::{Context, Moment};
 use crate::model::provider::FirewallLimits;
 use crate::model::words::name_all;
+use crate::model::{AccountId, CallFailure, Condition, Context, MachineId, MachineKind, Moment, Owner, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The firewalls of one account.
@@ -95,9 +88,9 @@ impl FirewallAccount {
     }
 
     /// The conditions about a pool's firewalls. `None` while there is nothing to report.
-    pub fn conditions(&self, wish: &Wish, unusable: bool) -> Option<Vec<Condition>> {
-        let set = self.sets.get(&wish.pool.uid)?;
-        report::conditions(set, &self.looks, wish, (self.machines.noun, unusable))
+    pub fn conditions(&self, intended: &Intended, unusable: bool) -> Option<Vec<Condition>> {
+        let set = self.sets.get(&intended.pool.uid)?;
+        report::conditions(set, &self.looks, intended, (self.machines.noun, unusable))
     }
 
     /// Forgets a pool that is gone. Returns the firewalls that it leaves behind.
@@ -107,22 +100,23 @@ impl FirewallAccount {
         self.sets.remove(uid).iter().flat_map(Set::entries).cloned().collect()
     }
 
-    /// Notes the wish of each pool. `remembered` are the entries of its status on the server.
-    pub fn note(&mut self, wishes: &[(Wish, Vec<Entry>)], now: Moment) {
-        for (wish, remembered) in wishes {
-            self.sets.entry(wish.pool.uid.clone()).or_insert_with(|| Set::recalled(remembered.clone()));
+    /// Notes what each pool intends. `remembered` are the entries of its status on the server.
+    pub fn note(&mut self, intentions: &[(Intended, Vec<Entry>)], now: Moment) {
+        for (intended, remembered) in intentions {
+            self.sets.entry(intended.pool.uid.clone()).or_insert_with(|| Set::recalled(remembered.clone()));
         }
         let (owned, counts) = (self.owned(), self.counts());
-        for (wish, remembered) in wishes {
-            let Some(mut set) = self.sets.remove(&wish.pool.uid) else { continue };
-            set.note(wish, &self.scene(&owned, counts, remembered, now));
-            self.sets.insert(wish.pool.uid.clone(), set);
+        for (intended, remembered) in intentions {
+            let Some(mut set) = self.sets.remove(&intended.pool.uid) else { continue };
+            set.note(intended, &self.scene(&owned, counts, remembered, now));
+            self.sets.insert(intended.pool.uid.clone(), set);
         }
     }
 
     /// Machines to which no assignment of this pool should begin yet, each with the end of the wait.
-    pub fn gates(&self, wish: &Wish, now: Moment) -> BTreeMap<MachineId, Moment> {
-        let Some(set) = self.sets.get(&wish.pool.uid).filter(|set| !report::is_in_trouble(set, &self.looks))
+    pub fn gates(&self, intended: &Intended, now: Moment) -> BTreeMap<MachineId, Moment> {
+        let Some(set) =
+            self.sets.get(&intended.pool.uid).filter(|set| !report::is_in_trouble(set, &self.looks))
         else {
             return BTreeMap::new();
         };
@@ -152,30 +146,32 @@ impl FirewallAccount {
         Scene { account_id, capacity, looks, owned, counts, remembered, now }
     }
 
-    /// Decides which reads and changes to send. `wishes` are those of these pools. Returns the pools for which
+    /// Decides which reads and changes to send. `intentions` are those of these pools. Returns the pools for which
     /// something is to be done or awaited.
     pub fn plan(
         &mut self,
-        (wishes, pools): (&[(Wish, Vec<Entry>)], &BTreeSet<Uid>),
+        (intentions, pools): (&[(Intended, Vec<Entry>)], &BTreeSet<Uid>),
         mut means: Means<'_>,
         out: &mut Effects<Action>,
     ) -> BTreeSet<Uid> {
         let now = means.now;
-        let asks = |uid: &Uid| wishes.iter().any(|(wish, _)| wish.pool.uid == *uid);
+        let asks = |uid: &Uid| intentions.iter().any(|(intended, _)| intended.pool.uid == *uid);
         self.sets.retain(|uid, set| !set.firewalls.is_empty() || !pools.contains(uid) || asks(uid));
-        self.note(wishes, now);
+        self.note(intentions, now);
         let (owned, counts) = (self.owned(), self.counts());
         let mut whole_by = None;
         let mut restless = BTreeSet::new();
         self.wanting.retain(|uid| !pools.contains(uid));
         self.guarding.retain(|uid| !pools.contains(uid));
-        for (wish, remembered) in wishes {
-            let uid = &wish.pool.uid;
+        for (intended, remembered) in intentions {
+            let uid = &intended.pool.uid;
             let Some(mut set) = self.sets.remove(uid) else { continue };
             let before = out.additions();
-            let due = set.plan(wish, &self.scene(&owned, counts, remembered, now));
-            let acts = wish.leave == Leave::Act;
-            if acts && (!set.firewalls.is_empty() || (wish.rules.is_some() && !wish.machines.is_empty())) {
+            let due = set.plan(intended, &self.scene(&owned, counts, remembered, now));
+            let acts = intended.leave == Leave::Act;
+            if acts
+                && (!set.firewalls.is_empty() || (intended.rules.is_some() && !intended.machines.is_empty()))
+            {
                 self.wanting.insert(uid.clone());
             }
             if !set.firewalls.is_empty() {
@@ -187,7 +183,7 @@ impl FirewallAccount {
             }
             whole_by = [whole_by, due.whole_by].into_iter().flatten().min();
             let waits = !due.steps.is_empty() || due.whole_by.is_some() || set.lacking().next().is_some();
-            self.send(&mut set, wish, due, &mut means, out);
+            self.send(&mut set, intended, due, &mut means, out);
             if waits || out.additions() != before {
                 restless.insert(uid.clone());
             }
@@ -216,7 +212,7 @@ impl FirewallAccount {
     fn send(
         &mut self,
         set: &mut Set,
-        wish: &Wish,
+        intended: &Intended,
         due: Steps,
         means: &mut Means<'_>,
         out: &mut Effects<Action>,
@@ -245,14 +241,14 @@ impl FirewallAccount {
                 Step::Change(Entry { id, name, .. }, change) => {
                     let here = due.isolated.iter().filter(|(of, _)| *of == name).map(|(_, machine)| machine);
                     let fresh: Vec<&MachineId> = here.filter(|machine| set.is_news(machine)).collect();
-                    out.tell((!fresh.is_empty()).then(|| isolation(wish, &name, &fresh)));
+                    out.tell((!fresh.is_empty()).then(|| isolation(intended, &name, &fresh)));
                     if let Some(ours) = set.named(&name) {
                         ours.note_change(&change);
                     }
                     Call::Change { name, id, change }
                 }
             };
-            out.act(means.epoch.request(Some(Owner::pool(wish.pool.clone())), call));
+            out.act(means.epoch.request(Some(Owner::pool(intended.pool.clone())), call));
         }
     }
 
@@ -314,10 +310,10 @@ fn admit(means: &mut Means<'_>, out: &mut Effects<Action>) -> bool {
     }
 }
 
-fn isolation(wish: &Wish, name: &str, machines: &[&MachineId]) -> Notice {
-    let owner = Owner::pool(wish.pool.clone());
+fn isolation(intended: &Intended, name: &str, machines: &[&MachineId]) -> Notice {
+    let owner = Owner::pool(intended.pool.clone());
     let nodes = machines.iter().map(|machine| {
-        let node = wish.machines.get(*machine);
+        let node = intended.machines.get(*machine);
         node.cloned().unwrap_or_else(|| machine.to_string())
     });
     let nodes: BTreeSet<String> = nodes.collect();

@@ -1,9 +1,8 @@
 //! The calls about firewalls that the core asks for, and their answers.
 
 use super::facts::{Firewall, Rule, Sight, lacking};
-use crate::mechanism::epoch::{Answer, Request};
-use crate::model::fault::CallFailure;
-use crate::model::machine::MachineId;
+use crate::mechanism::{Answer, Request};
+use crate::model::{CallFailure, MachineId};
 use std::collections::BTreeSet;
 
 /// A change of one of our firewalls. Each may be repeated, since a repetition has no further effect.

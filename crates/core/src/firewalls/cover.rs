@@ -5,7 +5,7 @@
 
 use super::facts::{Firewall, Rule};
 use super::spec::number_of;
-use crate::model::machine::MachineId;
+use crate::model::MachineId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The firewalls that govern a machine.

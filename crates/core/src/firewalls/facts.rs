@@ -1,6 +1,6 @@
 //! Firewalls as a provider shows them, and how their rules differ from the wanted ones.
 
-use crate::model::machine::MachineId;
+use crate::model::MachineId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -62,15 +62,15 @@ impl Rule {
 }
 
 /// The wanted rules that the firewall lacks.
-pub fn lacking(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
+pub fn lacking(intended: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
     let there: BTreeSet<Rule> = there.iter().map(Rule::canonical).collect();
-    wished.iter().filter(|rule| !there.contains(&rule.canonical())).cloned().collect()
+    intended.iter().filter(|rule| !there.contains(&rule.canonical())).cloned().collect()
 }
 
 /// The rules that are not wanted, as the provider writes them.
-pub fn foreign(wished: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
-    let wished: BTreeSet<Rule> = wished.iter().map(Rule::canonical).collect();
-    there.iter().filter(|rule| !wished.contains(&rule.canonical())).cloned().collect()
+pub fn foreign(intended: &BTreeSet<Rule>, there: &BTreeSet<Rule>) -> Vec<Rule> {
+    let intended: BTreeSet<Rule> = intended.iter().map(Rule::canonical).collect();
+    there.iter().filter(|rule| !intended.contains(&rule.canonical())).cloned().collect()
 }
 
 /// The rules that deny something, as the provider writes them. No pool asks for any.
@@ -158,10 +158,10 @@ mod tests {
     #[test]
     fn a_rule_with_another_source_is_another_rule_and_one_spelt_otherwise_is_not() {
         let tcp = |ports, from| rule("tcp", ports, from);
-        let wished = BTreeSet::from([tcp("1", "192.0.2.1"), tcp("2", "::/0")]);
+        let intended = BTreeSet::from([tcp("1", "192.0.2.1"), tcp("2", "::/0")]);
         let there = BTreeSet::from([tcp("1", "192.0.2.1/32"), tcp("2", "0.0.0.0/0"), tcp("3", "::/0")]);
-        assert_eq!(lacking(&wished, &there), [tcp("2", "::/0")]);
-        assert_eq!(foreign(&wished, &there), [tcp("2", "0.0.0.0/0"), tcp("3", "::/0")]);
+        assert_eq!(lacking(&intended, &there), [tcp("2", "::/0")]);
+        assert_eq!(foreign(&intended, &there), [tcp("2", "0.0.0.0/0"), tcp("3", "::/0")]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Firewalls of our own, which open the ports of pools on the machines of their nodes.
 //!
 //! Owns the knowledge of an account's firewalls, the machines in ours, and the reports about them. Does not know
-//! pools: the layer above hands in the wish of each pool.
+//! pools: the layer above hands in what each pool intends.
 //!
 //! Invariants: a machine enters one of ours only while a fresh list shows that a firewall governs it which no pool
 //! owns. In doubt no machine enters or leaves. Foreign firewalls never change. One of ours is deleted only by the id

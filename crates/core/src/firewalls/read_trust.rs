@@ -4,10 +4,8 @@
 //! which firewalls govern a machine.
 
 use super::facts::{Firewall, Sight};
-use crate::mechanism::retry::{Pace, Retry};
-use crate::model::fault::{CallFailure, FaultKind};
-use crate::model::machine::MachineId;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Pace, Retry};
+use crate::model::{CallFailure, Context, FaultKind, MachineId, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// From the start of one whole look to the start of the next, while a pool needs them.

@@ -2,9 +2,9 @@
 
 use super::read_trust::Looks;
 use super::set::Set;
-use super::steps::Wish;
+use super::steps::Intended;
+use crate::model::Condition;
 use crate::model::catalog::firewalls::{FirewallReady, FirewallWouldIsolate};
-use crate::model::condition::Condition;
 use crate::model::words::{enumerate, name_all};
 use std::collections::BTreeSet;
 
@@ -22,15 +22,15 @@ pub fn is_in_trouble(set: &Set, looks: &Looks) -> bool {
 pub fn conditions(
     set: &Set,
     looks: &Looks,
-    wish: &Wish,
+    intended: &Intended,
     (noun, unusable): (&str, bool),
 ) -> Option<Vec<Condition>> {
-    if wish.rules.is_none() && set.firewalls.is_empty() && !unusable {
+    if intended.rules.is_none() && set.firewalls.is_empty() && !unusable {
         return Some(Vec::new());
     }
-    let ready = ready(set, looks, wish, unusable)?;
+    let ready = ready(set, looks, intended, unusable)?;
     let mut conditions = vec![ready];
-    if !set.bare.is_empty() && wish.rules.is_some() {
+    if !set.bare.is_empty() && intended.rules.is_some() {
         let message = format!(
             "no firewall of yours governs the {noun}s of these nodes, and the pool's firewall alone would close every \
              other port: {}; give them a firewall first",
@@ -41,7 +41,7 @@ pub fn conditions(
     Some(conditions)
 }
 
-fn ready(set: &Set, looks: &Looks, wish: &Wish, unusable: bool) -> Option<Condition> {
+fn ready(set: &Set, looks: &Looks, intended: &Intended, unusable: bool) -> Option<Condition> {
     if unusable {
         let message = "spec.firewall has no usable entry; open ports stay open, and FLIPOP opens no others";
         return Some(Condition::new(FirewallReady::InvalidSpec, message.to_owned()));
@@ -61,11 +61,11 @@ fn ready(set: &Set, looks: &Looks, wish: &Wish, unusable: bool) -> Option<Condit
     if let Some(trouble) = looks.trouble().or(set.trouble()) {
         return Some(Condition::new(FirewallReady::from(trouble.kind), trouble.message.clone()));
     }
-    if wish.rules.is_none() {
+    if intended.rules.is_none() {
         let message = "the pool no longer asks for ports; FLIPOP is removing its firewalls";
         return Some(Condition::new(FirewallReady::Leaving, message.to_owned()));
     }
-    let new = set.firewalls.is_empty() && !wish.machines.is_empty();
+    let new = set.firewalls.is_empty() && !intended.machines.is_empty();
     looks.whole().or(None.filter(|_| new))?;
     if !set.denied.is_empty() {
         let nodes: BTreeSet<&str> = set.denied.values().flatten().map(String::as_str).collect();

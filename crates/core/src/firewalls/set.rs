@@ -10,12 +10,8 @@ use super::cover::{Cover, Covers};
 use super::facts::Firewall;
 use super::read_trust::Trouble;
 use super::spec::{Entry, number_of};
-use crate::mechanism::epoch::{LAG_MS, counts, two_looks};
-use crate::mechanism::retry::{Pace, Retry};
-use crate::model::fault::{CallFailure, Fault, FaultKind};
-use crate::model::ids::AccountId;
-use crate::model::machine::MachineId;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{LAG_MS, Pace, Retry, counts, two_looks};
+use crate::model::{AccountId, CallFailure, Context, Fault, FaultKind, MachineId, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The least time until a second look may confirm that a machine has lost its last other firewall, or that all members
@@ -82,7 +78,7 @@ pub(super) struct Member {
     /// A second look has confirmed that.
     pub(super) isolated: bool,
     /// An Event told of it.
-    pub(super) told: bool,
+    pub(super) reported: bool,
     /// When it ceased to be wanted.
     pub(super) unwanted: Option<Moment>,
 }
@@ -287,7 +283,7 @@ impl Set {
 
     /// Notes that an Event tells of an isolated member. Returns whether it is the first to do so.
     pub(super) fn is_news(&mut self, machine: &MachineId) -> bool {
-        self.members.get_mut(machine).is_some_and(|of| !std::mem::replace(&mut of.told, true))
+        self.members.get_mut(machine).is_some_and(|of| !std::mem::replace(&mut of.reported, true))
     }
 
     /// Its firewalls about which no call is under way, as the last look showed them.

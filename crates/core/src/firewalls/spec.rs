@@ -2,10 +2,10 @@
 //! the firewalls that a pool owns, as its status remembers them, and their names.
 
 use super::facts::{Direction, Rule, Targets};
-use crate::model::ids::{AccountId, Uid};
 use crate::model::provider::FirewallLimits;
 use crate::model::spec::{Scope, SpecProblem};
 use crate::model::words::shown;
+use crate::model::{AccountId, Uid};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -107,8 +107,8 @@ impl FirewallSpec {
 
 /// A network whose host bits are all zero.
 fn source(text: &str) -> Result<String, String> {
-    let told = shown(text);
-    let bad = || format!("{told:?} is not a network; write one such as 192.0.2.0/24 or 2001:db8::/32");
+    let given = shown(text);
+    let bad = || format!("{given:?} is not a network; write one such as 192.0.2.0/24 or 2001:db8::/32");
     let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
     let address: IpAddr = address.parse().map_err(|_unparsable| bad())?;
     let (bits, width) = match address {
@@ -123,7 +123,7 @@ fn source(text: &str) -> Result<String, String> {
     let host = width.checked_sub(length).ok_or_else(bad)?;
     let network = bits.checked_shr(host).and_then(|net| net.checked_shl(host)).unwrap_or(0);
     if network != bits {
-        return Err(format!("{told:?} has bits beyond its prefix; write the network that you mean"));
+        return Err(format!("{given:?} has bits beyond its prefix; write the network that you mean"));
     }
     Ok(if host == 0 { address.to_string() } else { format!("{address}/{length}") })
 }

@@ -10,9 +10,7 @@ use super::facts::{Firewall, Rule, denials, foreign, lacking};
 use super::read_trust::{FRESH_MS, Looks};
 use super::set::{Existence, Ours, Set, Unopened};
 use super::spec::{Entry, name_of, number_of};
-use crate::model::ids::{AccountId, ObjectRef};
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::model::{AccountId, MachineId, Moment, ObjectRef};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a member stays after it is no longer wanted. A node that is recreated meanwhile finds its ports open.
@@ -33,9 +31,9 @@ pub enum Leave {
     Act,
 }
 
-/// The wish of a pool.
+/// The firewall that a pool intends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct Intended {
     /// The pool.
     pub pool: ObjectRef,
     /// The rules. `None` for no firewall.
@@ -48,7 +46,7 @@ pub struct Wish {
     pub moving: bool,
 }
 
-impl Wish {
+impl Intended {
     /// Whether this machine is to be in a firewall.
     pub fn wants(&self, machine: &MachineId) -> bool {
         self.rules.is_some() && self.machines.contains_key(machine)
@@ -119,14 +117,14 @@ fn sooner(slot: &mut Option<Moment>, at: Moment) {
 
 impl Set {
     /// Notes which machines lack open ports, and when that began.
-    pub fn note(&mut self, wish: &Wish, scene: &Scene<'_>) {
-        if wish.leave == Leave::Guard {
+    pub fn note(&mut self, intended: &Intended, scene: &Scene<'_>) {
+        if intended.leave == Leave::Guard {
             return;
         }
         let covers = scene.covers();
         let mut unopened = BTreeMap::new();
         let (mut bare, mut denied) = (BTreeSet::new(), BTreeMap::<String, BTreeSet<String>>::new());
-        for (machine, node) in wish.machines.iter().filter(|(machine, _)| wish.wants(machine)) {
+        for (machine, node) in intended.machines.iter().filter(|(machine, _)| intended.wants(machine)) {
             let before = self.unopened.get(machine);
             let since = before.map_or(scene.now, |of| of.since);
             let cover =
@@ -135,14 +133,14 @@ impl Set {
             if matches!(known, Some(Cover::Open | Cover::OnlyOurs)) {
                 bare.insert(node.clone());
             }
-            let rules = wish.rules.as_ref().filter(|_| scene.counts);
+            let rules = intended.rules.as_ref().filter(|_| scene.counts);
             if let Some((rules, (.., covers))) = rules.zip(covers)
                 && let Some(by) = covers.denial(machine, rules)
             {
                 denied.entry(by.name.clone()).or_default().insert(node.clone());
             }
             let elsewhere = matches!(cover, Some(Cover::Open | Cover::OnlyOurs | Cover::Unknown));
-            if self.has_opened(machine, wish) {
+            if self.has_opened(machine, intended) {
                 continue;
             }
             let waits = before.and_then(|of| of.lacking).unwrap_or(scene.now);
@@ -154,8 +152,8 @@ impl Set {
     }
 
     /// Whether the last look showed the ports of the pool open on a machine.
-    fn has_opened(&self, machine: &MachineId, wish: &Wish) -> bool {
-        let Some(rules) = &wish.rules else { return true };
+    fn has_opened(&self, machine: &MachineId, intended: &Intended) -> bool {
+        let Some(rules) = &intended.rules else { return true };
         self.firewalls.iter().filter_map(|ours| ours.shown.as_ref()).any(|shown| {
             shown.machines.contains(machine)
                 && !shown.pending.contains_key(machine)
@@ -178,7 +176,7 @@ impl Set {
     }
 
     /// Decides which calls are due.
-    pub fn plan(&mut self, wish: &Wish, scene: &Scene<'_>) -> Steps {
+    pub fn plan(&mut self, intended: &Intended, scene: &Scene<'_>) -> Steps {
         let mut due = Steps::default();
         let waits = self.retry.due() > scene.now;
         if waits {
@@ -194,16 +192,16 @@ impl Set {
             sooner(&mut due.whole_by, scene.looks.round_for(at));
         }
         self.keep_from_isolation(&mut due);
-        if wish.leave == Leave::Guard {
+        if intended.leave == Leave::Guard {
             return due;
         }
-        self.count_unwanted(wish, scene, &mut due);
+        self.count_unwanted(intended, scene, &mut due);
         if !scene.counts || waits {
             return due;
         }
-        let adding = self.additions(wish, scene, &mut due);
-        if !adding && !wish.moving {
-            self.removals(wish, scene, &mut due);
+        let adding = self.additions(intended, scene, &mut due);
+        if !adding && !intended.moving {
+            self.removals(intended, scene, &mut due);
             // A change whose answer was lost may have worked. In that case no later change would clear the failure by
             // its success.
             let is_quiet = |ours: &Ours| !ours.busy && ours.adding.is_none();
@@ -226,9 +224,9 @@ impl Set {
     }
 
     /// Notes when each unwanted member ceased to be wanted.
-    fn count_unwanted(&mut self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) {
+    fn count_unwanted(&mut self, intended: &Intended, scene: &Scene<'_>, due: &mut Steps) {
         for (machine, member) in &mut self.members {
-            member.unwanted = (!wish.wants(machine)).then(|| member.unwanted.unwrap_or(scene.now));
+            member.unwanted = (!intended.wants(machine)).then(|| member.unwanted.unwrap_or(scene.now));
             if let Some(at) = member.unwanted.map(|since| since.plus_millis(LEAVE_MS))
                 && at > scene.now
             {
@@ -239,8 +237,8 @@ impl Set {
 
     /// Adds missing rules and machines, and removes denials, which close ports. Returns whether some are missing that
     /// can be added.
-    fn additions(&mut self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) -> bool {
-        let Some(rules) = &wish.rules else {
+    fn additions(&mut self, intended: &Intended, scene: &Scene<'_>, due: &mut Steps) -> bool {
+        let Some(rules) = &intended.rules else {
             self.firewalls.retain(|ours| !ours.may_be_made());
             return false;
         };
@@ -255,25 +253,25 @@ impl Set {
             lacks.insert(entry.name.clone());
             due.steps.push(Step::Change(entry.clone(), change));
         }
-        let (new, unjudged) = self.to_put_in(wish, scene);
+        let (new, unjudged) = self.to_put_in(intended, scene);
         if let Some(since) = unjudged {
             sooner(&mut due.whole_by, scene.looks.round_for(since.plus_millis(GATHER_MS)));
         }
         // A machine without a judgement may be added later.
         let more = !new.is_empty() || unjudged.is_some();
-        self.put_in(new, wish, &lacks, scene, due);
+        self.put_in(new, intended, &lacks, scene, due);
         let is_adding = |ours: &Ours| ours.adding.as_ref().is_some_and(|adding| !adding.is_empty());
         let under_way = self.firewalls.iter().any(|ours| ours.busy || is_adding(ours));
         more || under_way || !lacks.is_empty()
     }
 
     /// The machines that may be added now, and when others began to wait for a look that judges them.
-    fn to_put_in(&self, wish: &Wish, scene: &Scene<'_>) -> (BTreeSet<MachineId>, Option<Moment>) {
+    fn to_put_in(&self, intended: &Intended, scene: &Scene<'_>) -> (BTreeSet<MachineId>, Option<Moment>) {
         let members = self.members();
         let mut new = BTreeSet::new();
         let mut unjudged = None;
         for machine in
-            wish.machines.keys().filter(|machine| wish.wants(machine) && !members.contains(*machine))
+            intended.machines.keys().filter(|machine| intended.wants(machine) && !members.contains(*machine))
         {
             let since = self.unopened.get(machine).and_then(|of| of.lacking);
             let seen_since = |moment: Moment| since.is_none_or(|since| moment >= since);
@@ -294,12 +292,12 @@ impl Set {
     fn put_in(
         &mut self,
         new: BTreeSet<MachineId>,
-        wish: &Wish,
+        intended: &Intended,
         lacks: &BTreeSet<String>,
         scene: &Scene<'_>,
         due: &mut Steps,
     ) {
-        let (wanted, rules) = (!new.is_empty(), wish.rules.clone().unwrap_or_default());
+        let (wanted, rules) = (!new.is_empty(), intended.rules.clone().unwrap_or_default());
         let room = |ours: &Ours| {
             let shown = ours.shown.as_ref().map_or(0, |shown| shown.machines.len());
             let adding = ours.adding.as_ref().map_or(0, BTreeSet::len);
@@ -313,7 +311,7 @@ impl Set {
         for ours in &self.firewalls {
             let (entry, name) = (&ours.entry, &ours.entry.name);
             let Some(here) = placed.get(name).filter(|_| is_fresh) else { continue };
-            if ours.may_be_made() && scene.remembered.iter().any(|told| told.name == *name) {
+            if ours.may_be_made() && scene.remembered.iter().any(|entry| entry.name == *name) {
                 due.steps.push(Step::Create(name.clone(), rules.clone(), here.clone()));
             } else if ours.idle().is_some() && !lacks.contains(name) && !due.changes(entry) {
                 due.steps
@@ -321,7 +319,7 @@ impl Set {
             }
         }
         for number in new_numbers(&self.numbers(), left.len(), scene.capacity) {
-            self.announce(name_of(&wish.pool.uid, number), scene.account_id.clone());
+            self.announce(name_of(&intended.pool.uid, number), scene.account_id.clone());
         }
         if wanted && !is_fresh {
             sooner(&mut due.whole_by, scene.looks.round_for(scene.now));
@@ -329,13 +327,13 @@ impl Set {
     }
 
     /// Removes rules, machines and firewalls that are no longer wanted.
-    fn removals(&self, wish: &Wish, scene: &Scene<'_>, due: &mut Steps) {
+    fn removals(&self, intended: &Intended, scene: &Scene<'_>, due: &mut Steps) {
         let mut seen: BTreeSet<&MachineId> = BTreeSet::new();
         for (entry, shown) in self.idle() {
             let twice: Vec<MachineId> =
                 shown.machines.iter().filter(|machine| !seen.insert(machine)).cloned().collect();
             if !due.changes(entry)
-                && let Some(change) = self.removal(shown, twice, wish, scene.now)
+                && let Some(change) = self.removal(shown, twice, intended, scene.now)
             {
                 due.steps.push(Step::Change(entry.clone(), change));
             }
@@ -350,8 +348,14 @@ impl Set {
         }
     }
 
-    fn removal(&self, shown: &Firewall, twice: Vec<MachineId>, wish: &Wish, now: Moment) -> Option<Change> {
-        if let Some(rules) = &wish.rules {
+    fn removal(
+        &self,
+        shown: &Firewall,
+        twice: Vec<MachineId>,
+        intended: &Intended,
+        now: Moment,
+    ) -> Option<Change> {
+        if let Some(rules) = &intended.rules {
             let foreign = foreign(rules, &shown.rules);
             if !foreign.is_empty() {
                 return Some(Change::RemoveRules(foreign));
@@ -360,7 +364,7 @@ impl Set {
         if !shown.tags.is_empty() {
             return Some(Change::RemoveTags(shown.tags.iter().cloned().collect()));
         }
-        let wait_ms = if wish.rules.is_some() { LEAVE_MS } else { 0 };
+        let wait_ms = if intended.rules.is_some() { LEAVE_MS } else { 0 };
         let over = |machine: &&MachineId| {
             let unwanted = self.members.get(machine).and_then(|of| of.unwanted);
             unwanted.is_some_and(|since| since.plus_millis(wait_ms) <= now)

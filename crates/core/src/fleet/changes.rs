@@ -51,7 +51,7 @@ impl Fleet {
         for ip in ips {
             let place = account.place(*ip);
             let node = place.machine().and_then(|machine| self.node_on(machine)).map(str::to_owned);
-            let text = place.told_of(*ip, node.as_deref(), account.machines().noun);
+            let text = place.message(*ip, node.as_deref(), account.machines().noun);
             let namers: Vec<Uid> = self.namers(*ip).into_iter().cloned().collect();
             let pools = namers.iter().filter_map(|uid| self.pools.get(uid));
             let pools = pools.filter(|pool| pool.effective().contains(ip));

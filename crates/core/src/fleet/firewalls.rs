@@ -10,7 +10,7 @@ use crate::addresses::pool::status::PoolStatus;
 use crate::firewalls::account::{FirewallAccount, Means};
 use crate::firewalls::action::{Action, Outcome, Reply};
 use crate::firewalls::spec::{Entry, FirewallSpec};
-use crate::firewalls::steps::{Leave, Wish};
+use crate::firewalls::steps::{Intended, Leave};
 use crate::mechanism::effects::{Effects, Notice};
 use crate::model::catalog::events::EventReason;
 use crate::model::condition::{Condition, ConditionType};
@@ -91,7 +91,7 @@ impl Fleet {
     }
 
     /// The wishes of an account's pools, each with the firewalls that its status on the server remembers.
-    fn wishes(&self, account_id: &AccountId, account: &Account, now: Moment) -> Vec<(Wish, Vec<Entry>)> {
+    fn wishes(&self, account_id: &AccountId, account: &Account, now: Moment) -> Vec<(Intended, Vec<Entry>)> {
         let going = self.due_pools().filter(|pool| pool.is_going());
         let all = self.by_age().into_iter().chain(going);
         let here = all.filter(|pool| pool.spec.account_id == *account_id);
@@ -111,7 +111,7 @@ impl Fleet {
         .collect()
     }
 
-    fn wish(&self, pool: &Pool, account: &Account, now: Moment) -> Wish {
+    fn wish(&self, pool: &Pool, account: &Account, now: Moment) -> Intended {
         let gone = pool.gives_up_firewalls();
         let rules = match &pool.spec.firewall {
             FirewallSpec::Open(rules) if !gone => Some(rules.clone()),
@@ -138,7 +138,7 @@ impl Fleet {
             account.is_known() && account.is_authorised() && stores.is_some_and(NodeStore::is_complete);
         let begins = pool.may_begin() && pool.spec.firewall != FirewallSpec::Unusable;
         let may = known && (begins || gone);
-        Wish {
+        Intended {
             pool: pool.object.clone(),
             rules,
             machines,

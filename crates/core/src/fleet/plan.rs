@@ -268,7 +268,7 @@ impl Fleet {
             let told = if account.is_known() {
                 BTreeMap::new()
             } else {
-                pools.flat_map(|pool| pool.told()).collect()
+                pools.flat_map(|pool| pool.reported_places()).collect()
             };
             account.name(&names.watched, names.remembered.clone(), &told, now);
             self.claims.tell(account);

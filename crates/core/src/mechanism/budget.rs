@@ -8,9 +8,8 @@
 //! assignments. A caller that asks again whenever [`Budget::admit`] says so is admitted in the end, because single
 //! requests probe a used-up quota once its reset has come.
 
-use crate::model::ids::Uid;
-use crate::model::moment::Moment;
 use crate::model::provider::Limits;
+use crate::model::{Moment, Uid};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A used-up quota gets one probe at a time. The next one follows the answer, or comes after this time, which is the

@@ -3,8 +3,7 @@
 //! Each layer has its own actions. The layer above wraps them in its own and keeps their order.
 
 use crate::model::catalog::events::EventReason;
-use crate::model::ids::{ObjectKind, ObjectRef, Owner};
-use crate::model::moment::Moment;
+use crate::model::{Moment, ObjectKind, ObjectRef, Owner};
 use std::fmt;
 
 /// An Event on one of our objects.

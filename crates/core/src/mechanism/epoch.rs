@@ -1,8 +1,7 @@
 //! The calls to providers and their answers, each with its epoch, and which answers count: those to requests of the
 //! present token and term of leadership, and those to reads that began late enough after a change.
 
-use crate::model::ids::{AccountId, Owner};
-use crate::model::moment::Moment;
+use crate::model::{AccountId, Moment, Owner};
 
 /// For this long after a change, a list or a read may still show the state from before it.
 pub const LAG_MS: u64 = 30_000;

@@ -7,16 +7,12 @@ use super::effects::Notice;
 use super::suspects::{Ended, Look, Membership, Suspects};
 use super::suspicion::{Clocks, Suspicion};
 use crate::model::catalog::events::EventReason;
-use crate::model::condition::Condition;
-use crate::model::facts::NodeFacts;
-use crate::model::ids::{Owner, Uid};
-use crate::model::matching::{Criteria, NodeStore, PodStore, verdict};
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::Moment;
-use crate::model::node_check::NodeCheck;
 use crate::model::spec::Grace;
 use crate::model::survey::Explanation;
 use crate::model::words::enumerate;
+use crate::model::{
+    Condition, Criteria, Mismatch, Moment, NodeCheck, NodeFacts, NodeStore, Owner, PodStore, Uid, verdict,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Mechanisms for any decision: its result, when a request may be sent, and when it is repeated. They know neither
 //! addresses nor records.
+//!
+//! What most files need is reexported here; `evidence` is named by its module.
 
 pub mod budget;
 pub mod effects;
@@ -11,3 +13,7 @@ pub mod retry;
 pub mod suspects;
 pub mod suspicion;
 pub mod writes;
+
+pub use self::{
+    budget::*, effects::*, epoch::*, follower::*, outage::*, retry::*, suspects::*, suspicion::*, writes::*,
+};

@@ -6,8 +6,7 @@
 //!
 //! Invariant: only reads begin and end an outage. A request that fails while reads succeed keeps its schedule.
 
-use crate::model::fault::{CallFailure, FaultKind};
-use crate::model::moment::Moment;
+use crate::model::{CallFailure, FaultKind, Moment};
 
 /// From the start of one test to the start of the next.
 pub const TEST_INTERVAL_MS: u64 = 5_000;
@@ -143,7 +142,7 @@ fn shows_life(failure: Option<&CallFailure>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::fault::Fault;
+    use crate::model::Fault;
 
     const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 

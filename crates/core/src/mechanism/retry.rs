@@ -2,8 +2,7 @@
 //! itself.
 
 use crate::mechanism::epoch::Epoch;
-use crate::model::fault::{CallFailure, Fault, FaultKind, WriteFailure};
-use crate::model::moment::{Context, Jitter, Moment};
+use crate::model::{CallFailure, Context, Fault, FaultKind, Jitter, Moment, WriteFailure};
 
 /// A write to Kubernetes waits no longer than the longest step of the schedule, even if the API server asks for more.
 const LONGEST_WAIT_MS: u64 = 300_000;
@@ -308,7 +307,7 @@ fn next_try(now: Moment) -> Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::fault::Fault;
+    use crate::model::Fault;
 
     #[test]
     fn the_fast_schedule_is_the_contract_s() {

@@ -6,12 +6,8 @@
 //! other node matches.
 
 use super::suspicion::{Clocks, Suspicion};
-use crate::model::facts::NodeFacts;
-use crate::model::ids::Uid;
-use crate::model::matching::NodeStore;
-use crate::model::mismatch::{Class, Mismatch};
-use crate::model::moment::{Context, Moment};
 use crate::model::spec::Grace;
+use crate::model::{Class, Context, Mismatch, Moment, NodeFacts, NodeStore, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The earliest time between the end of a reported suspicion and the report of the next one of the same node. Without

@@ -6,12 +6,9 @@
 
 use super::retry::{Pace, Retry, Schedule};
 use crate::model::catalog::shared::Suspect;
-use crate::model::facts::{NodeFacts, Readiness};
-use crate::model::ids::Uid;
-use crate::model::mismatch::{Class, Mismatch};
-use crate::model::moment::{Context, Moment};
 use crate::model::spec::Grace;
 use crate::model::words::clock_time;
+use crate::model::{Class, Context, Mismatch, Moment, NodeFacts, Readiness, Uid};
 
 /// A suspicion that ends sooner than this is not reported at all.
 const REPORTED_AFTER_MS: u64 = 2_000;

@@ -1,8 +1,7 @@
 //! Writes of an object's status and of a pool's `spec.ips`, and when the next one may be sent.
 
 use crate::mechanism::retry::{Pace, Retry};
-use crate::model::fault::WriteFailure;
-use crate::model::moment::{Context, Moment};
+use crate::model::{Context, Moment, WriteFailure};
 
 /// Whether a version of an object is older than the known one. Watch events and answers to our own writes arrive by
 /// different ways, and may overtake each other.

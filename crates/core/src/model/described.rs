@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn each_variant_has_its_word_and_its_documentation() {
-        let told: Vec<_> = Light::ALL.iter().map(|light| (light.as_str(), light.meaning())).collect();
-        assert_eq!(told, [("green", " Walk now."), ("red", " Wait.")]);
+        let described: Vec<_> = Light::ALL.iter().map(|light| (light.as_str(), light.meaning())).collect();
+        assert_eq!(described, [("green", " Walk now."), ("red", " Wait.")]);
     }
 }

@@ -1,4 +1,6 @@
 //! Names, facts, failures, time, and the words of messages about them. The only decision here is which nodes match.
+//!
+//! What most files need is reexported here; the rest is named by its module.
 
 pub mod bounds;
 pub mod catalog;
@@ -20,3 +22,7 @@ pub mod selector;
 pub mod spec;
 pub mod survey;
 pub mod words;
+
+pub use self::{
+    condition::*, facts::*, fault::*, ids::*, machine::*, matching::*, mismatch::*, moment::*, node_check::*,
+};

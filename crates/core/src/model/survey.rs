@@ -52,10 +52,10 @@ pub fn survey(
     if more > 0 {
         parts.push(format!("the others have {more} other reasons"));
     }
-    let told = if parts.is_empty() { subject } else { format!("{subject}: {}", parts.join(", ")) };
+    let text = if parts.is_empty() { subject } else { format!("{subject}: {}", parts.join(", ")) };
     match pods.and_then(|pods| without_pods(criteria, pods)) {
-        Some(pods) => format!("{told}; {pods}"),
-        None => told,
+        Some(pods) => format!("{text}; {pods}"),
+        None => text,
     }
 }
 
@@ -89,7 +89,7 @@ fn without_pods(criteria: &Criteria, pods: &PodStore) -> Option<String> {
 /// The last text about why none of an object's nodes matches.
 #[derive(Debug, Default)]
 pub struct Explanation {
-    told: Option<(Moment, String)>,
+    reported: Option<(Moment, String)>,
     /// The number of nodes that the text is based on.
     counted: Option<u64>,
 }
@@ -97,12 +97,12 @@ pub struct Explanation {
 impl Explanation {
     /// The text. Empty while a node matches.
     pub fn text(&self) -> &str {
-        self.told.as_ref().map_or("", |(_, text)| text)
+        self.reported.as_ref().map_or("", |(_, text)| text)
     }
 
     /// Drops the text: the criteria have changed, or a node matches.
     pub(crate) fn forget(&mut self) {
-        self.told = None;
+        self.reported = None;
     }
 
     /// Renews the text if it is due, and returns when to look again. `counted` is the number of nodes that the text is
@@ -115,12 +115,13 @@ impl Explanation {
     ) -> Moment {
         if self.counted != counted {
             self.counted = counted;
-            self.told = None;
+            self.reported = None;
         }
 
-        let fresh = self.told.as_ref().map(|(at, _)| at.plus_millis(RENEWED_AFTER_MS)).filter(|at| *at > now);
+        let fresh =
+            self.reported.as_ref().map(|(at, _)| at.plus_millis(RENEWED_AFTER_MS)).filter(|at| *at > now);
         fresh.unwrap_or_else(|| {
-            self.told = Some((now, text()));
+            self.reported = Some((now, text()));
             now.plus_millis(RENEWED_AFTER_MS)
         })
     }
@@ -164,14 +165,14 @@ mod tests {
         let mut nodes: Vec<NodeFacts> =
             (1..=4).map(|n| NodeFacts { ready: Readiness::NotReady, ..node(&format!("w-{n}")) }).collect();
         nodes.extend((5..=7).map(|n| NodeFacts { taints: vec![gpu.clone()], ..node(&format!("w-{n}")) }));
-        let told = survey(
+        let reported = survey(
             &criteria("pool=edge", Some(("ingres", "app=nginx"))),
             &store(nodes),
             Some(&pods(&[])),
             None,
         );
         assert_eq!(
-            told,
+            reported,
             "of 7 nodes that match nodeLabel pool=edge: 4 are not Ready (w-1, w-2, w-3 …), 3 have the taint \
              gpu=true:NoSchedule (w-5, w-6, w-7); no pod in namespace ingres matches app=nginx"
         );
@@ -180,9 +181,9 @@ mod tests {
     #[test]
     fn a_label_that_no_node_has_is_told_with_the_number_of_nodes_where_it_is_known() {
         let criteria = criteria("pool=egde", None);
-        let told = |count| survey(&criteria, &store(Vec::new()), None, count);
-        assert_eq!(told(Some(12)), "none of the cluster's 12 nodes matches nodeLabel pool=egde");
-        assert_eq!(told(None), "no node matches nodeLabel pool=egde");
+        let reported = |count| survey(&criteria, &store(Vec::new()), None, count);
+        assert_eq!(reported(Some(12)), "none of the cluster's 12 nodes matches nodeLabel pool=egde");
+        assert_eq!(reported(None), "no node matches nodeLabel pool=egde");
         let everywhere = Criteria::new(Selector::default(), None, Vec::new());
         assert_eq!(survey(&everywhere, &store(Vec::new()), None, None), "the cluster has no node");
     }
@@ -190,7 +191,7 @@ mod tests {
     #[test]
     fn pods_are_told_of_only_while_none_of_them_serves() {
         let label = Some(("ingress", "app=nginx"));
-        for (serving, told) in [
+        for (serving, reported) in [
             (&[][..], "; no pod in namespace ingress matches app=nginx"),
             (&[false], "; the only pod in namespace ingress that matches app=nginx is not Running and Ready"),
             (
@@ -200,7 +201,7 @@ mod tests {
             (&[false, true], ""),
         ] {
             let text = survey(&criteria("", label), &store(vec![node("a")]), Some(&pods(serving)), None);
-            assert_eq!(text, format!("of 1 node: a runs no matching pod that is Ready{told}"));
+            assert_eq!(text, format!("of 1 node: a runs no matching pod that is Ready{reported}"));
         }
     }
 
@@ -210,8 +211,11 @@ mod tests {
             |n: usize| Taint { key: format!("k{n}"), value: String::new(), effect: "NoExecute".into() };
         let nodes =
             (1..=7).map(|n| NodeFacts { taints: vec![taint(n)], ..node(&format!("n-{n}")) }).collect();
-        let told = survey(&criteria("", None), &store(nodes), None, None);
-        assert!(told.starts_with("of 7 nodes: n-1 has the taint k1:NoExecute, "), "{told}");
-        assert!(told.ends_with("n-5 has the taint k5:NoExecute, the others have 2 other reasons"), "{told}");
+        let reported = survey(&criteria("", None), &store(nodes), None, None);
+        assert!(reported.starts_with("of 7 nodes: n-1 has the taint k1:NoExecute, "), "{reported}");
+        assert!(
+            reported.ends_with("n-5 has the taint k5:NoExecute, the others have 2 other reasons"),
+            "{reported}"
+        );
     }
 }

@@ -74,9 +74,9 @@ pub(crate) fn cut(text: &mut String) {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    let told = missing(end);
+    let rest = missing(end);
     text.truncate(end);
-    text.push_str(&told);
+    text.push_str(&rest);
 }
 
 /// User input, cut to the length that a message repeats.
@@ -135,10 +135,10 @@ mod tests {
     fn a_time_of_day_is_told_by_the_minute_that_follows() {
         // The clock's origin is 2026-11-26 23:59:30 UTC.
         let epoch_ms = 1_795_737_570_000;
-        for (ms, told) in
+        for (ms, rest) in
             [(0, "00:00"), (1, "00:00"), (30_000, "00:00"), (30_001, "00:01"), (3_630_000, "01:00")]
         {
-            assert_eq!(time_of_day(Moment::from_millis(ms), epoch_ms), format!("{told} UTC"));
+            assert_eq!(time_of_day(Moment::from_millis(ms), epoch_ms), format!("{rest} UTC"));
         }
     }
 }

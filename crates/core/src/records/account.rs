@@ -9,14 +9,9 @@
 
 use super::name::ZoneRef;
 use super::refusals::Refusals;
-use crate::mechanism::budget::Budget;
-use crate::mechanism::epoch::Epoch;
-use crate::mechanism::outage::Outage;
-use crate::mechanism::retry::{Failure, Pace, REFUSED_INTERVAL_MS, Schedule};
-use crate::model::fault::{CallFailure, Fault, FaultKind};
-use crate::model::ids::AccountId;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Budget, Epoch, Failure, Outage, Pace, REFUSED_INTERVAL_MS, Schedule};
 use crate::model::provider::{Rules, ZoneForm};
+use crate::model::{AccountId, CallFailure, Context, Fault, FaultKind, Moment};
 use crate::records::dns::{Access, Zone};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,8 +4,8 @@
 
 use super::dns::{ChangeSet, Record, Zone};
 use super::name::ZoneRef;
-use crate::mechanism::epoch::{Answer, Request};
-use crate::model::fault::CallFailure;
+use crate::mechanism::{Answer, Request};
+use crate::model::CallFailure;
 
 /// A call with its account and its object.
 pub type Action = Request<Call>;

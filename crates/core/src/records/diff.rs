@@ -3,7 +3,7 @@
 //! Invariants: only address records are changed. A name that has an address, and should have one, always keeps one,
 //! even if the changes stop anywhere in their order. The order of records and addresses does not matter.
 
-use crate::model::ids::Address;
+use crate::model::Address;
 use crate::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record};
 use std::collections::{BTreeMap, BTreeSet};
 

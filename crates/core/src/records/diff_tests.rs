@@ -220,10 +220,10 @@ proptest! {
             }
         }
         prop_assert!(diff(&records, &wanted).is_empty(), "a second pass changes more");
-        let mut told = after(&before, &set.changes, answered);
-        told.sort();
+        let mut after_all = after(&before, &set.changes, answered);
+        after_all.sort();
         records.sort();
-        prop_assert_eq!(told, records);
+        prop_assert_eq!(after_all, records);
     }
 
     #[test]

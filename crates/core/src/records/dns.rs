@@ -5,7 +5,7 @@
 //! Invariant: a [`ChangeSet`] lists updates, then creates, then deletes. If it stops anywhere in this order, a name
 //! that had addresses still has one.
 
-use crate::model::ids::Address;
+use crate::model::Address;
 
 /// The type of the records that FLIPOP manages.
 pub const ADDRESS_KIND: &str = "A";

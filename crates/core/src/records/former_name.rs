@@ -6,7 +6,7 @@
 use super::site::SiteKey;
 use super::spec::Destination;
 use super::status::{PublishedSet, Reported};
-use crate::model::ids::Address;
+use crate::model::Address;
 use crate::model::words::name_addresses;
 use crate::records::dns::Zone;
 use std::collections::BTreeSet;
@@ -88,7 +88,7 @@ impl Home {
     }
 
     /// The message about records that were left behind.
-    pub fn told(&self) -> String {
+    pub fn message(&self) -> String {
         let place = self
             .spot
             .as_ref()

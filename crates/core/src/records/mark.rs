@@ -8,9 +8,8 @@
 use super::diff::is_marked_by_external_dns;
 use super::name::qualify;
 use super::site::RESYNC_MS;
-use crate::mechanism::retry::{Failure, Pace};
-use crate::model::fault::CallFailure;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Failure, Pace};
+use crate::model::{CallFailure, Context, Moment};
 use crate::records::dns::{Record, Zone};
 
 /// The prefix of the marked name: the type of its records.

@@ -5,17 +5,12 @@ mod following;
 use super::spec::{NodeSetSpec, RawRecordSetSpec, WhenEmpty};
 use super::status::{RecordSetObject, RecordSetStatus, Remark, SetReport};
 use super::view::Choice;
-use crate::mechanism::follower::{FollowedNodes, Follower};
-use crate::mechanism::retry::{Pace, Retry, Schedule};
-use crate::mechanism::writes::Writes;
+use crate::mechanism::{FollowedNodes, Follower, Pace, Retry, Schedule, Writes};
 use crate::model::catalog::record_set::AddressMissing;
-use crate::model::condition::Condition;
-use crate::model::ids::{Address, ObjectRef, Uid};
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::{Context, Moment};
 use crate::model::pause::Reason;
 use crate::model::provider::Providers;
 use crate::model::words::enumerate;
+use crate::model::{Address, Condition, Context, Mismatch, Moment, ObjectRef, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node in the set.
@@ -129,7 +124,7 @@ impl NodeSet {
         };
         let why: Vec<(String, String)> =
             losses.iter().map(|(name, why)| (format!("{name} {why}"), String::new())).collect();
-        let told = match why.as_slice() {
+        let text = match why.as_slice() {
             [] => return None,
             [(only, _)] => only.clone(),
             several => {
@@ -142,7 +137,7 @@ impl NodeSet {
                 format!("{} nodes no longer match ({named}{more})", several.len())
             }
         };
-        Some((none_left, format!("{told}: {next}")))
+        Some((none_left, format!("{text}: {next}")))
     }
 
     /// Whether nothing is left to do, to retry or to tell, apart from the records.

@@ -6,8 +6,8 @@
 //! that may predate our last write only confirms records already known. A full look follows when that time is over.
 
 use super::diff::only_keeps_others;
-use crate::mechanism::epoch::LAG_MS;
-use crate::model::moment::Moment;
+use crate::mechanism::LAG_MS;
+use crate::model::Moment;
 use crate::records::dns::{Change, ChangeSet, Record};
 use std::collections::BTreeSet;
 

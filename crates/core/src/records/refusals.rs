@@ -7,8 +7,8 @@
 //! `RefusedRight` does not fit: its refusals concern all that needs a right, and each ends by itself. Here the zones
 //! take turns with one call, and a zone that refuses says little about the others.
 
-use crate::mechanism::retry::{REFUSED_INTERVAL_MS, Schedule};
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{REFUSED_INTERVAL_MS, Schedule};
+use crate::model::{Context, Moment};
 use crate::records::dns::Access;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The wishes of one object for DNS over time: its target, when its changes have settled, and the report about it.
+//! The intended records of one object over time: its target, when its changes have settled, and the report about it.
 
 use super::account::DnsAccount;
 use super::diff::{Target, TtlRule, Wanted};
@@ -10,18 +10,16 @@ use super::view::{Choice, Located, View};
 use crate::model::catalog::Finding;
 use crate::model::catalog::record_set::Unmatched;
 use crate::model::catalog::records::{Conflict, ExternalDNS, Obstacle, Settled, TTLRaised, UnderWay};
-use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, ObjectKind, Owner};
-use crate::model::moment::Moment;
 use crate::model::provider::Rules;
 use crate::model::words::{count_addresses, enumerate};
+use crate::model::{Address, FaultKind, Moment, ObjectKind, Owner};
 use crate::records::dns::Zone;
 use std::collections::BTreeSet;
 
-/// The wait after the last change of a node set's wishes. So a burst of node events becomes one round.
+/// The wait after the last change of what a node set intends. So a burst of node events becomes one round.
 const QUIET_MS: u64 = 300;
 
-/// The longest wait after the first change of a node set's wishes, in case a burst does not end.
+/// The longest wait after the first change of what a node set intends, in case a burst does not end.
 const PATIENCE_MS: u64 = 2_000;
 
 /// A change that takes longer than this is reported as in progress. Most are over before the status could be written.
@@ -62,7 +60,7 @@ struct Trial {
     matched: bool,
 }
 
-/// The last wishes of an object, and the report about them.
+/// The last intended records of an object, and the report about them.
 #[derive(Debug, Default)]
 pub struct Set {
     site: Option<SiteKey>,
@@ -96,12 +94,12 @@ impl Set {
         Self { announced: reported.error.clone(), home: Home::recalled(reported), ..Self::default() }
     }
 
-    /// The place to which its last wishes refer.
+    /// The place of its last intended records.
     pub fn site(&self) -> Option<&SiteKey> {
         self.site.as_ref()
     }
 
-    /// Whether it may keep an address in its records: its wishes allow that or are unknown, or it is paused.
+    /// Whether it may keep an address in its records: its intended records allow that or are unknown, or it is paused.
     pub fn keeps(&self, ip: Address) -> bool {
         let wants = |wanted: &Wanted| match &wanted.target {
             Target::Keep => true,
@@ -124,7 +122,7 @@ impl Set {
         Home::settle(&mut self.home, &view.reported, Spot::new(place.clone(), key.clone(), zone))
     }
 
-    /// The wishes for a place now.
+    /// The intended records at a place now.
     pub fn want(
         &mut self,
         view: &View,
@@ -213,7 +211,7 @@ impl Set {
         }
     }
 
-    /// Notes that the wishes are in DNS, or were sent there.
+    /// Notes that the intended records are in DNS, or were sent there.
     pub fn settled(&mut self) {
         if self.paused {
             return;
@@ -228,15 +226,15 @@ impl Set {
             "" => view.spec.record_name.clone(),
             name => name.to_owned(),
         };
-        let (told, later) = self.phase(view, scene, now);
+        let (reported, later) = self.phase(view, scene, now);
         let published = self.published(view, scene);
-        let right = matches!(told, Some((Phase::Active { .. }, _)));
+        let right = matches!(reported, Some((Phase::Active { .. }, _)));
         if let (Located::At(key, _), Some(home), true) =
             (scene.located, &mut self.home, right || scene.claimed_by.is_some())
         {
             home.holds(key, &published.addresses);
         }
-        self.report = told.map(|(phase, spec_error)| SetReport {
+        self.report = reported.map(|(phase, spec_error)| SetReport {
             phase,
             spec_error,
             published,

@@ -12,11 +12,8 @@
 
 use super::diff::{Wanted, addresses, after, alias, diff, is_marked_by_external_dns, with_proof};
 use super::read_trust::{BETWEEN_LOOKS_MS, Looks, Shown};
-use crate::mechanism::epoch::LAG_MS;
-use crate::mechanism::retry::{Failure, Pace};
-use crate::model::fault::{CallFailure, Fault, FaultKind};
-use crate::model::ids::{AccountId, Address, Owner};
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Failure, LAG_MS, Pace};
+use crate::model::{AccountId, Address, CallFailure, Context, Fault, FaultKind, Moment, Owner};
 use crate::records::dns::{Change, ChangeSet, Record};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -117,7 +114,7 @@ pub struct Site {
     applying: Option<Applying>,
     /// When the latest rounds began.
     rounds: VecDeque<Moment>,
-    /// The wishes with which the round under way continues, because its changes did not fit into one call.
+    /// The intended records with which the round under way continues, because its changes did not fit into one call.
     goes_on: Option<Wanted>,
     /// The addresses that the latest round removed, in all of its calls.
     removed: BTreeSet<Address>,
@@ -173,8 +170,8 @@ impl Site {
 
     /// The last failure, how often it came in a row, and its message.
     pub fn failure(&self) -> Option<(FaultKind, u32, &str)> {
-        let read = self.read_failure.as_ref().map(told);
-        read.or(self.write_failure.as_ref().map(told)).or(self.reread_failure.as_ref().map(told))
+        let read = self.read_failure.as_ref().map(reported);
+        read.or(self.write_failure.as_ref().map(reported)).or(self.reread_failure.as_ref().map(reported))
     }
 
     /// Starts again: the records are read before anything is written.
@@ -205,7 +202,7 @@ impl Site {
         self.applying.iter_mut().for_each(|applying| applying.outdated = true);
     }
 
-    /// The next step. `settled_at` is when the changes of the wishes have settled. A `paced` site begins only a
+    /// The next step. `settled_at` is when the changes of the intended records have settled. A `paced` site begins only a
     /// limited number of rounds in a row.
     pub fn next(&self, wanted: &Wanted, settled_at: Moment, paced: bool, now: Moment) -> Step {
         if self.applying.is_some() {
@@ -462,7 +459,7 @@ impl Site {
 }
 
 /// The kind, count and message of a failure.
-fn told<I>(failure: &Failure<I>) -> (FaultKind, u32, &str) {
+fn reported<I>(failure: &Failure<I>) -> (FaultKind, u32, &str) {
     (failure.kind, failure.retry.tries(), failure.message.as_str())
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::ids::{ObjectName, ObjectRef, Uid};
+use crate::model::{ObjectName, ObjectRef, Uid};
 use crate::records::diff::{Target, TtlRule};
 
 const T: fn(u64) -> Moment = Moment::from_millis;

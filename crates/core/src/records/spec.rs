@@ -4,13 +4,12 @@
 use super::diff::{DEFAULT_TTL, TtlRule};
 use super::name::ZoneRef;
 use crate::model::bounds::{self, TooLarge};
-use crate::model::facts::{NodeFacts, RESERVED_IP_ANNOTATION};
-use crate::model::ids::{AccountId, Address, ObjectKind};
-use crate::model::matching::Criteria;
-use crate::model::node_check::{NodeCheck, RawNodeCheck};
 use crate::model::provider::{Providers, Rules, ZoneForm};
 use crate::model::spec::{Grace, RawGrace, RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
+use crate::model::{
+    AccountId, Address, Criteria, NodeCheck, NodeFacts, ObjectKind, RESERVED_IP_ANNOTATION, RawNodeCheck,
+};
 
 /// The provider of a `NodeDNSRecordSet` that names none.
 const DEFAULT_PROVIDER: &str = "digitalocean";
@@ -79,7 +78,7 @@ impl SetSpec {
             let inherited = raw.provider.is_empty() && !default_provider.is_empty();
             let field = if inherited { "spec.provider" } else { "spec.dnsRecordSet.provider" };
             // A pool reports mistakes about its provider itself.
-            if !problems.iter().any(|told| told.field == field) {
+            if !problems.iter().any(|known| known.field == field) {
                 problems.push(SpecProblem { scope: Scope::RecordSet, field: field.to_owned(), message });
             }
         }

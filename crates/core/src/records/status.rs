@@ -4,10 +4,9 @@ use super::spec::RawRecordSetSpec;
 use crate::model::catalog::Finding;
 use crate::model::catalog::record_set::{SpecValid, Unmatched};
 use crate::model::catalog::records::{Obstacle, Settled, UnderWay};
-use crate::model::condition::{Condition, ConditionType};
-use crate::model::ids::{Address, ObjectKind, ObjectName, ObjectRef};
 use crate::model::spec::{Scope, SpecProblem};
 use crate::model::words::cut;
+use crate::model::{Address, Condition, ConditionType, ObjectKind, ObjectName, ObjectRef};
 use std::collections::BTreeMap;
 
 /// The status of a `NodeDNSRecordSet`.
@@ -52,8 +51,8 @@ impl RecordSetStatus {
     pub fn suspicion_of(&self, node: &str, addresses: &[Address]) -> Option<Option<i64>> {
         let suspect = self.suspects.get(node).map(|suspect| suspect.since_s);
         let stays = [Settled::Kept.as_str(), Unmatched::NoMatchingNode.as_str(), UnderWay::Paused.as_str()];
-        let left =
-            self.state == "error" || self.conditions.iter().any(|told| stays.contains(&told.reason.as_str()));
+        let left = self.state == "error"
+            || self.conditions.iter().any(|condition| stays.contains(&condition.reason.as_str()));
         let serves = addresses.iter().any(|ip| self.addresses.contains(ip));
         (serves && (suspect.is_some() || !left)).then_some(suspect)
     }

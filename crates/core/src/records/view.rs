@@ -10,8 +10,8 @@ use super::name::{NameError, ZoneRef, check_shown, qualify};
 use super::site::{Site, SiteKey};
 use super::spec::{Destination, SetSpec};
 use super::status::{Remark, Reported};
-use crate::model::ids::{Address, Owner, Seniority};
 use crate::model::pause::Reason;
+use crate::model::{Address, Owner, Seniority};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The addresses that an object has to publish.
@@ -21,7 +21,7 @@ pub struct Choice {
     pub addresses: BTreeSet<Address>,
     /// Addresses about which too little is known. They stay published if they are published now.
     pub undecided: BTreeSet<Address>,
-    /// Whether a node matches. A set without an address is then a fault, and not a wish.
+    /// Whether a node matches. A set without an address is then a fault, and not intended.
     pub any_node: bool,
     /// Addresses that are about to be deleted in the account. No record may keep one, not even the last record.
     pub withdrawn: BTreeSet<Address>,
@@ -162,7 +162,7 @@ fn name_problem(error: &NameError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ids::{ObjectKind, ObjectName, ObjectRef, Uid};
+    use crate::model::{ObjectKind, ObjectName, ObjectRef, Uid};
 
     fn claim(fqdn: &str, created_at_s: i64, kind: ObjectKind, name: &str) -> Claim {
         let site = SiteKey { account_id: "p".into(), zone: "z".into(), fqdn: fqdn.into() };

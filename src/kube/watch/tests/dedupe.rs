@@ -36,7 +36,7 @@ async fn steps_of(events: &[Value]) -> Vec<Observed<(String, bool)>> {
     }
     let mut told = Vec::new();
     calls.next().await;
-    while let Ok(((), News { told: Told::Whole(step), .. })) = steps.try_recv() {
+    while let Ok(((), News { reported: Reported::Whole(step), .. })) = steps.try_recv() {
         let facts = |pod: PodFacts| (pod.name, pod.serving);
         told.push(match step {
             Observed::Reset(all) => Observed::Reset(all.into_iter().map(facts).collect()),

@@ -5,12 +5,10 @@ use super::belief::{Learned, Place};
 use super::op::End;
 use super::rights::Right;
 use super::{Account, Changes, Finished, LIST_INTERVAL_MS, MachineRead, Trouble};
-use crate::mechanism::epoch::Epoch;
-use crate::mechanism::retry::Pace;
-use crate::model::facts::{ActionStatus, ReservedIp, ReservedIpList};
-use crate::model::fault::{CallFailure, FaultKind};
-use crate::model::ids::{ActionId, Address};
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Epoch, Pace};
+use crate::model::{
+    ActionId, ActionStatus, Address, CallFailure, Context, FaultKind, Moment, ReservedIp, ReservedIpList,
+};
 
 impl Account {
     /// Takes in the answer to a list that began at `begun`.

@@ -4,12 +4,8 @@
 //! action's result. Any other contradiction counts only once a second read agrees with it. While the place is unknown,
 //! the last confirmed place stays.
 
-use crate::mechanism::epoch::{counts, two_looks};
-use crate::mechanism::retry::{Pace, Retry};
-use crate::model::facts::ReservedIp;
-use crate::model::ids::Address;
-use crate::model::machine::MachineId;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Pace, Retry, counts, two_looks};
+use crate::model::{Address, Context, MachineId, Moment, ReservedIp};
 
 /// A created address is gone after two 404 answers this far apart.
 pub const FORGET_AFTER_MS: u64 = 60_000;
@@ -52,7 +48,7 @@ impl Place {
 
     /// The message about an address that somebody else moved here. `node` is the node on that machine, if known; `noun`
     /// is the word for a machine.
-    pub fn told_of(&self, ip: Address, node: Option<&str>, noun: &str) -> String {
+    pub fn message(&self, ip: Address, node: Option<&str>, noun: &str) -> String {
         match self {
             Self::Present { machine: Some(machine), .. } => {
                 let place = match node {
@@ -110,7 +106,7 @@ pub enum Learned {
 pub struct Belief {
     place: Place,
     /// The machine that a status names. It counts only until the first read.
-    told: Option<MachineId>,
+    reported: Option<MachineId>,
     settled_at: Option<Moment>,
     doubt: Option<Contradiction>,
     unlisted: bool,
@@ -173,9 +169,9 @@ impl Belief {
 
     /// Notes that a status places the address on this machine. A first list that disagrees may be older than the
     /// status, so it has to be confirmed.
-    pub fn told(&mut self, machine: MachineId) {
+    pub fn note_reported(&mut self, machine: MachineId) {
         if self.place == Place::Unknown {
-            self.told = Some(machine);
+            self.reported = Some(machine);
         }
     }
 
@@ -203,11 +199,13 @@ impl Belief {
             return Learned::Nothing;
         }
         if let (Place::Unknown, Some(read)) = (&self.place, entry) {
-            let Some(told) = self.told.take().filter(|told| read.machine.as_ref() != Some(told)) else {
+            let Some(machine) = self.reported.take().filter(|machine| read.machine.as_ref() != Some(machine))
+            else {
                 self.adopt(claim, now);
                 return Learned::Refreshed;
             };
-            self.place = Place::Present { machine: Some(told), region: read.region.clone(), locked: false };
+            self.place =
+                Place::Present { machine: Some(machine), region: read.region.clone(), locked: false };
         }
         if self.place.agrees(&claim) {
             let changed = self.place != claim || self.doubt.is_some();
@@ -337,7 +335,7 @@ impl Belief {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::retry::Schedule;
+    use crate::mechanism::Schedule;
     use crate::model::provider::examples::droplet;
 
     fn at(machine: u64) -> ReservedIp {

@@ -2,8 +2,7 @@
 //! due for, or that have changed.
 
 use super::belief::Belief;
-use crate::model::ids::Address;
-use crate::model::machine::MachineId;
+use crate::model::{Address, MachineId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Addresses that may be elsewhere by now, each with the machine that it was on.

@@ -6,10 +6,8 @@
 use super::rights::Right;
 use super::{Account, MachineRead};
 use crate::addresses::action::{Action, Call};
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::effects::Effects;
-use crate::model::ids::{Address, ObjectRef, Owner};
-use crate::model::moment::Moment;
+use crate::mechanism::{Effects, Purpose};
+use crate::model::{Address, Moment, ObjectRef, Owner};
 
 /// A deletion that was sent takes effect within this time or never. It is longer than a call takes.
 pub(crate) const EFFECT_MS: u64 = 30_000;

@@ -18,15 +18,11 @@ pub(crate) use beliefs::Moved;
 pub(crate) use deletions::EFFECT_MS;
 pub use scope::MachineRead;
 
-use crate::mechanism::budget::{Budget, Purpose, RateReport};
-use crate::mechanism::epoch::Epoch;
-use crate::mechanism::outage::Outage;
-use crate::model::facts::{ReservedIp, ReservedIpList};
-use crate::model::fault::{Fault, FaultKind};
-use crate::model::ids::{AccountId, Address, Uid};
-use crate::model::machine::MachineKind;
-use crate::model::moment::Moment;
+use crate::mechanism::{Budget, Epoch, Outage, Purpose, RateReport};
 use crate::model::provider::Limits;
+use crate::model::{
+    AccountId, Address, Fault, FaultKind, MachineKind, Moment, ReservedIp, ReservedIpList, Uid,
+};
 use belief::{Belief, Place};
 use beliefs::Beliefs;
 use op::{End, Op};

@@ -7,20 +7,17 @@
 use super::belief::{Belief, Place};
 use super::op::Op;
 use super::{Account, Changes};
-use crate::model::facts::ReservedIp;
-use crate::model::ids::Address;
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::model::{Address, MachineId, Moment, ReservedIp};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Account {
-    /// Sets the addresses that pools name, and those among them that are forgotten once they are gone. `told` has
+    /// Sets the addresses that pools name, and those among them that are forgotten once they are gone. `reported` has
     /// their places by the statuses.
     pub fn name(
         &mut self,
         named: &BTreeSet<Address>,
         remembered: BTreeSet<Address>,
-        told: &BTreeMap<Address, MachineId>,
+        reported: &BTreeMap<Address, MachineId>,
         now: Moment,
     ) {
         self.remembered = remembered;
@@ -48,9 +45,9 @@ impl Account {
             }
             *self.beliefs.about(*ip) = belief;
         }
-        for (ip, machine) in told {
+        for (ip, machine) in reported {
             if let Some(belief) = self.beliefs.get_mut(ip) {
-                belief.told(machine.clone());
+                belief.note_reported(machine.clone());
             }
         }
     }

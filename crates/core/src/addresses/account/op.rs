@@ -3,12 +3,11 @@
 //! Invariants: there is at most one per address and one per machine. After an unknown outcome the address is read
 //! until it is unlocked. The request is never repeated.
 
-use crate::mechanism::retry::{Pace, Retry, Schedule};
-use crate::model::facts::{ActionStatus, ReservedIp};
-use crate::model::fault::{CallFailure, Fault, FaultKind};
-use crate::model::ids::{ActionId, Address, Uid};
-use crate::model::machine::MachineId;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Pace, Retry, Schedule};
+use crate::model::{
+    ActionId, ActionStatus, Address, CallFailure, Context, Fault, FaultKind, MachineId, Moment, ReservedIp,
+    Uid,
+};
 
 /// Operations under way per account. Far above what a failover needs; it bounds memory and sockets.
 pub const MAX_OPS: usize = 64;
@@ -35,7 +34,7 @@ const SOONEST_OF_MANY_MS: u64 = 1_000;
 const STALLED_INTERVAL_MS: u64 = 60_000;
 
 /// An accepted action may still take effect for this long after the provider no longer knows it.
-const UNTOLD_MS: u64 = 60_000;
+const UNREPORTED_MS: u64 = 60_000;
 
 /// The effect of an operation on its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,13 +74,13 @@ enum Activity {
         /// When the read began that first showed the address unlocked and on no machine.
         denied: Option<Moment>,
         /// Which reads prove that nothing happened.
-        untold: Untold,
+        unreported: Unreported,
     },
 }
 
 /// The meaning of a read that shows the address unlocked where it was before the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Untold {
+enum Unreported {
     /// The request had no effect.
     No,
     /// The provider accepted an action and no longer knows it. Only reads that begin from this moment on count.
@@ -228,7 +227,7 @@ impl Op {
             Err(CallFailure::NotSent) => Some(End::NotSent),
             Err(CallFailure::Fault(fault)) if fault.outcome_unknown || fault.kind == FaultKind::NotFound => {
                 let refused = !fault.outcome_unknown;
-                self.verify((fault.kind, fault.message), refused, (now, now), Untold::No);
+                self.verify((fault.kind, fault.message), refused, (now, now), Unreported::No);
                 None
             }
             Err(CallFailure::Fault(fault)) => Some(End::Refused(fault.kind, fault.message)),
@@ -252,7 +251,7 @@ impl Op {
                 let message =
                     format!("its action has been pending for more than {} s", STALLED_AFTER_MS / 1_000);
                 let next = now.plus_millis(STALLED_INTERVAL_MS);
-                self.verify((FaultKind::InProgress, message), false, (now, next), Untold::No);
+                self.verify((FaultKind::InProgress, message), false, (now, next), Unreported::No);
             }
             Ok(ActionStatus::InProgress) => {
                 *seen = now;
@@ -263,8 +262,8 @@ impl Op {
                 if fault.kind == FaultKind::NotFound || (stalled && fault.kind == FaultKind::Permanent) =>
             {
                 let message = format!("FLIPOP cannot read how its action ended: {}", fault.message);
-                let untold = Untold::Until(accepted.plus_millis(UNTOLD_MS));
-                self.verify((fault.kind, message), false, (now, now), untold);
+                let unreported = Unreported::Until(accepted.plus_millis(UNREPORTED_MS));
+                self.verify((fault.kind, message), false, (now, now), unreported);
             }
             Err(CallFailure::Fault(fault)) => poll.failed(Pace::of(&fault), at),
             Err(CallFailure::NotSent) => poll.hasten(now),
@@ -298,7 +297,7 @@ impl Op {
         let target = self.target();
         let stalled = self.is_stalled(now);
         let from = &self.from;
-        let Activity::Verifying { cause, message, since, look, untold, .. } = &mut self.activity else {
+        let Activity::Verifying { cause, message, since, look, unreported, .. } = &mut self.activity else {
             return None;
         };
         if begun < *since {
@@ -307,9 +306,9 @@ impl Op {
         }
         let waits = |read: &ReservedIp| !read.locked && read.machine != target && read.machine == *from;
         if found.is_some_and(waits)
-            && let Some(waited) = untold.after(begun)
+            && let Some(waited) = unreported.after(begun)
         {
-            *untold = waited;
+            *unreported = waited;
             look.again(now, look_again_ms);
             return None;
         }
@@ -367,14 +366,15 @@ impl Op {
         (cause, message): (FaultKind, String),
         refused: bool,
         (since, next): (Moment, Moment),
-        untold: Untold,
+        unreported: Unreported,
     ) {
         let look = Retry::at(next);
-        self.activity = Activity::Verifying { cause, message, since, look, refused, denied: None, untold };
+        self.activity =
+            Activity::Verifying { cause, message, since, look, refused, denied: None, unreported };
     }
 }
 
-impl Untold {
+impl Unreported {
     /// The next step after a read, begun at `begun`, that shows no change. `None`: the read is believed.
     fn after(self, begun: Moment) -> Option<Self> {
         match self {

@@ -4,9 +4,8 @@ use super::Account;
 use super::belief::Place;
 use super::reads::Turn;
 use crate::addresses::action::{Call, Outcome, Reply};
-use crate::mechanism::budget::Purpose;
-use crate::model::fault::CallFailure;
-use crate::model::moment::Moment;
+use crate::mechanism::Purpose;
+use crate::model::{CallFailure, Moment};
 
 impl Account {
     /// Since when the account is out, if it is.

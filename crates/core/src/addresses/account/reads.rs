@@ -3,12 +3,8 @@
 use super::belief::{Belief, Place};
 use super::{Account, MachineRead};
 use crate::addresses::action::{Action, Call};
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::effects::Effects;
-use crate::mechanism::retry::{Pace, Retry};
-use crate::model::fault::Fault;
-use crate::model::ids::{Address, ObjectRef, Owner};
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Effects, Pace, Purpose, Retry};
+use crate::model::{Address, Context, Fault, Moment, ObjectRef, Owner};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// If more actions than this are pending, a list replaces their polls. The same holds for addresses that actions of
@@ -369,12 +365,12 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::fault::FaultKind;
+    use crate::model::FaultKind;
 
     const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 
     #[test]
-    fn a_list_that_was_wanted_before_one_that_failed_hides_no_later_wish() {
+    fn a_list_that_was_wanted_before_one_that_failed_hides_no_later_one() {
         let mut reads = Reads::default();
         reads.list_begun(T(10));
         reads.want_list(T(11));

@@ -1,11 +1,8 @@
 //! The rights that changes in an account need: the gate of each, and what an answer says about it.
 
 use super::Account;
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::epoch::Epoch;
-use crate::mechanism::retry::RefusedRight;
-use crate::model::fault::CallFailure;
-use crate::model::moment::Moment;
+use crate::mechanism::{Epoch, Purpose, RefusedRight};
+use crate::model::{CallFailure, Moment};
 
 /// A right that a token may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +77,7 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::fault::{Fault, FaultKind};
+    use crate::model::{Fault, FaultKind};
 
     #[test]
     fn a_refusal_shuts_the_gate_of_its_right_alone() {

@@ -4,10 +4,8 @@
 //! scope is proved. The proof must not begin before the first such read.
 
 use super::Account;
-use crate::mechanism::retry::{Pace, Schedule};
-use crate::model::facts::ReservedIp;
-use crate::model::ids::Address;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Pace, Schedule};
+use crate::model::{Address, Context, Moment, ReservedIp};
 
 /// Whether the token may read machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -96,8 +94,8 @@ mod tests {
     use super::*;
     use crate::addresses::account::Changes;
     use crate::addresses::action::{Action, Call};
-    use crate::mechanism::effects::{Effect, Effects};
-    use crate::model::facts::ReservedIpList;
+    use crate::mechanism::{Effect, Effects};
+    use crate::model::ReservedIpList;
     use crate::model::provider::examples;
     use crate::model::provider::examples::droplet;
     use std::collections::{BTreeMap, BTreeSet};

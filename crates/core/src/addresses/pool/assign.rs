@@ -12,12 +12,8 @@ use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{MAX_OPS, Op, OpKind};
 use crate::addresses::account::rights::Right;
 use crate::addresses::action::{Action, Call};
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::effects::Effects;
-use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::mechanism::{Effects, Purpose};
+use crate::model::{Address, FaultKind, MachineId, Moment, ObjectName, ObjectRef, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -455,8 +451,8 @@ impl Deprioritized {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mechanism::retry::Schedule;
-    use crate::model::moment::Jitter;
+    use crate::mechanism::Schedule;
+    use crate::model::Jitter;
 
     #[test]
     fn what_fails_at_every_retry_stays_behind() {

@@ -9,8 +9,8 @@ use super::report::Wait;
 use super::world::World;
 use crate::addresses::account::Account;
 use crate::model::catalog::pool::{CreationFailed, Ready};
-use crate::model::ids::{Address, ObjectName};
 use crate::model::words::{enumerate, name_all};
+use crate::model::{Address, ObjectName};
 use std::collections::BTreeSet;
 
 /// A memory of this size, in bytes, begins nothing that enlarges it: the API server stores no object above 1.5 MiB.

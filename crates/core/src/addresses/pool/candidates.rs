@@ -7,10 +7,7 @@
 //! index of its state names it.
 
 use super::report::Wait;
-use crate::model::facts::NodeFacts;
-use crate::model::ids::{Address, Uid};
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::model::{Address, MachineId, Moment, NodeFacts, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 use super::*;
-use crate::model::machine::MachineKind;
 use crate::model::matching::example::node;
-use crate::model::moment::Moment;
+use crate::model::{MachineKind, Moment};
 use proptest::prelude::*;
 
 static MACHINES: MachineKind = MachineKind {

@@ -12,16 +12,11 @@ use super::world::World;
 use crate::addresses::account::Account;
 use crate::addresses::account::rights::Right;
 use crate::addresses::action::{Action, Call};
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::effects::{Effects, Notice};
-use crate::mechanism::epoch::LAG_MS;
-use crate::mechanism::retry::{Pace, Retry, Schedule};
+use crate::mechanism::{Effects, LAG_MS, Notice, Pace, Purpose, Retry, Schedule};
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::pool::CreationFailed;
-use crate::model::fault::{CallFailure, Fault, FaultKind};
-use crate::model::ids::{AccountId, Address};
-use crate::model::moment::{Context, Moment};
 use crate::model::words::name_all;
+use crate::model::{AccountId, Address, CallFailure, Context, Fault, FaultKind, Moment};
 use std::collections::BTreeSet;
 
 /// The stage of the creation under way.

@@ -6,16 +6,11 @@
 use super::Pool;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
-use crate::mechanism::follower::{FollowedNodes, Follower};
-use crate::mechanism::suspicion::{Clocks, Suspicion};
-use crate::model::facts::NodeFacts;
-use crate::model::ids::{Address, Owner, Uid};
-use crate::model::machine::MachineId;
-use crate::model::matching::{Criteria, NodeStore};
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::Moment;
-use crate::model::node_check::NodeCheck;
+use crate::mechanism::{Clocks, FollowedNodes, Follower, Suspicion};
 use crate::model::spec::Grace;
+use crate::model::{
+    Address, Criteria, MachineId, Mismatch, Moment, NodeCheck, NodeFacts, NodeStore, Owner, Uid,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

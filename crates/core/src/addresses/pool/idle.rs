@@ -6,14 +6,10 @@
 use super::Pool;
 use super::placement::Whereabouts;
 use crate::addresses::account::Account;
-use crate::mechanism::follower::Stores;
+use crate::mechanism::Stores;
 use crate::model::catalog::pool::AddressesIdle;
-use crate::model::condition::{Condition, ConditionType};
-use crate::model::ids::Address;
-use crate::model::machine::MachineId;
-use crate::model::matching::verdict;
-use crate::model::moment::Moment;
 use crate::model::words::enumerate;
+use crate::model::{Address, Condition, ConditionType, MachineId, Moment, verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most addresses get another node within this time.
@@ -49,7 +45,7 @@ struct Facts {
 pub(super) struct Idle {
     /// When each address is reported.
     due: BTreeMap<Address, Moment>,
-    told: Option<(Moment, Facts, String)>,
+    reported: Option<(Moment, Facts, String)>,
     /// Whether this process has looked yet.
     noted: bool,
 }
@@ -57,7 +53,7 @@ pub(super) struct Idle {
 impl Idle {
     /// Whether the condition names the address now.
     fn tells(&self, ip: Address) -> bool {
-        self.told.as_ref().is_some_and(|(_, facts, _)| facts.idle.iter().any(|(told, _)| *told == ip))
+        self.reported.as_ref().is_some_and(|(_, facts, _)| facts.idle.iter().any(|(idle, _)| *idle == ip))
     }
 }
 
@@ -86,7 +82,7 @@ impl Pool {
             .min();
         let idle: Vec<(Address, How)> = all.into_iter().filter(|(ip, _)| is_due(ip)).collect();
         if idle.is_empty() {
-            self.idle.told = None;
+            self.idle.reported = None;
             return later;
         }
         let facts = Facts {
@@ -97,17 +93,17 @@ impl Pool {
         };
         let current = self
             .idle
-            .told
+            .reported
             .as_ref()
-            .filter(|(at, told, _)| *told == facts && now.millis_since(*at) < REWRITTEN_AFTER_MS);
-        let told_at = if let Some((at, ..)) = current {
+            .filter(|(at, reported, _)| *reported == facts && now.millis_since(*at) < REWRITTEN_AFTER_MS);
+        let reported_at = if let Some((at, ..)) = current {
             *at
         } else {
             let text = self.idle_text(&facts.idle, stores);
-            self.idle.told = Some((now, facts, text));
+            self.idle.reported = Some((now, facts, text));
             now
         };
-        [later, Some(told_at.plus_millis(REWRITTEN_AFTER_MS))].into_iter().flatten().min()
+        [later, Some(reported_at.plus_millis(REWRITTEN_AFTER_MS))].into_iter().flatten().min()
     }
 
     /// The condition, if an address is idle. `known` says whether nodes and account are known.
@@ -115,7 +111,7 @@ impl Pool {
         if !known || self.spec.is_frozen() {
             return self.on_server.conditions.iter().find(|old| is_ours(old)).cloned();
         }
-        let (_, facts, text) = self.idle.told.as_ref()?;
+        let (_, facts, text) = self.idle.reported.as_ref()?;
         let surplus = |(_, how): &(Address, How)| matches!(how, How::Surplus(_));
         let all_surplus = facts.idle.iter().all(surplus);
         let reason = if all_surplus { AddressesIdle::Surplus } else { AddressesIdle::NotServing };

@@ -5,10 +5,9 @@
 
 use super::Pool;
 use super::world::World;
-use crate::mechanism::effects::Effects;
-use crate::model::ids::{Address, Uid};
+use crate::mechanism::Effects;
 use crate::model::label_mode::LabelMode;
-use crate::model::moment::Moment;
+use crate::model::{Address, Moment, Uid};
 use std::collections::BTreeMap;
 
 /// The longest wait of a move for the removal of labels. A workload that follows the labels needs them gone first, but

@@ -8,20 +8,17 @@ use super::{Candidate, Pool};
 use crate::addresses::account::belief::Place;
 use crate::addresses::account::op::{Op, OpKind};
 use crate::addresses::account::{Account, Finished};
-use crate::mechanism::effects::Notice;
+use crate::mechanism::Notice;
 use crate::model::catalog::events::EventReason;
-use crate::model::ids::{Address, ObjectName};
-use crate::model::machine::MachineId;
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::Moment;
+use crate::model::{Address, MachineId, Mismatch, Moment, ObjectName};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most nodes that one message names.
 const MAX_NAMED: usize = 3;
 
 /// One message about several losses, each with its reason and what happens next. `None` without any.
-pub(crate) fn summary(told: &[(String, String)], many: &str) -> Option<String> {
-    match told {
+pub(crate) fn summary(reported: &[(String, String)], many: &str) -> Option<String> {
+    match reported {
         [] => None,
         [(why, next)] => Some(format!("{why}: {next}")),
         several => {
@@ -89,7 +86,7 @@ impl Pool {
         let lost = std::mem::take(&mut self.losses.lost);
         let used: BTreeSet<Address> = self.used().into_iter().collect();
         let mut orphaned = false;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let receivers = self.candidates.waits().filter(|(_, wait)| wait.takes()).take(lost.len());
         let receivers: Vec<(String, Wait)> =
             receivers.map(|(name, wait)| (name.to_string(), wait.clone())).collect();
@@ -100,10 +97,10 @@ impl Pool {
             }
             let (taken, next) = self.what_becomes_of(ip, &mut receivers, account);
             orphaned |= !taken;
-            told.push((format!("{} {}", loss.node, loss.why), next));
+            reported.push((format!("{} {}", loss.node, loss.why), next));
             self.ips.entry(ip).or_default().left = Some(Loss { noticed: now, ..loss });
         }
-        let message = summary(&told, "nodes with an address no longer match")?;
+        let message = summary(&reported, "nodes with an address no longer match")?;
         Some(self.notice(orphaned, EventReason::MatchLost, "match", message))
     }
 

@@ -4,8 +4,7 @@ use super::Pool;
 use super::spec::ReclaimPolicy;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
-use crate::model::ids::{AccountId, Address, ObjectRef, Uid};
-use crate::model::machine::MachineId;
+use crate::model::{AccountId, Address, MachineId, ObjectRef, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An address that the operator created, or that counts as created.

@@ -11,7 +11,12 @@ mod following;
 mod idle;
 mod labels;
 pub mod losses;
-pub mod manual_move;
+/// A move that an annotation asks for: the request, its progress and its result.
+pub mod manual_move {
+    pub(super) mod progress;
+    mod request;
+    pub mod result;
+}
 pub mod memory;
 pub mod orphans;
 mod outcome;
@@ -29,15 +34,11 @@ pub mod world;
 mod writing;
 
 use crate::addresses::pool::status::PoolObject;
-use crate::mechanism::follower::FollowedNodes;
-use crate::mechanism::retry::Failure;
-use crate::mechanism::writes::Writes;
-use crate::model::condition::Condition;
-use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, ObjectKind, ObjectRef, Owner, Seniority, Uid};
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::mechanism::{Failure, FollowedNodes, Writes};
 use crate::model::provider::Providers;
+use crate::model::{
+    Address, Condition, FaultKind, MachineId, Moment, ObjectKind, ObjectRef, Owner, Seniority, Uid,
+};
 use assign::Deprioritized;
 use candidates::{Candidate, Candidates};
 use memory::Memory;

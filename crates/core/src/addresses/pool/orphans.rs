@@ -8,14 +8,9 @@ use super::Pool;
 use super::memory::Memory;
 use super::world::World;
 use crate::addresses::account::Account;
-use crate::mechanism::effects::Notice;
-use crate::mechanism::epoch::LAG_MS;
+use crate::mechanism::{LAG_MS, Notice};
 use crate::model::catalog::events::EventReason;
-use crate::model::facts::ReservedIp;
-use crate::model::fault::CallFailure;
-use crate::model::ids::{Address, ObjectRef, Owner};
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::model::{Address, CallFailure, MachineId, Moment, ObjectRef, Owner, ReservedIp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

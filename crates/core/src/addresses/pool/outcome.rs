@@ -5,12 +5,9 @@ use super::Pool;
 use super::assign::Deprioritized;
 use crate::addresses::account::op::{End, OpKind};
 use crate::addresses::account::{Account, Finished};
-use crate::mechanism::effects::Notice;
-use crate::mechanism::retry::Failure;
+use crate::mechanism::{Failure, Notice};
 use crate::model::catalog::events::EventReason;
-use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, Uid};
-use crate::model::moment::{Context, Moment};
+use crate::model::{Address, Context, FaultKind, Moment, Uid};
 use std::fmt;
 
 /// The number of nodes in a row that could not take an address before the address itself counts as the cause.

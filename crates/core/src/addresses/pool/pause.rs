@@ -10,9 +10,8 @@ use super::report::Wait;
 use super::status::{IpState, PoolStatus};
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Place;
-use crate::model::ids::{Address, Uid};
-use crate::model::moment::Moment;
 use crate::model::pause::Reason;
+use crate::model::{Address, Moment, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whether the pool may begin anything, and what it finishes during a pause.

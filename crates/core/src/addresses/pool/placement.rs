@@ -7,8 +7,7 @@
 use super::Pool;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
-use crate::model::ids::Address;
-use crate::model::machine::MachineId;
+use crate::model::{Address, MachineId};
 use std::collections::BTreeSet;
 
 /// Where one address is.

@@ -7,9 +7,7 @@ use super::Pool;
 use super::creation::{Creation, Progress};
 use super::memory::{Intent, Memory};
 use crate::addresses::pool::status::PoolObject;
-use crate::model::ids::Address;
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::model::{Address, MachineId, Moment};
 
 impl Pool {
     /// True while the pool's memory is unknown. A status write would then delete it.
@@ -18,7 +16,7 @@ impl Pool {
     }
 
     /// The places where addresses serve, by the status on the server.
-    pub fn told(&self) -> impl Iterator<Item = (Address, MachineId)> {
+    pub fn reported_places(&self) -> impl Iterator<Item = (Address, MachineId)> {
         self.spec.machines.into_iter().flat_map(|machines| self.on_server.serving(machines))
     }
 

@@ -5,23 +5,17 @@ use super::placement::Whereabouts;
 use super::status::{IpEntry, IpState, PoolStatus};
 use crate::addresses::account::op::OpKind;
 use crate::addresses::account::{Account, MachineRead};
-use crate::mechanism::effects::Notice;
-use crate::mechanism::follower::Follower;
-use crate::mechanism::suspicion::Suspicion;
+use crate::mechanism::{Follower, Notice, Suspicion};
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::pool::{
     AnnotationsDenied, CRDsOutdated, Conflict, CreationFailed, CreationUncertain, LabelsDenied, NodesBlocked,
     ProviderReady, Ready, SpecValid, Stalled, WriteDenied,
 };
-use crate::model::condition::{Condition, ConditionType, Status};
-use crate::model::fault::FaultKind;
-use crate::model::ids::Address;
 use crate::model::label_mode::LabelMode;
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
 use crate::model::pause::Reason;
 use crate::model::spec::Scope;
 use crate::model::words::{enumerate, name_all, second_of_day};
+use crate::model::{Address, Condition, ConditionType, FaultKind, MachineId, Moment, Status};
 use std::collections::BTreeSet;
 
 /// The remedy for CRDs that drop our fields.
@@ -46,7 +40,7 @@ impl Pool {
             used_ips: i64::try_from(self.goal()).ok(),
             observed_generation: self.generation,
             memory: self.memory.clone(),
-            last_move: self.moving.told(),
+            last_move: self.moving.last_move(),
             ..self.shown.clone()
         };
         self.remember_let_go(&mut status);
@@ -101,8 +95,8 @@ impl Pool {
             Some(memory) => memory.former.extend(let_go),
             None => status.ips.extend(let_go.filter_map(|ip| {
                 let name = ip.to_string();
-                let told = self.on_server.ips.get(&name)?.clone();
-                Some((name, told))
+                let entry = self.on_server.ips.get(&name)?.clone();
+                Some((name, entry))
             })),
         }
     }
@@ -162,7 +156,7 @@ impl Pool {
             return Some(IpEntry {
                 node_name: node.clone(),
                 suspect_since_s: suspicion.map(Suspicion::since_s),
-                suspect_reason: suspicion.map(|told| told.why().name().to_owned()).unwrap_or_default(),
+                suspect_reason: suspicion.map(|of| of.why().name().to_owned()).unwrap_or_default(),
                 ..entry(IpState::Active, machine)
             });
         }
@@ -260,19 +254,19 @@ impl Pool {
     /// A refusal that the server's copy of the status does not have yet. The status has to report it before the token
     /// is proved again, which may take a minute. Once reported, it does not change until then.
     pub fn has_unreported_refusal(&self) -> bool {
-        let told = |new: &Condition| {
+        let known = |new: &Condition| {
             self.on_server.conditions.iter().any(|old| old.kind == new.kind && old.reason == new.reason)
         };
-        self.refusal().is_some_and(|refusal| !told(&refusal))
+        self.refusal().is_some_and(|refusal| !known(&refusal))
     }
 
     /// An Event for each problem that is in this status and was not in the last one.
     pub fn news(&self, status: &PoolStatus) -> Vec<Notice> {
-        let told = |new: &Condition| {
+        let known = |new: &Condition| {
             let before = self.on_server.conditions.iter().find(|old| old.kind == new.kind);
             before.is_some_and(|old| old.status == new.status && old.reason == new.reason)
         };
-        let fresh = status.conditions.iter().filter(|condition| !told(condition));
+        let fresh = status.conditions.iter().filter(|condition| !known(condition));
         fresh
             .filter_map(|condition| {
                 let reason = problem_of(condition)?;

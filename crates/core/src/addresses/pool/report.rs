@@ -3,8 +3,7 @@
 use super::placement::Placement;
 use crate::addresses::account::op::MAX_OPS;
 use crate::model::catalog::pool::NodesBlocked;
-use crate::model::ids::{Address, ObjectName};
-use crate::model::moment::Moment;
+use crate::model::{Address, Moment, ObjectName};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use super::placement::Whereabouts;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::Belief;
 use crate::firewalls::spec::FirewallSpec;
-use crate::model::ids::Address;
+use crate::model::Address;
 use std::collections::BTreeSet;
 
 impl Pool {

@@ -4,15 +4,13 @@
 
 use crate::firewalls::spec::{FirewallSpec, RawFirewall};
 use crate::model::bounds::{self, MAX_IPS, TooLarge};
-use crate::model::facts::region_slug;
-use crate::model::ids::{AccountId, Address, ObjectKind};
 use crate::model::label_mode::{LabelMode, RawNodeLabels};
-use crate::model::machine::MachineKind;
-use crate::model::matching::Criteria;
-use crate::model::node_check::{NodeCheck, RawNodeCheck};
 use crate::model::provider::Providers;
 use crate::model::spec::{Grace, RawGrace, RawMatch, RawRecordSet, Scope, SpecProblem};
 use crate::model::words::shown;
+use crate::model::{
+    AccountId, Address, Criteria, MachineKind, NodeCheck, ObjectKind, RawNodeCheck, region_slug,
+};
 use crate::records::spec::SetSpec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -317,8 +315,8 @@ fn parse_address(text: &str) -> Result<Address, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Toleration;
     use crate::model::bounds::{Unit, bound_of};
-    use crate::model::matching::Toleration;
     use crate::model::provider::examples::providers;
 
     fn raw() -> RawPoolSpec {

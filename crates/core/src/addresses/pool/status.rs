@@ -5,10 +5,10 @@ use super::memory::Memory;
 use super::spec::RawPoolSpec;
 use crate::firewalls::spec::Entry;
 use crate::model::catalog::records::UnderWay;
-use crate::model::condition::{Condition, ConditionType, Status};
-use crate::model::ids::{Address, ObjectKind, ObjectRef};
-use crate::model::machine::{MachineId, MachineKind};
 use crate::model::words::cut;
+use crate::model::{
+    Address, Condition, ConditionType, MachineId, MachineKind, ObjectKind, ObjectRef, Status,
+};
 use crate::records::status::{PublishedSet, Reported, SetReport, warning};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl PoolStatus {
     /// The part about the pool's record set. It is current if the status is about this generation.
     pub fn reported_records(&self, generation: i64) -> Reported {
         let summary = self.conditions.iter().find(|condition| condition.is(ConditionType::RecordSetReady));
-        let failed = summary.filter(|told| told.has(Status::False) && !UnderWay::is_reason(&told.reason));
+        let failed = summary.filter(|ready| ready.has(Status::False) && !UnderWay::is_reason(&ready.reason));
         Reported {
             published: self.record_set.clone().unwrap_or_default(),
             right: summary.is_some_and(|summary| summary.has(Status::True)),

@@ -9,11 +9,8 @@ use super::world::World;
 use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::action::Action;
-use crate::mechanism::effects::Effects;
-use crate::mechanism::retry::Failure;
-use crate::model::fault::FaultKind;
-use crate::model::ids::{Address, ObjectName, ObjectRef, Uid};
-use crate::model::machine::MachineId;
+use crate::mechanism::{Effects, Failure};
+use crate::model::{Address, FaultKind, MachineId, ObjectName, ObjectRef, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

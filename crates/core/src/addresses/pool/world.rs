@@ -3,10 +3,7 @@
 use super::Pool;
 use crate::addresses::account::belief::Place;
 use crate::addresses::account::{Account, Moved};
-use crate::model::facts::ReservedIp;
-use crate::model::ids::{Address, ObjectRef, Uid};
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::model::{Address, MachineId, Moment, ObjectRef, ReservedIp, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A pool's view of everything else.

@@ -6,13 +6,8 @@
 use super::Pool;
 use super::creation::Progress;
 use super::status::PoolStatus;
-use crate::mechanism::effects::{Effects, WrittenStatus};
-use crate::mechanism::retry::{Pace, Schedule};
-use crate::mechanism::writes::is_older;
-use crate::model::condition::Condition;
-use crate::model::fault::WriteFailure;
-use crate::model::ids::Address;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Effects, Pace, Schedule, WrittenStatus, is_older};
+use crate::model::{Address, Condition, Context, Moment, WriteFailure};
 use std::collections::BTreeSet;
 
 impl Pool {

@@ -164,5 +164,5 @@ impl Dns {
 pub(super) fn left(owner: &Owner, home: &Home, owners: &BTreeMap<SiteKey, Owner>) -> Option<Notice> {
     let looked_after = owners.keys().any(|key| home.is_at(key));
     (home.has_records() && !looked_after)
-        .then(|| Notice::on(owner, true, EventReason::RecordsLeft, home.fqdn(), home.told()))
+        .then(|| Notice::on(owner, true, EventReason::RecordsLeft, home.fqdn(), home.message()))
 }

@@ -4,9 +4,7 @@
 //! a time. A Lease outlives its node, and then says nothing: one counts only if it was seen to change, or if its node
 //! exists. Invariant: a missed renewal counts only if the other Leases bear it out, and not soon after a list.
 
-use crate::model::facts::Observed;
-use crate::model::moment::Moment;
-use crate::model::node_check::LeaseFacts;
+use crate::model::{LeaseFacts, Moment, Observed};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A kubelet renews its Lease every quarter of the Lease's duration.

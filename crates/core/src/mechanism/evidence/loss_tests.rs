@@ -1,8 +1,7 @@
 //! Lossy networks at the pace of real checks and renewals: no living machine is judged dead, and a dead one soon is.
 
 use super::*;
-use crate::model::ids::{Address, Uid};
-use crate::model::node_check::NodeCheck;
+use crate::model::{Address, NodeCheck, Uid};
 use std::collections::VecDeque;
 
 /// The time between two turns. A check that is overdue is repeated after this long.

@@ -20,11 +20,9 @@ mod witness;
 #[cfg(test)]
 mod witness_tests;
 
-use crate::model::facts::Observed;
-use crate::model::machine::MachineId;
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::Moment;
-use crate::model::node_check::{CheckKey, CheckOutcome, CheckTarget, Checked, LeaseFacts};
+use crate::model::{
+    CheckKey, CheckOutcome, CheckTarget, Checked, LeaseFacts, MachineId, Mismatch, Moment, Observed,
+};
 use leases::Leases;
 use record::Record;
 use std::collections::{BTreeMap, BTreeSet};

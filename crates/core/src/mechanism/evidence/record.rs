@@ -1,10 +1,6 @@
 //! The results of the checks of one node.
 
-use crate::model::ids::Address;
-use crate::model::machine::MachineId;
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::Moment;
-use crate::model::node_check::{CheckTarget, NodeCheck};
+use crate::model::{Address, CheckTarget, MachineId, Mismatch, Moment, NodeCheck};
 
 /// The number of checks before the present failures from which packet loss is estimated.
 const REMEMBERED: u32 = 64;
@@ -132,9 +128,9 @@ impl Record {
             return first;
         }
         let silent_ms = now.millis_since(self.silent_since());
-        let told = !self.doubt_reported && silent_ms >= DOUBTED_MS;
-        self.doubt_reported |= told;
-        first || told || !before
+        let newly_doubted = !self.doubt_reported && silent_ms >= DOUBTED_MS;
+        self.doubt_reported |= newly_doubted;
+        first || newly_doubted || !before
     }
 
     /// Whether the kubelet reported while a full threshold of checks failed. So the checks do not reach a machine that

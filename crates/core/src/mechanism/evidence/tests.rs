@@ -2,9 +2,8 @@
 
 use super::leases::bear_out;
 use super::*;
-use crate::model::ids::{Address, Uid};
-use crate::model::node_check::NodeCheck;
 use crate::model::provider::examples::droplet;
+use crate::model::{Address, NodeCheck, Uid};
 
 const SECOND_MS: u64 = 1_000;
 

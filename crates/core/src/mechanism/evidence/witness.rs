@@ -6,8 +6,7 @@
 //! more than twelve times a minute, for those that were asked about least first, and among them for the one that is
 //! silent for longest.
 
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::model::{MachineId, Moment};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The waits before the later reads about a machine. The first one comes at once. A provider may need some seconds to

@@ -4,15 +4,11 @@
 //! Invariant: a node that has never answered keeps an address that is already published.
 
 use super::{Member, NodeSet};
-use crate::mechanism::follower::{FollowedNodes, Follower};
-use crate::mechanism::suspicion::{Clocks, Suspicion};
-use crate::model::facts::NodeFacts;
-use crate::model::ids::{Address, ObjectKind, Owner, Uid};
-use crate::model::matching::{Criteria, NodeStore};
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::Moment;
-use crate::model::node_check::NodeCheck;
+use crate::mechanism::{Clocks, FollowedNodes, Follower, Suspicion};
 use crate::model::spec::Grace;
+use crate::model::{
+    Address, Criteria, Mismatch, Moment, NodeCheck, NodeFacts, NodeStore, ObjectKind, Owner, Uid,
+};
 use crate::records::status::SuspectNode;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -5,9 +5,8 @@
 //! met.
 
 use super::result::{LastMove, MoveOutcome, Request, request_of};
-use crate::mechanism::retry::Retry;
-use crate::model::ids::Address;
-use crate::model::moment::Moment;
+use crate::mechanism::Retry;
+use crate::model::{Address, Moment};
 
 /// How this process first saw the text of the annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,26 +88,26 @@ impl Moving {
 
     /// Takes the last move from the status when leadership begins, or continues after a gap. If this process has newer
     /// knowledge about the present request, that counts instead.
-    pub(crate) fn recall(&mut self, told: Option<&LastMove>) {
+    pub(crate) fn recall(&mut self, stored: Option<&LastMove>) {
         let request_of = |last: &Option<LastMove>| last.as_ref().map(|last| last.request.clone());
-        let told = told.cloned();
-        let same = request_of(&told) == request_of(&self.last);
+        let stored = stored.cloned();
+        let same = request_of(&stored) == request_of(&self.last);
         let answered = self.last.as_ref().is_some_and(|last| !last.is_pending());
         let under_way = matches!(self.stage, Stage::Sent(_));
-        if self.sight == Sight::Again || (self.request.is_some() && request_of(&told) == self.request) {
+        if self.sight == Sight::Again || (self.request.is_some() && request_of(&stored) == self.request) {
             // Some process has taken up the request, whatever happens to the status.
             self.sight = Sight::Old;
         }
-        if same && (answered || under_way) && told.as_ref().is_none_or(LastMove::is_pending) {
+        if same && (answered || under_way) && stored.as_ref().is_none_or(LastMove::is_pending) {
             return;
         }
-        let pending = told.as_ref().is_some_and(LastMove::is_pending);
+        let pending = stored.as_ref().is_some_and(LastMove::is_pending);
         self.stage = if pending { Stage::Recalled(None) } else { Stage::Idle };
-        self.last = told;
+        self.last = stored;
     }
 
     /// The value for the status.
-    pub(crate) fn told(&self) -> Option<LastMove> {
+    pub(crate) fn last_move(&self) -> Option<LastMove> {
         self.last.clone().filter(|_| self.unkept != Some(Unkept::Pruned))
     }
 

@@ -14,16 +14,10 @@ use crate::addresses::account::Account;
 use crate::addresses::account::belief::{Belief, Place};
 use crate::addresses::account::op::{End, Op, OpKind};
 use crate::addresses::action::Action;
-use crate::mechanism::effects::{Effects, Notice};
-use crate::mechanism::epoch::LAG_MS;
-use crate::mechanism::retry::Failure;
+use crate::mechanism::{Effects, Failure, LAG_MS, Notice};
 use crate::model::catalog::events::EventReason;
-use crate::model::fault::FaultKind;
-use crate::model::ids::Address;
-use crate::model::machine::MachineId;
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::{Context, Moment};
 use crate::model::words::second_of_day;
+use crate::model::{Address, Context, FaultKind, MachineId, Mismatch, Moment};
 use std::sync::Arc;
 
 /// The remedy for a move that is not repeated.
@@ -78,7 +72,7 @@ impl Pool {
 
     /// The move by hand that is not finished.
     pub(crate) fn pending_move(&self) -> Option<LastMove> {
-        self.moving.told().filter(LastMove::is_pending)
+        self.moving.last_move().filter(LastMove::is_pending)
     }
 
     /// Whether a user had asked a former leader to move the address to this node. Then nobody else moved it.
@@ -133,15 +127,15 @@ impl Pool {
 
     /// Gives up a request that is pending on the server and that another process wrote. That process may have sent it.
     fn yield_to_another(&mut self, now: Moment) {
-        let told = self.on_server.last_move.as_ref();
+        let stored = self.on_server.last_move.as_ref();
         let writing = self.writes.status_ready(now) == Err(None);
-        let same = |told: &&LastMove| self.moving.asks_again(Some(&told.request));
+        let same = |stored: &&LastMove| self.moving.asks_again(Some(&stored.request));
         if self.moving.stage == Stage::Announcing
             && !writing
-            && let Some(told) = told.filter(same).cloned()
+            && let Some(stored) = stored.filter(same).cloned()
         {
-            self.moving.stage = if told.is_pending() { Stage::Recalled(None) } else { Stage::Idle };
-            self.moving.last = Some(told);
+            self.moving.stage = if stored.is_pending() { Stage::Recalled(None) } else { Stage::Idle };
+            self.moving.last = Some(stored);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! This module defines the form of the annotation. It does not decide whether to move.
 
-use crate::model::ids::Address;
+use crate::model::Address;
 
 /// The annotation on a pool that asks for a move.
 pub const MOVE_ANNOTATION: &str = "flipop.digitalocean.com/move";

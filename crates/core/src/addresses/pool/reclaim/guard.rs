@@ -7,10 +7,8 @@ use super::super::Pool;
 use super::super::memory::Intent;
 use super::super::spec::ReclaimPolicy;
 use super::super::status::PoolStatus;
-use crate::mechanism::writes::Call;
-use crate::model::condition::ConditionType;
-use crate::model::fault::WriteFailure;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::Call;
+use crate::model::{ConditionType, Context, Moment, WriteFailure};
 
 /// The write of the finalizer, and its retries.
 #[derive(Debug, Default)]
@@ -104,7 +102,7 @@ impl Pool {
     pub(crate) fn render_going(&self, now: Moment) -> PoolStatus {
         let before = &self.on_server;
         let mut status = PoolStatus { memory: self.memory.clone(), ..before.clone() };
-        status.conditions.retain(|told| !OURS.iter().any(|kind| told.is(*kind)));
+        status.conditions.retain(|condition| !OURS.iter().any(|kind| condition.is(*kind)));
         status.conditions.extend(self.reclaim_conditions(now));
         status.conditions.sort();
         status

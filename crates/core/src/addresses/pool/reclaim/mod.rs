@@ -2,7 +2,7 @@
 //!
 //! The steps for one address: remove it from all records; wait until clients have forgotten it; remove the annotation;
 //! take it off its machine; search every object for it; read it; mark it in the status; delete it; wait for a 404.
-//! `steps` decides which step is next, and `told` reports it.
+//! `steps` decides which step is next, and `reported` reports it.
 //!
 //! Invariants: FLIPOP deletes an address only if the answer to a creation for this very object named it, and only
 //! while the status on the server marks it. In doubt the address stays. Only two reads show whether a deletion took
@@ -15,13 +15,9 @@ mod steps;
 use super::Pool;
 use super::memory::Purchased;
 use super::spec::ReclaimPolicy;
-use crate::mechanism::retry::{Pace, Retry};
+use crate::mechanism::{Pace, Retry};
 use crate::model::catalog::reclaim::ReclaimBlocked;
-use crate::model::facts::ReservedIp;
-use crate::model::fault::{CallFailure, FaultKind};
-use crate::model::ids::{AccountId, Address, Uid};
-use crate::model::machine::MachineId;
-use crate::model::moment::{Context, Moment};
+use crate::model::{AccountId, Address, CallFailure, Context, FaultKind, MachineId, Moment, ReservedIp, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The records that hold an address.

@@ -4,10 +4,8 @@ use super::super::Pool;
 use super::steps::{REPORTED_AFTER_MS, Step};
 use super::{Blocked, Giving};
 use crate::model::catalog::reclaim::{ReclaimAtRisk, ReclaimBlocked, ReclaimKept, Reclaiming};
-use crate::model::condition::{Condition, ConditionType};
-use crate::model::ids::Address;
-use crate::model::moment::Moment;
 use crate::model::words::enumerate;
+use crate::model::{Address, Condition, ConditionType, Moment};
 
 impl Step {
     const fn text(self) -> &'static str {
@@ -48,8 +46,8 @@ impl Pool {
         }
         let blocked = |(ip, giving): (&Address, &Giving)| {
             let blocked = giving.blocked.as_ref()?;
-            let told = now >= blocked.since.plus_millis(REPORTED_AFTER_MS);
-            told.then(|| (blocked.reason, format!("{ip}: {}", blocked.message)))
+            let due = now >= blocked.since.plus_millis(REPORTED_AFTER_MS);
+            due.then(|| (blocked.reason, format!("{ip}: {}", blocked.message)))
         };
         let blocked: Vec<_> = self.reclaim.giving.iter().filter_map(blocked).collect();
         if let Some((reason, _)) = blocked.first() {
@@ -61,7 +59,7 @@ impl Pool {
         if let Some(message) = &self.reclaim.guard.call.refusal {
             let name = crate::addresses::pool::status::FINALIZER;
             let message = format!("the finalizer {name} cannot be written: {message}");
-            conditions.retain(|told| !told.is(ConditionType::ReclaimBlocked));
+            conditions.retain(|condition| !condition.is(ConditionType::ReclaimBlocked));
             conditions.push(Condition::new(ReclaimBlocked::FinalizerDenied, message));
         }
         conditions

@@ -11,14 +11,10 @@ use crate::addresses::account::op::{MAX_OPS, Op, OpKind, look_again_ms};
 use crate::addresses::account::rights::Right;
 use crate::addresses::account::{Account, EFFECT_MS};
 use crate::addresses::action::{Action, Call};
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::effects::Effects;
+use crate::mechanism::{Effects, Purpose};
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::reclaim::ReclaimBlocked;
-use crate::model::fault::FaultKind;
-use crate::model::ids::Address;
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::model::{Address, FaultKind, MachineId, Moment};
 
 /// The last reads of objects, records and the address are at most this old at the deletion.
 const FRESH_MS: u64 = 30_000;
@@ -102,8 +98,8 @@ impl Pool {
             Next::Blocked(reason, message) => {
                 let before = giving.blocked.take().filter(|before| before.reason == reason);
                 let since = before.map_or(around.now, |before| before.since);
-                let told = since.plus_millis(REPORTED_AFTER_MS);
-                out.later(Some(told).filter(|told| *told > around.now));
+                let at = since.plus_millis(REPORTED_AFTER_MS);
+                out.later(Some(at).filter(|at| *at > around.now));
                 giving.blocked = Some(Blocked { reason, message, since });
                 let listing = reason == ReclaimBlocked::ObjectsUnread;
                 self.reclaim.giving.insert(ip, giving);
