@@ -14,13 +14,11 @@ fn a_list_that_contradicts_itself_shows_where_addresses_stand_and_the_others_are
     world.faults.unlisted.insert(ip(2));
     world.run(10);
     assert!((1..=2).all(|n| world.holder(n).is_some()), "{:?}", world.calls);
-    let conditions = &world.status("pool").conditions;
-    let told = conditions.iter().find(|condition| condition.kind == "ProviderReady").unwrap();
+    let told = world.condition("pool", "ProviderReady").unwrap();
     assert_eq!((told.status.as_str(), told.message.as_str()), ("False", CONTRADICTION));
     world.faults.contradiction = None;
     world.run(61);
-    let conditions = &world.status("pool").conditions;
-    assert!(conditions.iter().all(|condition| condition.kind != "ProviderReady"), "{conditions:?}");
+    assert!(!world.has("pool", "ProviderReady"));
 }
 
 #[test]

@@ -156,14 +156,7 @@ fn when_several_new_addresses_appear_only_the_user_can_tell() {
     world.run(1);
     world.add_ip(150);
     world.run(120);
-    let condition = |world: &World| {
-        world
-            .status("pool")
-            .conditions
-            .iter()
-            .find(|c| c.kind == "CreationUncertain")
-            .map(|c| c.message.clone())
-    };
+    let condition = |world: &World| world.message("pool", "CreationUncertain").map(str::to_owned);
     let message = condition(&world).unwrap();
     assert!(message.contains("192.0.2.150") && message.contains("192.0.2.201"), "{message}");
     assert_eq!((world.created, spec_ips(&world)), (1, 0));
@@ -213,7 +206,7 @@ fn a_pool_that_goes_while_it_is_not_known_what_was_bought_for_it_says_so() {
         let pool = world.pools.remove("pool").unwrap();
         world.observe(Input::Pools(Observed::Delete(pool)));
         world.run(5);
-        let told = world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count();
+        let told = world.events_of("CreatedWithoutPool").len();
         assert_eq!(told, usize::from(leads && lost), "{leads} {lost}");
     }
 }
@@ -397,7 +390,7 @@ fn of_one_account_only_one_request_is_under_way_even_when_its_pool_goes_meanwhil
         let second = world.calls.iter().rev().find(|(_, call)| call.starts_with("create")).unwrap().0;
         assert_eq!(world.count(start, "create"), 2);
         assert!(second.millis_since(sent) >= 20_000, "{} ms, {finalised}", second.millis_since(sent));
-        assert_eq!(world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count(), 1);
+        assert_eq!(world.events_of("CreatedWithoutPool").len(), 1);
         assert_eq!(world.pools["other"].spec.as_ref().unwrap().ips.len(), 1);
     }
 }
@@ -411,7 +404,7 @@ fn an_acceptance_for_a_pool_that_went_meanwhile_lets_the_other_pools_buy_at_once
     world.run_while(90, |world| world.count(start, "create") < 2);
     world.delete_pool("pool");
     world.run(25);
-    assert_eq!(world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count(), 1);
+    assert_eq!(world.events_of("CreatedWithoutPool").len(), 1);
     assert_eq!(world.count(start, "create"), 3, "the account's token was accepted: {:?}", world.calls);
     assert_eq!(world.pools["other"].spec.as_ref().unwrap().ips.len(), 1);
 }
@@ -441,7 +434,7 @@ fn addresses_that_were_invisible_for_a_while_are_not_bought_again_while_they_com
     world.run(300);
     let first = account.remove(&ip(201)).unwrap();
     world.cloud.insert(first.ip, first);
-    let state = |world: &World| world.status("pool").ips[&ip(201).to_string()].state.clone();
+    let state = |world: &World| world.entry("pool", 201).state.clone();
     world.run_while(70, |world| state(world) != "active");
     world.run(5);
     world.cloud.append(&mut account);
@@ -466,7 +459,7 @@ fn addresses_of_unknown_origin_are_looked_for_anew_when_the_first_purchase_came_
     world.edit("pool", |spec| spec.region = "nyc3".into());
     world.run(120);
     assert_eq!(world.created, 0, "{:?}", world.calls);
-    assert!(world.status("pool").conditions.iter().any(|c| c.kind == "CreationUncertain"));
+    assert!(world.has("pool", "CreationUncertain"));
 }
 
 #[test]

@@ -23,11 +23,6 @@ pub(crate) fn pool(addresses: u8, nodes: u8) -> World {
     world
 }
 
-pub(crate) fn condition<'a>(world: &'a World, set: &str, kind: &str) -> Option<&'a str> {
-    let conditions = &world.set_status(set).conditions;
-    conditions.iter().find(|condition| condition.kind == kind).map(|condition| condition.message.as_str())
-}
-
 #[test]
 fn the_addresses_of_matching_nodes_are_published_and_nothing_else_changes() {
     let mut world = World::with_set(3);
@@ -340,7 +335,7 @@ fn a_set_follows_addresses_annotation_and_address_type() {
     world.edit_set("set", |spec| spec.address_type = RESERVED_IP_ANNOTATION.into());
     world.run(5);
     assert_eq!(world.published(WWW), [1, 2], "no matching node has one: the set stays");
-    assert!(condition(&world, "set", "AddressMissing").unwrap().contains("node-1"));
+    assert!(world.message("set", "AddressMissing").unwrap().contains("node-1"));
     assert_eq!(world.set_status("set").state, "active");
     world.annotations.insert("node-2".into(), external(77).to_string());
     world.set_node(2, true);
@@ -385,14 +380,14 @@ fn a_ttl_is_raised_to_the_floor_with_a_condition_and_an_existing_one_is_kept_whe
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = 5);
     world.run(5);
     assert_eq!(ttls(&world), [30, 30]);
-    assert!(condition(&world, "set", "TTLRaised").unwrap().contains("30"));
+    assert!(world.message("set", "TTLRaised").unwrap().contains("30"));
     // While a spec is invalid, no condition is about the former spec.
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = -5);
     world.run(5);
-    assert_eq!((ttls(&world), condition(&world, "set", "TTLRaised")), (vec![30, 30], None));
+    assert_eq!((ttls(&world), world.message("set", "TTLRaised")), (vec![30, 30], None));
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = 300);
     world.run(5);
-    assert_eq!((ttls(&world), condition(&world, "set", "TTLRaised")), (vec![300, 300], None));
+    assert_eq!((ttls(&world), world.message("set", "TTLRaised")), (vec![300, 300], None));
     // Where 1 s leaves the TTL to the provider, it is not raised.
     world.edit_set("set", |spec| {
         let set = spec.record_set.as_mut().unwrap();
@@ -400,7 +395,7 @@ fn a_ttl_is_raised_to_the_floor_with_a_condition_and_an_existing_one_is_kept_whe
     });
     world.run(10);
     let published = world.dns.addresses(CLOUDFLARE, WWW).len();
-    assert_eq!((published, condition(&world, "set", "TTLRaised")), (2, None));
+    assert_eq!((published, world.message("set", "TTLRaised")), (2, None));
 }
 
 #[test]

@@ -71,7 +71,7 @@ fn assert_room_for_others(world: &mut World) {
     world.add_record_set("small", set_spec("small"));
     world.run(4);
     assert!(!world.published("small.example.com").is_empty());
-    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active");
+    assert_eq!(world.entry("pool", 2).state, "active");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Two objects with one name, and bad specs and their reach.
 
-use crate::dns::{condition, pool};
+use crate::dns::pool;
 use crate::faults::spec;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, ZONE_ID, external, internal, record_set, set_spec};
@@ -24,9 +24,9 @@ fn of_two_sets_with_one_name_the_older_writes_and_the_other_says_so_until_it_tak
     assert_eq!(world.dns.addresses(PROVIDER, WWW), [external(1), external(2)]);
     let status = world.set_status("young");
     assert!(status.state == "error" && status.error.contains("NodeDNSRecordSet ns/set"), "{status:?}");
-    assert!(condition(&world, "young", "Conflict").is_some());
+    assert!(world.has("young", "Conflict"));
     assert!(status.addresses.is_empty());
-    assert!(condition(&world, "set", "Conflict").is_none());
+    assert!(!world.has("set", "Conflict"));
     let told = world.events.iter().filter(|notice| notice.reason.as_str() == "NameClaimed");
     assert!(
         told.clone().all(|n| n.kind == ObjectKind::RecordSet && n.warning && n.object.name.name == "young")
@@ -37,7 +37,7 @@ fn of_two_sets_with_one_name_the_older_writes_and_the_other_says_so_until_it_tak
     world.run(10);
     assert_eq!(world.dns.addresses(PROVIDER, WWW)[0].as_v4().unwrap().octets()[0], 10);
     assert_eq!(world.set_status("young").state, "active");
-    assert!(condition(&world, "young", "Conflict").is_none());
+    assert!(!world.has("young", "Conflict"));
     assert_eq!(world.dns.applies.len(), applies + 1);
     assert_eq!(world.dns.reads, reads, "the knowledge about the name passes on with it");
     assert!(world.dns.emptied.is_empty());
@@ -51,7 +51,7 @@ fn a_record_set_made_again_under_its_name_takes_its_records_over() {
     world.run(20);
     assert_eq!(world.dns.addresses(PROVIDER, WWW), [external(1), external(2)]);
     assert_eq!(world.set_status("set").state, "active");
-    assert!(condition(&world, "set", "Conflict").is_none(), "the former record set claims nothing");
+    assert!(!world.has("set", "Conflict"), "the former record set claims nothing");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn every_node_with_the_labels_is_in_a_firewall_of_the_pool_before_it_gets_an_add
     world.run(10);
     assert_eq!(world.walls.members(), nodes(1..=3), "readiness does not count");
     assert_eq!((world.holder(1), world.walls.open(1)), (Some(ip(1)), ["443".to_owned()].into()));
-    assert_eq!(world.condition("FirewallReady"), ("True".into(), "Applied".into()));
+    assert_eq!(world.verdict("pool", "FirewallReady"), ("True", "Applied"));
     let order: Vec<&str> = world
         .calls
         .iter()
@@ -219,7 +219,7 @@ fn a_denial_in_ours_is_removed_before_anything_else_and_nothing_that_is_asked_fo
     world.run(75);
     assert_eq!(world.walls.named("uid-pool-1").unwrap().rules, [rule("443", "0.0.0.0/0")].into());
     assert_eq!(world.count(from, "remove rules"), 2, "the denial alone, and then the other");
-    assert_eq!(world.condition("FirewallReady").1, "Applied");
+    assert_eq!(world.told("pool", "FirewallReady").1, "Applied");
 }
 
 #[test]
@@ -238,14 +238,14 @@ fn a_denial_of_others_is_told_with_its_firewall_and_no_address_waits_for_it() {
         world.walls.pending_ms = 0;
         world.walls.by_hand(|all| all.iter_mut().for_each(|wall| wall.pending.clear()));
         world.run(60);
-        assert_eq!(world.condition("FirewallReady").1, reason);
+        assert_eq!(world.told("pool", "FirewallReady").1, reason);
         let told =
             world.status("pool").conditions.iter().any(|told| told.message.contains("a rule of base denies"));
         assert_eq!(told, denied);
         assert_eq!(world.walls.members(), nodes(1..=2), "ours is as wanted all the same");
         world.walls.by_hand(|all| all[0].rules.clear());
         world.run(75);
-        assert_eq!(world.condition("FirewallReady"), ("True".into(), "Applied".into()));
+        assert_eq!(world.verdict("pool", "FirewallReady"), ("True", "Applied"));
     }
 }
 
@@ -261,7 +261,7 @@ fn removing_the_firewall_takes_members_out_and_then_deletes_what_is_ours() {
     let from = world.now;
     world.run(300);
     assert_eq!(world.count(from, "look"), 0, "and nobody looks any more");
-    assert_eq!(world.condition("FirewallReady"), Default::default());
+    assert_eq!(world.condition("pool", "FirewallReady"), None);
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_firewall_that_was_announced_and_refused_is_forgotten_with_the_wish() {
     world.walls.slips.extend([Slip::Refused(FaultKind::Quota); 100]);
     world.run(4);
     assert_eq!(
-        (world.condition("FirewallReady").1, world.status("pool").firewalls.len()),
+        (world.told("pool", "FirewallReady").1, world.status("pool").firewalls.len()),
         ("Quota".into(), 1)
     );
     world.edit("pool", |spec| spec.firewall = None);
@@ -305,16 +305,16 @@ fn a_firewall_in_trouble_holds_up_no_address() {
         world.edit("pool", |spec| spec.firewall = opens(&["443"]));
         world.run(3);
         assert_eq!(world.holder(1), Some(ip(1)), "{kind}");
-        assert_eq!(world.condition("FirewallReady"), ("False".into(), kind.reason().into()));
-        assert_eq!(world.condition("Ready").0, "True");
+        assert_eq!(world.verdict("pool", "FirewallReady"), ("False", kind.reason()));
+        assert_eq!(world.told("pool", "Ready").0, "True");
     }
     let mut world = World::walled(1, 1);
     world.walls.slips.push_back(Slip::Refused(FaultKind::Quota));
     world.run(4);
     assert_eq!(world.holder(1), Some(ip(1)));
-    assert_eq!(world.condition("FirewallReady").1, "Quota");
+    assert_eq!(world.told("pool", "FirewallReady").1, "Quota");
     world.run(80);
-    assert_eq!(world.condition("FirewallReady").1, "Applied", "it is tried again");
+    assert_eq!(world.told("pool", "FirewallReady").1, "Applied", "it is tried again");
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn an_assignment_waits_ten_seconds_for_its_machine_and_not_longer() {
     world.walls.pending_ms = 3_600_000;
     world.run(9);
     assert_eq!(world.holder(1), None);
-    assert_eq!(world.condition("FirewallReady"), ("True".into(), "Applying".into()));
+    assert_eq!(world.verdict("pool", "FirewallReady"), ("True", "Applying"));
     world.run(3);
     assert_eq!(world.holder(1), Some(ip(1)));
 }

@@ -2,7 +2,6 @@
 
 use crate::bounds::too_large;
 use crate::faults::{nodes_key, spec};
-use crate::pause::condition;
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
@@ -76,7 +75,7 @@ fn a_frozen_pool_tells_where_its_addresses_are_after_others_have_moved_them() {
         let mut world = World::with(2, 2);
         world.run(10);
         let address = world.holder(1).unwrap().as_v4().unwrap().octets()[3];
-        let entry = |world: &World| world.status("pool").ips[&ip(address).to_string()].clone();
+        let entry = |world: &World| world.entry("pool", address).clone();
         world.edit("pool", freeze);
         world.move_by_hand(address, None);
         world.run(200);
@@ -145,7 +144,7 @@ fn a_watch_that_may_not_be_read_at_the_start_takes_nothing_back() {
     world.start_without_nodes();
     world.observe(Input::WatchTrouble(nodes_key(), Some("may not list nodes".into())));
     world.run(60);
-    let failing = |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "WatchFailing");
+    let failing = |world: &World| world.has("pool", "WatchFailing");
     assert!(failing(&world));
     assert_eq!((&world.status("pool").ips, &world.annotations), (&ips, &annotations));
     world.observe(Input::WatchTrouble(nodes_key(), None));
@@ -164,7 +163,7 @@ fn a_provider_that_fails_from_the_start_is_told_and_takes_nothing_back() {
         world.faults.reads = Some(kind);
         world.start();
         world.run(60);
-        let told = |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "ProviderReady");
+        let told = |world: &World| world.has("pool", "ProviderReady");
         assert!(told(&world));
         assert_eq!((&world.status("pool").ips, world.annotations.len()), (&ips, 2));
         world.faults.reads = None;
@@ -273,7 +272,7 @@ fn a_released_address_that_stands_on_a_candidate_is_no_unknown_one() {
     });
     world.moved.insert(ip(1));
     world.run(60);
-    assert!(!world.status("pool").conditions.iter().any(|c| c.kind == "CreationUncertain"));
+    assert!(!world.has("pool", "CreationUncertain"));
     assert_eq!(world.created, 1);
     assert!((1..=2).all(|n| world.holder(n).is_some_and(|held| held != ip(1))));
 }
@@ -290,7 +289,7 @@ fn a_pool_that_does_nothing_tells_conflicting_claims_too_and_forgets_them() {
         spec.matching.node_label = "a in".into();
     });
     world.run(10);
-    let conflict = |world: &World| world.status("younger").conditions.iter().any(|c| c.kind == "Conflict");
+    let conflict = |world: &World| world.has("younger", "Conflict");
     assert!(conflict(&world), "{:?}", world.status("younger"));
     world.edit("pool", |spec| spec.ips.truncate(1));
     world.run(10);
@@ -305,15 +304,12 @@ fn a_conflicting_claim_moves_nothing_and_ends_with_the_older_pool() {
     world.add_pool("younger", RawPoolSpec { ips: vec![ip(2).to_string(), ip(3).to_string()], ..spec() });
     world.run(20);
     assert_eq!(world.holder(3), Some(ip(3)));
-    assert!(world.status("younger").conditions.iter().any(|c| c.kind == "Conflict"));
+    assert!(world.has("younger", "Conflict"));
     // The older pool lets the address go.
     world.edit("pool", |spec| spec.ips.truncate(1));
     world.run(20);
-    assert!(!world.status("younger").conditions.iter().any(|c| c.kind == "Conflict"));
-    assert_eq!(
-        (world.assigns, world.status("younger").ips[&ip(2).to_string()].state.as_str()),
-        (3, "active")
-    );
+    assert!(!world.has("younger", "Conflict"));
+    assert_eq!((world.assigns, world.entry("younger", 2).state.as_str()), (3, "active"));
     // The older pool is marked as deleted, and somebody's finalizer keeps it. Its claims end.
     let mut deleting = world.pools["pool"].clone();
     deleting.deleting = true;
@@ -337,7 +333,7 @@ fn a_pool_made_again_under_its_name_is_another_one() {
     world.run(20);
     assert_eq!((world.assigns, world.annotations.len()), (2, 2));
     assert_eq!(world.status("pool").ips.len(), 2);
-    assert!(condition(&world, "pool", "Conflict").is_none(), "the former pool claims nothing");
+    assert!(!world.has("pool", "Conflict"), "the former pool claims nothing");
 }
 
 /// The reason of an Event, and an act that causes it.
@@ -368,18 +364,18 @@ fn each_trouble_is_told_once_as_an_event() {
     for (reason, trouble) in edits {
         let mut world = World::with(2, 2);
         world.run(10);
-        world.notices.clear();
+        world.events.clear();
         trouble(&mut world);
         world.run(120);
-        let told = |world: &World| world.notices.iter().filter(|told| **told == reason).count();
-        assert_eq!(told(&world), 1, "{reason}: {:?}", world.notices);
+        let told = |world: &World| world.events_of(reason).len();
+        assert_eq!(told(&world), 1, "{reason}: {:?}", world.events);
         world.run(1_200);
         if reason != "AnnotationsDenied" {
             // Each process finds out anew that rights are missing.
             world.start();
         }
         world.run(60);
-        assert_eq!(told(&world), 1, "{reason}: {:?}", world.notices);
+        assert_eq!(told(&world), 1, "{reason}: {:?}", world.events);
     }
 }
 
@@ -393,7 +389,7 @@ fn a_frozen_pool_goes_on_claiming_its_addresses() {
     world.set_node(2, true);
     world.run(60);
     assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))), "{:?}", world.calls);
-    let error = &world.status("younger").ips[&ip(1).to_string()].error;
+    let error = &world.entry("younger", 1).error;
     assert!(error.contains("claimed by the older pool"), "{error}");
 }
 
@@ -442,7 +438,7 @@ fn a_frozen_pool_says_at_every_moment_what_stands() {
     let writes = world.status_writes;
     for _ in 0..120 {
         world.run(1);
-        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active");
+        assert_eq!(world.entry("pool", 1).state, "active");
         assert_eq!(world.annotations.len(), 1);
     }
     assert_eq!(world.status_writes, writes);

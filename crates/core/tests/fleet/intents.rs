@@ -85,7 +85,7 @@ fn a_refusal_that_comes_when_the_pool_is_gone_is_no_purchase() {
         world.run_while(5, |world| creations(world) == 0);
         world.delete_pool("pool");
         world.run(10);
-        let notices = world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count();
+        let notices = world.events_of("CreatedWithoutPool").len();
         assert_eq!(notices, told, "{trick:?}");
     }
 }
@@ -224,7 +224,7 @@ fn of_a_purchase_without_an_answer_only_a_new_address_that_nobody_names_is_adopt
         world.add_pool("other", RawPoolSpec { ips: vec![ip(150).to_string()], matching, ..spec() });
         world.run(200);
         assert_eq!((world.created, intent(&world, "pool")), (1, None), "{bought}");
-        assert!(!world.notices.contains(&"CreationUncertain"), "{bought}: there is no doubt");
+        assert!(world.events_of("CreationUncertain").is_empty(), "{bought}: there is no doubt");
         assert_eq!(world.pools["pool"].spec.as_ref().unwrap().ips, [ip(201).to_string()], "{bought}");
     }
 }

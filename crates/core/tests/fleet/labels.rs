@@ -248,10 +248,7 @@ fn a_refused_removal_is_an_answer() {
     world.taint(1, vec![Taint { key: "k".into(), value: String::new(), effect: "NoSchedule".into() }]);
     assert!(begins_after(&mut world) <= 70);
     world.run(30);
-    let denied = |world: &World| {
-        let conditions = &world.status("pool").conditions;
-        conditions.iter().any(|condition| condition.kind == "LabelsDenied")
-    };
+    let denied = |world: &World| world.has("pool", "LabelsDenied");
     assert!(denied(&world) && world.annotations["node-2"] == ip(1).to_string());
     world.run(900);
     assert!(!denied(&world) && world.labels_of(1).is_empty(), "it is tried again");
@@ -390,8 +387,7 @@ fn a_pool_that_selects_by_its_own_label_sets_none_and_says_so() {
             spec.matching = RawMatch { node_label, tolerations, ..RawMatch::default() };
         });
         world.run(60);
-        let conditions = &world.status("pool").conditions;
-        let valid = conditions.iter().find(|condition| condition.kind == "SpecValid").unwrap();
+        let valid = world.condition("pool", "SpecValid").unwrap();
         assert_eq!(valid.reason, "LabelsIgnored");
         assert!(valid.message.contains(key.as_str()), "{}", valid.message);
         assert_eq!(world.count(Moment::default(), "label "), 0);

@@ -64,7 +64,7 @@ fn many_pending_actions_wait_for_no_list_that_hangs() {
 fn no_pending_action_is_called_stalled_because_lists_fail() {
     let mut world = ten_pending_while_lists_fail();
     world.run(400);
-    assert!(!world.notices.contains(&"Stalled"), "{:?}", world.notices);
+    assert!(world.events_of("Stalled").is_empty(), "{:?}", world.events);
 }
 
 #[test]

@@ -89,10 +89,7 @@ fn a_new_leader_remembers_what_its_first_list_says_and_not_what_it_saw_as_a_stan
 fn a_watch_in_trouble_is_reported_at_once_and_so_is_its_end() {
     let mut world = World::with(1, 1);
     world.run(65);
-    let failing = |world: &World| {
-        let conditions = &world.status("pool").conditions;
-        conditions.iter().find(|c| c.kind == "WatchFailing").map(|c| c.message.clone())
-    };
+    let failing = |world: &World| world.message("pool", "WatchFailing").map(str::to_owned);
     for trouble in [Some("nodes is forbidden"), Some("nodes hang"), None] {
         world.observe(Input::WatchTrouble(nodes_key(), trouble.map(str::to_owned)));
         let begun = world.now;
@@ -106,7 +103,7 @@ fn a_watch_in_trouble_is_reported_at_once_and_so_is_its_end() {
 #[test]
 fn outdated_crds_are_reported_no_longer_once_they_keep_the_conditions_of_a_pool_that_buys_nothing() {
     let mut world = World::with(1, 1);
-    let outdated = |world: &World| world.notices.iter().filter(|reason| **reason == "CRDsOutdated").count();
+    let outdated = |world: &World| world.events_of("CRDsOutdated").len();
     world.go_crds = true;
     world.run(700);
     assert!(outdated(&world) > 0);

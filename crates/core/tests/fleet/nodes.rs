@@ -30,8 +30,7 @@ fn of_two_ready_nodes_of_one_droplet_the_older_one_counts() {
     world.run(10);
     let annotated = |world: &World| world.annotations.keys().cloned().collect::<Vec<_>>();
     let blocked = |world: &World| {
-        let conditions = &world.status("pool").conditions;
-        let blocked = conditions.iter().find(|condition| condition.kind.as_str() == "NodesBlocked");
+        let blocked = world.condition("pool", "NodesBlocked");
         blocked.map(|blocked| (blocked.reason.clone(), blocked.message.clone()))
     };
     let shared = Some((
@@ -143,8 +142,7 @@ fn an_annotation_that_cannot_be_written_is_tried_until_it_can() {
         let mut world = World::with(1, 1);
         world.faults.annotations.push_back(failure.clone());
         world.run(30);
-        let denied =
-            |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "AnnotationsDenied");
+        let denied = |world: &World| world.has("pool", "AnnotationsDenied");
         assert_eq!(denied(&world), matches!(failure, WriteFailure::Forbidden(_)));
         world.run(60);
         assert_eq!(world.annotations.len(), 1, "{failure:?}");
@@ -155,7 +153,7 @@ fn an_annotation_that_cannot_be_written_is_tried_until_it_can() {
 #[test]
 fn annotations_are_called_denied_only_while_one_is_wanted_that_was_refused() {
     let told = |world: &World| {
-        let told = |pool| world.status(pool).conditions.iter().any(|c| c.kind == "AnnotationsDenied");
+        let told = |pool| world.has(pool, "AnnotationsDenied");
         assert_eq!(told("pool"), told("refused"), "a pool that nothing else concerns says it too");
         told("pool")
     };
@@ -310,7 +308,7 @@ fn a_pool_that_was_deleted_while_the_watch_was_cut_is_gone() {
     world.pools.remove("pool");
     world.observe(Input::Pools(Observed::Reset(world.pools.values().cloned().collect())));
     world.run(10);
-    assert_eq!(world.status("younger").ips[&ip(1).to_string()].state, "active", "the claim went with it");
+    assert_eq!(world.entry("younger", 1).state, "active", "the claim went with it");
     world.pools.clear();
     world.observe(Input::Pools(Observed::Reset(Vec::new())));
     world.run(10);
@@ -452,7 +450,7 @@ fn a_node_made_again_while_the_account_is_unknown_is_not_annotated_with_the_othe
     world.replace_node(1, 2);
     world.run(60);
     assert_eq!(world.annotations.len(), 0, "{:?}", world.annotations);
-    assert_ne!(world.status("pool").ips[&ip(1).to_string()].state, "active");
+    assert_ne!(world.entry("pool", 1).state, "active");
     world.faults.reads = None;
     world.run(120);
     assert_eq!(world.annotations["node-1"], ip(1).to_string());

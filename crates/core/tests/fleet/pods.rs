@@ -29,7 +29,7 @@ fn only_nodes_with_a_serving_pod_are_candidates() {
     world.set_pod("a", 1, false);
     world.run(5);
     assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2"]);
-    assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "no-match");
+    assert_eq!(world.entry("pool", 1).state, "no-match");
     world.set_pod("c", 3, true);
     world.run(5);
     assert_eq!(world.holder(3), Some(ip(1)));

@@ -35,11 +35,6 @@ pub(crate) fn release(world: &mut World, n: u8) {
     });
 }
 
-pub(crate) fn message<'a>(world: &'a World, kind: &str) -> Option<&'a str> {
-    let told = world.status("pool").conditions.iter().find(|told| told.kind == kind);
-    told.map(|told| told.message.as_str())
-}
-
 fn at(world: &World, what: &str) -> Moment {
     let found = world.calls.iter().find(|(_, call)| call.starts_with(what));
     found.unwrap_or_else(|| panic!("no {what}: {:?}", world.calls)).0
@@ -72,7 +67,7 @@ fn a_released_address_leaves_records_annotation_and_node_and_is_deleted() {
     assert_eq!(world.holder(2), Some(ip(202)), "the other one stays");
     let told = world.events.iter().find(|event| event.reason.as_str() == "Reclaimed");
     assert_eq!(told.map(|told| told.warning), Some(false));
-    assert!(message(&world, "Reclaiming").is_none() && message(&world, "ReclaimKept").is_none());
+    assert!(!world.has("pool", "Reclaiming") && !world.has("pool", "ReclaimKept"));
     assert_eq!(world.count(from, "create"), 0);
 }
 
@@ -144,7 +139,7 @@ fn fewer_desired_addresses_delete_none_and_the_status_says_that_they_cost() {
     world.edit("pool", |spec| spec.desired_ips = 1);
     world.run(600);
     assert_eq!(world.count(Moment::default(), "delete"), 0);
-    assert!(message(&world, "AddressesIdle").is_some_and(|told| told.contains("192.0.2.202")));
+    assert!(world.message("pool", "AddressesIdle").is_some_and(|told| told.contains("192.0.2.202")));
 }
 
 #[test]
@@ -217,7 +212,7 @@ fn a_paused_pool_gives_back_nothing_until_the_pause_is_over() {
     release(&mut world, FIRST);
     world.run(300);
     assert_eq!((world.published(WWW), world.holder(1)), (vec![FIRST, 202], Some(ip(FIRST))));
-    assert!(message(&world, "Reclaiming").is_some_and(|told| told.contains("paused")));
+    assert!(world.message("pool", "Reclaiming").is_some_and(|told| told.contains("paused")));
     world.pause("pool", None);
     world.run(120);
     assert!(!world.cloud.contains_key(&ip(FIRST)));

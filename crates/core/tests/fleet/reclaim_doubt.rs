@@ -1,7 +1,7 @@
 //! Addresses that are given back, in doubt. Without certainty nothing is deleted, and the status says why.
 
 use crate::faults::spec;
-use crate::reclaim::{FIRST, bought, message, release};
+use crate::reclaim::{FIRST, bought, release};
 use crate::world::{Trick, World, droplet, ip};
 use crate::zones::{external, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -37,17 +37,20 @@ fn an_address_that_another_pool_names_is_kept_for_good() {
         }
         world.run(300);
         assert_eq!((deletions(&world), world.bought("pool", ip(FIRST))), (0, None), "{muted}");
-        assert!(message(&world, "ReclaimKept").is_some_and(|told| told.contains("ns/other")), "{muted}");
-        assert!(world.notices.contains(&"ReclaimKept"));
+        assert!(
+            world.message("pool", "ReclaimKept").is_some_and(|told| told.contains("ns/other")),
+            "{muted}"
+        );
+        assert!(!world.events_of("ReclaimKept").is_empty());
         world.delete_pool("other");
         world.run(300);
         assert_eq!(deletions(&world), 0, "{muted}: not even when nobody names it any more");
         world.start();
         world.run(60);
-        assert!(message(&world, "ReclaimKept").is_some(), "a new leader goes on saying so");
+        assert!(world.has("pool", "ReclaimKept"), "a new leader goes on saying so");
         world.edit("pool", |spec| spec.released_ips.clear());
         world.run(10);
-        assert!(message(&world, "ReclaimKept").is_none());
+        assert!(!world.has("pool", "ReclaimKept"));
     }
 }
 
@@ -62,7 +65,7 @@ fn an_address_that_somebody_moved_is_kept() {
         world.run(300);
         assert_eq!((deletions(&world), world.count(Moment::default(), "unassign")), (0, 0), "{to}");
         assert_eq!(world.cloud[&ip(FIRST)].machine, Some(droplet(to)));
-        assert!(message(&world, "ReclaimKept").is_some_and(|told| told.contains("192.0.2.201")));
+        assert!(world.message("pool", "ReclaimKept").is_some_and(|told| told.contains("192.0.2.201")));
     }
 }
 
@@ -74,7 +77,9 @@ fn an_address_on_a_droplet_that_left_the_cluster_waits() {
     world.run(300);
     assert_eq!((deletions(&world), world.cloud[&ip(FIRST)].machine.clone()), (0, Some(droplet(1))));
     assert!(
-        message(&world, "ReclaimBlocked").is_some_and(|told| told.contains("not a node of this cluster"))
+        world
+            .message("pool", "ReclaimBlocked")
+            .is_some_and(|told| told.contains("not a node of this cluster"))
     );
     world.cloud.get_mut(&ip(FIRST)).unwrap().machine = None;
     world.run(120);
@@ -89,14 +94,14 @@ fn a_locked_address_waits_and_the_condition_says_how_to_keep_it() {
     world.cloud.get_mut(&ip(FIRST)).unwrap().locked = true;
     world.run(300);
     assert_eq!((deletions(&world), world.count(Moment::default(), "unassign")), (0, 0));
-    let told = message(&world, "ReclaimBlocked").unwrap();
+    let told = world.message("pool", "ReclaimBlocked").unwrap();
     let way = "kubectl patch fipool pool -n ns --type merge -p '{\"spec\":{\"reclaimPolicy\":\"Retain\"}}'";
     assert!(told.contains(way), "{told}");
-    assert!(world.notices.contains(&"ReclaimBlocked"));
+    assert!(!world.events_of("ReclaimBlocked").is_empty());
     world.cloud.get_mut(&ip(FIRST)).unwrap().locked = false;
     world.run(120);
     assert_eq!(deletions(&world), 1);
-    assert!(message(&world, "ReclaimBlocked").is_none());
+    assert!(!world.has("pool", "ReclaimBlocked"));
 }
 
 #[test]
@@ -167,7 +172,7 @@ fn whatever_leader_takes_over_at_any_time_the_address_is_deleted_and_nothing_els
         world.run_until(world.now.plus_millis(ms));
         world.start();
         world.run(200);
-        assert!(!world.cloud.contains_key(&ip(FIRST)), "{ms}: {:?}", message(&world, "Reclaiming"));
+        assert!(!world.cloud.contains_key(&ip(FIRST)), "{ms}: {:?}", world.message("pool", "Reclaiming"));
         assert_eq!(world.bought("pool", ip(FIRST)), None, "{ms}");
         assert_eq!((world.holder(2), world.created), (Some(ip(202)), 2), "{ms}");
     }
@@ -201,7 +206,7 @@ fn objects_that_cannot_be_read_may_name_it() {
     release(&mut world, FIRST);
     world.run(300);
     assert_eq!(deletions(&world), 0);
-    assert!(message(&world, "ReclaimBlocked").is_some_and(|told| told.contains("may not list")));
+    assert!(world.message("pool", "ReclaimBlocked").is_some_and(|told| told.contains("may not list")));
     world.faults.object_lists = None;
     world.add_pool("other", spec());
     let mut other = world.pools["other"].clone();
@@ -209,7 +214,7 @@ fn objects_that_cannot_be_read_may_name_it() {
     world.put_pool(other.clone());
     world.run(700);
     assert_eq!(deletions(&world), 0);
-    assert!(message(&world, "ReclaimBlocked").is_some_and(|told| told.contains("ns/other")));
+    assert!(world.message("pool", "ReclaimBlocked").is_some_and(|told| told.contains("ns/other")));
     other.spec = Ok(RawPoolSpec { ips: vec![ip(90).to_string()], ..spec() });
     world.put_pool(other);
     world.run(700);
@@ -229,7 +234,7 @@ fn a_record_that_an_object_wants_keeps_it() {
     release(&mut world, FIRST);
     world.run(2_000);
     assert_eq!(deletions(&world), 0);
-    let told = message(&world, "ReclaimBlocked").unwrap();
+    let told = world.message("pool", "ReclaimBlocked").unwrap();
     assert!(told.contains("nodes.example.com") && told.contains("ns/nodes"), "{told}");
     world.delete_record_set("nodes");
     world.run(4_000);
@@ -248,7 +253,7 @@ fn a_record_set_that_only_the_lists_show_keeps_what_it_publishes() {
     release(&mut world, FIRST);
     world.run(2_000);
     assert_eq!(deletions(&world), 0);
-    let told = message(&world, "ReclaimBlocked").unwrap();
+    let told = world.message("pool", "ReclaimBlocked").unwrap();
     assert!(told.contains("ns/nodes publishes it"), "{told}");
     world.record_sets.remove("nodes");
     world.run(2_000);
@@ -281,7 +286,7 @@ fn a_change_of_mind_keeps_it() {
         let gone = deletions(&world) > 0;
         world.run(600);
         assert_eq!(deletions(&world) > 0, gone, "{seconds}");
-        assert!(message(&world, "Reclaiming").is_none());
+        assert!(!world.has("pool", "Reclaiming"));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Deleted pools that give back the addresses that were bought for them.
 
 use crate::faults::spec;
-use crate::reclaim::{FIRST, bought, message, release};
+use crate::reclaim::{FIRST, bought, release};
 use crate::walls::opens;
 use crate::world::{Trick, World, ip};
 use crate::zones::record_set;
@@ -53,7 +53,7 @@ fn a_deleted_pool_goes_when_everything_that_was_bought_is_gone() {
     world.run(20);
     assert!(world.published(WWW).is_empty(), "the last record goes");
     assert!(world.annotations.contains_key("node-1"), "clients may still use it");
-    assert!(message(&world, "Reclaiming").is_some_and(|told| told.contains("192.0.2.202")));
+    assert!(world.message("pool", "Reclaiming").is_some_and(|told| told.contains("192.0.2.202")));
     world.run(100);
     assert!(!world.pools.contains_key("pool"));
     assert!(!world.cloud.contains_key(&ip(FIRST)) && !world.cloud.contains_key(&ip(202)));
@@ -113,7 +113,7 @@ fn a_deleted_pool_yields_its_name_and_its_addresses() {
     assert!(!world.pools.contains_key("pool"));
     assert!(world.cloud.contains_key(&ip(FIRST)) && !world.cloud.contains_key(&ip(202)));
     assert_eq!(world.published(WWW), [FIRST]);
-    assert!(world.notices.contains(&"ReclaimKept"));
+    assert!(!world.events_of("ReclaimKept").is_empty());
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn whatever_leader_takes_over_a_deleted_pool_goes() {
         world.start();
         // A new leader has seen no TTL, because no record is left at the name.
         world.run(3_900);
-        assert!(!world.pools.contains_key("pool"), "{ms}: {:?}", message(&world, "Reclaiming"));
+        assert!(!world.pools.contains_key("pool"), "{ms}: {:?}", world.message("pool", "Reclaiming"));
         assert_eq!(world.cloud.len(), 1, "{ms}");
     }
 }
@@ -188,11 +188,11 @@ fn without_the_right_to_write_the_finalizer_nothing_is_bought() {
     world.start();
     world.run(60);
     assert_eq!(world.created, 0);
-    assert!(message(&world, "ReclaimBlocked").is_some_and(|told| told.contains("may not update")));
+    assert!(world.message("pool", "ReclaimBlocked").is_some_and(|told| told.contains("may not update")));
     world.faults.finalizers = None;
     world.run(600);
     assert_eq!(world.created, 1);
-    assert!(message(&world, "ReclaimBlocked").is_none());
+    assert!(!world.has("pool", "ReclaimBlocked"));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_refused_deletion_keeps_the_pool_and_says_how_to_let_it_go() {
     world.tricks.extend([Trick::Refused(FaultKind::Unauthorized); 3]);
     world.run(100);
     assert!(world.pools.contains_key("pool"));
-    assert!(message(&world, "ReclaimBlocked").is_some_and(|told| told.contains("reclaimPolicy")));
+    assert!(world.message("pool", "ReclaimBlocked").is_some_and(|told| told.contains("reclaimPolicy")));
     world.run(200);
     assert!(!world.pools.contains_key("pool"));
 }
@@ -215,18 +215,20 @@ fn a_pool_beside_the_operator_is_at_risk_while_it_deletes() {
     let mut pool = world.pools["pool"].clone();
     world.edit("pool", |spec| spec.reclaim_policy = "Delete".into());
     world.run(10);
-    assert_eq!(message(&world, "ReclaimAtRisk"), None, "it is in another namespace");
+    assert_eq!(world.message("pool", "ReclaimAtRisk"), None, "it is in another namespace");
     world.delete_pool("pool");
     pool.object = ObjectRef { uid: Uid("beside".into()), name: ObjectName::new("flipop", "pool") };
     world.put_pool(pool);
     world.run(10);
-    assert_eq!(message(&world, "ReclaimAtRisk"), None, "it deletes nothing");
+    assert_eq!(world.message("pool", "ReclaimAtRisk"), None, "it deletes nothing");
     world.edit("pool", |spec| spec.reclaim_policy = "Delete".into());
     world.run(10);
-    assert!(message(&world, "ReclaimAtRisk").is_some_and(|told| told.contains("FLIPOP runs in flipop too")));
+    assert!(
+        world.message("pool", "ReclaimAtRisk").is_some_and(|told| told.contains("FLIPOP runs in flipop too"))
+    );
     world.edit("pool", |spec| spec.reclaim_policy = "Retain".into());
     world.run(10);
-    assert_eq!(message(&world, "ReclaimAtRisk"), None);
+    assert_eq!(world.message("pool", "ReclaimAtRisk"), None);
 }
 
 #[test]
@@ -239,5 +241,5 @@ fn a_pool_whose_only_address_somebody_deleted_goes_as_well() {
     assert!(!world.pools.contains_key("pool"), "nothing is left to wait for");
     assert_eq!(deletions(&world), 0);
     assert!(world.annotations.is_empty());
-    assert!(world.notices.contains(&"MovedByOthers"));
+    assert!(!world.events_of("MovedByOthers").is_empty());
 }

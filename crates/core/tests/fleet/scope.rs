@@ -21,7 +21,7 @@ fn an_address_whose_droplet_is_only_not_shown_is_not_taken_off_it() {
     assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))), "{:?}", world.calls);
     world.faults.blind = false;
     world.run(120);
-    assert_eq!((world.assigns, world.status("pool").ips[&ip(1).to_string()].state.as_str()), (1, "active"));
+    assert_eq!((world.assigns, world.entry("pool", 1).state.as_str()), (1, "active"));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn an_assignment_whose_answer_was_lost_has_not_failed_because_its_droplet_is_not
         world.faults.blind = false;
         world.run(120);
         assert_eq!((world.assigns, world.holder(2)), (2, Some(ip(2))), "{:?}", world.calls);
-        assert!(!world.notices.contains(&"AssignmentFailed"), "{:?}", world.notices);
+        assert!(world.events_of("AssignmentFailed").is_empty(), "{:?}", world.events);
     }
 }
 
@@ -105,7 +105,7 @@ fn one_address_that_shows_no_droplet_keeps_no_other_from_its_node() {
     world.set_node(3, true);
     world.run(3);
     assert!(world.holder(3).is_some(), "{:?}", world.calls);
-    let ready = world.status("pool").conditions.iter().find(|condition| condition.kind == "ProviderReady");
+    let ready = world.condition("pool", "ProviderReady");
     assert!(ready.is_none_or(|condition| condition.status == "True"), "{ready:?}");
     world.faults.proofs = None;
     world.run(60);

@@ -41,11 +41,11 @@ fn an_address_whose_last_assignment_failed_says_so_also_where_its_node_alone_wai
         let mut world = World::with(1, 1);
         world.tricks.push_back(Trick::Refused(kind));
         world.run(5);
-        let entry = world.status("pool").ips[&ip(1).to_string()].clone();
+        let entry = world.entry("pool", 1).clone();
         assert_eq!(entry.state, "error", "{kind}");
         assert!(entry.error.contains(kind.to_string().as_str()), "{kind}: {}", entry.error);
         world.run(70);
-        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active", "{kind}");
+        assert_eq!(world.entry("pool", 1).state, "active", "{kind}");
     }
 }
 
@@ -69,7 +69,7 @@ fn what_failed_once_is_held_against_an_address_or_a_node_for_minutes_and_not_for
         let mut world = World::with(1, 2);
         world.set_node(1, false);
         world.tricks.push_back(Trick::Errored);
-        world.run_while(5, |world| !world.notices.contains(&"AssignmentFailed"));
+        world.run_while(5, |world| world.events_of("AssignmentFailed").is_empty());
         world.set_node(1, true);
         world.set_node(2, false);
         world.run(10);
@@ -92,7 +92,7 @@ fn what_is_found_in_use_has_failed_at_nothing() {
     world.run(5);
     world.move_by_hand(1, Some(1));
     world.run(70);
-    assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active");
+    assert_eq!(world.entry("pool", 1).state, "active");
     assert_eq!(world.assigns, 1, "somebody did it");
     // When the address has to move, the refusal no longer counts.
     world.set_node(2, true);

@@ -8,7 +8,7 @@ use crate::walls::Walls;
 use crate::zones::{self, Dns};
 use flipop_core::addresses::action::{self as addresses, Call, Reply};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
+use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::fleet::action::{Action, NodeReading, Outcome};
 use flipop_core::fleet::{Input, PoolDetails};
 use flipop_core::mechanism::effects::{Effect, Notice};
@@ -59,8 +59,6 @@ pub(crate) struct World {
     pub(crate) epoch: Epoch,
     /// A creation that takes longer is given up, as the clients do. Its effect stays.
     pub(crate) call_timeout_ms: u64,
-    /// Reasons of Events.
-    pub(crate) notices: Vec<&'static str>,
     pub(crate) events: Vec<Notice>,
     pub(crate) created: usize,
     /// The flags --zones and --max-addresses of the next process.
@@ -128,7 +126,6 @@ impl World {
             calls: Vec::new(),
             epoch: Epoch::first(PROVIDER.into()),
             call_timeout_ms: u64::MAX,
-            notices: Vec::new(),
             events: Vec::new(),
             created: 0,
             zones: Zones::default(),
@@ -180,10 +177,6 @@ impl World {
     /// The nodes of the first pool that wait for an address, in their order, each with the reason.
     pub(crate) fn waits(&self) -> Vec<(String, String)> {
         self.details().line.into_iter().map(|(node, why, _)| (node, why)).collect()
-    }
-
-    pub(crate) fn status(&self, name: &str) -> &PoolStatus {
-        &self.pools[name].status
     }
 
     /// Somebody moves an address by hand.
@@ -366,7 +359,6 @@ impl World {
             }
             Effect::Tell(notice) => {
                 catalogued::check_notice(&notice);
-                self.notices.push(notice.reason.as_str());
                 self.events.push(notice);
             }
         }

@@ -42,8 +42,8 @@ fn a_failed_status_write_is_repaired() {
         let mut world = World::with(1, 1);
         world.faults.status_writes.push_back(failure.clone());
         world.run(70);
-        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active", "{failure:?}");
-        assert!(!world.status("pool").conditions.iter().any(|c| c.kind == "WriteDenied"), "{failure:?}");
+        assert_eq!(world.entry("pool", 1).state, "active", "{failure:?}");
+        assert!(!world.has("pool", "WriteDenied"), "{failure:?}");
     }
 }
 
@@ -76,13 +76,13 @@ fn created_addresses_that_may_not_be_written_into_the_spec_are_told_for_as_long_
         let mut world = buying(1);
         world.faults.ips_writes = Some(refusal.clone());
         world.run(60);
-        let told = |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "WriteDenied");
+        let told = |world: &World| world.has("pool", "WriteDenied");
         assert!(told(&world) && world.created == 1, "{refusal:?}");
         let writes = world.status_writes;
         world.run(1_800);
         assert!(told(&world), "{refusal:?}");
         assert_eq!(world.status_writes, writes, "{refusal:?}: it is told once");
-        assert_eq!(world.notices.iter().filter(|reason| **reason == "WriteDenied").count(), 1, "{refusal:?}");
+        assert_eq!(world.events_of("WriteDenied").len(), 1, "{refusal:?}");
         world.faults.ips_writes = None;
         world.run(700);
         assert!(!told(&world), "{refusal:?}");
@@ -94,7 +94,7 @@ fn created_addresses_that_may_not_be_written_into_the_spec_are_told_for_as_long_
     let bought = world.status("pool").ips.keys().next().unwrap().clone();
     world.edit("pool", |spec| spec.ips.push(bought));
     world.run(60);
-    assert!(!world.status("pool").conditions.iter().any(|c| c.kind == "WriteDenied"));
+    assert!(!world.has("pool", "WriteDenied"));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn what_others_buy_before_an_intent_is_sent_is_never_taken_for_its_own() {
     assert_eq!(world.created, 2);
     for pool in ["pool", "other"] {
         assert_eq!(world.status(pool).ips.len(), 1, "{pool}");
-        assert!(!world.status(pool).conditions.iter().any(|c| c.kind == "CreationUncertain"), "{pool}");
+        assert!(!world.has(pool, "CreationUncertain"), "{pool}");
     }
 }
 
@@ -164,7 +164,7 @@ fn what_people_buy_before_an_intent_is_sent_is_never_taken_for_its_own() {
         assert_eq!(world.created, 1);
         let ips: Vec<_> = world.status("pool").ips.keys().cloned().collect();
         assert_eq!(ips, [ip(201).to_string()], "lost after the effect: {lost}; {:?}", world.events);
-        assert!(!world.notices.contains(&"CreationUncertain"), "{:?}", world.events);
+        assert!(world.events_of("CreationUncertain").is_empty(), "{:?}", world.events);
     }
 }
 
@@ -287,10 +287,10 @@ fn crds_that_drop_our_fields_lead_to_no_loop_of_writes_before_there_is_a_memory(
         world.start();
         world.run(60);
         assert!((1..=3).contains(&world.status_writes), "{reads:?}: {}", world.status_writes);
-        let said = world.notices.len();
+        let said = world.events.len();
         world.run(3_600);
         assert!(world.status_writes <= 12, "{reads:?}: {}", world.status_writes);
-        assert!(world.notices.len() <= said + 24, "{reads:?}: {:?}", world.notices);
+        assert!(world.events.len() <= said + 24, "{reads:?}: {:?}", world.events);
         world.go_crds = false;
         world.run(700);
         assert!(!world.status("pool").conditions.is_empty(), "{reads:?}");
