@@ -22,7 +22,7 @@ fn a_read_of_one_address_that_was_refused_to_the_former_token_is_begun_anew_at_o
         let mut world = World::with(1, 1);
         world.tricks.push_back(Trick::Lost(true));
         world.faults.gets = Some(FaultKind::Unauthorized);
-        world.run_while(10, |world| world.count(T(0), "get") == 0);
+        world.run_while(10, |world| world.total("get") == 0);
         // The refusal is on its way.
         world.faults.gets = None;
         if let Some(ms) = changed_after_ms {
@@ -44,7 +44,7 @@ fn a_read_of_one_address_that_fails_is_repeated_ever_less_often() {
     world.tricks.push_back(Trick::Lost(true));
     world.faults.gets = Some(FaultKind::Transient);
     world.run(60);
-    let gets = world.count(T(0), "get");
+    let gets = world.total("get");
     assert!((4..=12).contains(&gets), "{gets}: {:?}", world.calls);
 }
 

@@ -1,11 +1,9 @@
 //! Moves by hand: which ones are made, which ones are refused, and what users are told.
 
-use crate::faults::spec;
+use crate::faults::spec_of;
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::manual_move::result::{LastMove, MoveOutcome};
-use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::fault::{FaultKind, WriteFailure};
-use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawRecordSet;
 use std::collections::BTreeSet;
 
@@ -22,7 +20,7 @@ pub(crate) fn outcome(world: &World) -> Option<MoveOutcome> {
 
 /// How many moves the provider was asked for.
 pub(crate) fn moves(world: &World) -> usize {
-    world.count(Moment::default(), "assign 192.0.2.1 node-3")
+    world.total("assign 192.0.2.1 node-3")
 }
 
 /// A world at rest: two addresses on the first two of three nodes.
@@ -190,7 +188,7 @@ fn what_is_under_way_on_the_address_or_the_node_is_waited_for() {
     let mut world = settled();
     world.add_ip(3);
     world.tricks.push_back(Trick::Slow(20));
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(3).to_string()], ..spec() });
+    world.add_pool("other", spec_of([3]));
     world.run(2);
     world.ask("pool", Some(REQUEST));
     world.run(10);
@@ -204,7 +202,7 @@ fn what_is_under_way_on_the_address_or_the_node_is_waited_for() {
 fn what_cannot_be_met_is_refused_for_good() {
     let mut world = settled();
     world.add_ip(7);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(7).to_string()], ..spec() });
+    world.add_pool("other", spec_of([7]));
     world.run(10);
     assert_eq!(world.holder(3), Some(ip(7)));
     world.set_node(4, true);
@@ -261,9 +259,7 @@ fn an_address_that_is_disabled_or_gone_and_a_pool_that_is_frozen_move_nothing() 
 #[test]
 fn a_foreign_address_or_one_that_another_pool_let_go_keeps_its_node() {
     let mut world = settled();
-    world.add_ip(99);
-    world.move_by_hand(99, Some(3));
-    world.moved.clear();
+    world.add_foreign_ip(99, 3);
     world.run(60);
     refused(&mut world, REQUEST, "node-3 already has 192.0.2.99");
 }

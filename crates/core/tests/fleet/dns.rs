@@ -1,6 +1,6 @@
 //! Record sets without faults: which addresses are published, when, and in how many calls.
 
-use crate::faults::{nodes_key, spec};
+use crate::faults::{nodes_key, spec_of};
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -14,11 +14,8 @@ const WWW: &str = "www.example.com";
 
 /// A pool of this many addresses with a record set, and this many nodes.
 pub(crate) fn pool(addresses: u8, nodes: u8) -> World {
-    let mut world = World::new();
-    (1..=addresses).for_each(|n| world.add_ip(n));
-    (1..=nodes).for_each(|n| world.set_node(n, true));
-    let ips = (1..=addresses).map(|n| ip(n).to_string()).collect();
-    world.add_pool("pool", RawPoolSpec { ips, record_set: Some(record_set("www")), ..spec() });
+    let mut world = World::bare(addresses, nodes);
+    world.add_pool("pool", RawPoolSpec { record_set: Some(record_set("www")), ..spec_of(1..=addresses) });
     world.start();
     world
 }
@@ -293,8 +290,7 @@ fn neither_a_leaving_pod_nor_an_annotated_node_that_does_not_match_makes_a_set_f
         serving,
         fails_since_s: None,
     };
-    let mut world = World::new();
-    (1..=3).for_each(|n| world.set_node(n, true));
+    let mut world = World::bare(0, 3);
     for pod in [pod(1, true), pod(2, true), pod(3, false)] {
         world.pods.insert(pod.name.clone(), pod);
     }
@@ -460,9 +456,7 @@ fn a_pool_of_which_too_little_is_known_is_not_emptied_even_where_its_spec_says_s
     let mut world = pool(2, 2);
     world.edit("pool", |spec| spec.record_set.as_mut().unwrap().when_empty = "Delete".into());
     // Another address proves that droplets can be seen.
-    world.add_ip(90);
-    world.move_by_hand(90, Some(90));
-    world.moved.clear();
+    world.add_foreign_ip(90, 90);
     world.faults.unlisted.extend([ip(1), ip(2)]);
     world.run(30);
     assert_eq!(world.published(WWW), [1, 2]);

@@ -148,8 +148,7 @@ fn calls_that_were_not_sent_leave_room_for_others_however_many_they_are() {
 
 /// One node, a record set for each of these numbers, and a process that has just begun.
 fn with_names(numbers: Range<u32>) -> World {
-    let mut world = World::new();
-    world.set_node(1, true);
+    let mut world = World::bare(0, 1);
     for n in numbers {
         world.add_record_set(&format!("set-{n}"), set_spec(&format!("name-{n}")));
     }

@@ -27,8 +27,7 @@ fn looks_in_an_hour(world: &mut World) -> (usize, usize) {
 #[test]
 fn a_mark_of_external_dns_is_a_warning_and_nothing_more() {
     for at in [WWW, BESIDE] {
-        let mut world = World::new();
-        world.set_node(1, true);
+        let mut world = World::bare(0, 1);
         world.dns.add(PROVIDER, "example.com", at, "TXT", MARK);
         world.dns.add(PROVIDER, "example.com", WWW, "A", "198.51.100.9");
         world.add_record_set("set", set_spec("www"));

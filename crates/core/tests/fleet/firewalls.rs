@@ -1,7 +1,9 @@
 //! `spec.firewall`: which ports are open on which machines, in which order they open and close, and what that costs.
 
+use crate::faults::spec_of;
 use crate::walls::{Slip, opens, rule};
 use crate::world::{World, droplet, ip};
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::firewalls::facts::Rule;
 use flipop_core::fleet::Input;
 use flipop_core::model::fault::FaultKind;
@@ -67,7 +69,7 @@ fn a_firewall_that_a_predecessor_only_announced_is_waited_for_too() {
     while world.status("pool").firewalls.is_empty() {
         world.run_until(world.now.plus_millis(5));
     }
-    assert_eq!((world.count(Moment::default(), "create"), world.assigns), (0, 0));
+    assert_eq!((world.total("create"), world.assigns), (0, 0));
     world.start();
     world.run(9);
     assert_eq!(world.assigns, 0, "{:?}", world.calls);
@@ -81,11 +83,11 @@ fn without_spec_firewall_no_call_is_made_and_nothing_is_said() {
     let mut world = World::with(2, 3);
     world.walls.add("base", &[1, 2, 3], &[]);
     world.run(200);
-    assert_eq!(world.count(Moment::default(), "look"), 0);
+    assert_eq!(world.total("look"), 0);
     assert!(world.status("pool").conditions.iter().all(|told| !told.kind.starts_with("Firewall")));
     world.edit("pool", |spec| spec.firewall = opens(&[]));
     world.run(100);
-    assert_eq!(world.count(Moment::default(), "look"), 0, "an empty list of ports asks for no firewall");
+    assert_eq!(world.total("look"), 0, "an empty list of ports asks for no firewall");
 }
 
 #[test]
@@ -322,14 +324,7 @@ fn a_refused_change_is_tried_once_a_minute_for_all_pools() {
     let mut world = World::walled(1, 1);
     world.walls.slips.extend([Slip::Refused(FaultKind::Unauthorized); 100]);
     world.add_ip(2);
-    world.add_pool(
-        "other",
-        flipop_core::addresses::pool::spec::RawPoolSpec {
-            ips: vec![ip(2).to_string()],
-            firewall: opens(&["80"]),
-            ..crate::faults::spec()
-        },
-    );
+    world.add_pool("other", RawPoolSpec { firewall: opens(&["80"]), ..spec_of([2]) });
     world.run(60);
     let from = world.now;
     world.run(600);
@@ -356,7 +351,7 @@ fn a_creation_whose_answer_is_lost_is_found_by_its_name_and_never_made_twice() {
         world.run(100);
         assert_eq!(world.walls.ours().count(), 1, "{done}");
         assert_eq!(world.walls.members(), nodes(1..=1));
-        assert_eq!(world.count(Moment::default(), "create"), if done { 1 } else { 2 });
+        assert_eq!(world.total("create"), if done { 1 } else { 2 });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Firewalls in doubt: no machine is isolated, and nothing changes before the facts are known.
 
-use crate::faults::spec;
+use crate::faults::{spec, spec_of};
 use crate::walls::{Slip, opens, rule};
 use crate::world::{World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -179,7 +179,7 @@ fn an_address_on_a_node_without_the_labels_keeps_its_ports_until_it_has_left() {
 fn two_pools_of_one_node_open_both_their_ports() {
     let mut world = World::walled(1, 2);
     world.add_ip(2);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], firewall: opens(&["80"]), ..spec() });
+    world.add_pool("other", RawPoolSpec { firewall: opens(&["80"]), ..spec_of([2]) });
     world.run(60);
     assert_eq!(world.walls.open(1), ["443".to_owned(), "80".to_owned()].into());
     world.edit("other", |spec| spec.firewall = None);

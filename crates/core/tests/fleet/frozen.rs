@@ -1,7 +1,7 @@
 //! Invalid specs, and statuses that say too little or too much. Existing assignments stay.
 
 use crate::bounds::too_large;
-use crate::faults::{nodes_key, spec};
+use crate::faults::{nodes_key, spec, spec_of};
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
@@ -113,11 +113,8 @@ fn a_pool_without_one_good_address_is_not_ready_and_a_purchase_counts_towards_wh
 #[test]
 fn a_pool_frozen_while_it_buys_still_finds_out_what_it_bought() {
     for freeze in freezes() {
-        let mut world = World::new();
-        (1..=3).for_each(|n| world.set_node(n, true));
-        world.add_ip(90);
-        world.move_by_hand(90, Some(90));
-        world.moved.clear();
+        let mut world = World::bare(0, 3);
+        world.add_foreign_ip(90, 90);
         world.add_pool("pool", RawPoolSpec { desired_ips: 1, ..spec() });
         world.start();
         world.tricks.push_back(crate::world::Trick::Lost(true));
@@ -259,11 +256,8 @@ fn a_selector_that_is_changed_and_changed_back_in_a_moment_goes_on_matching() {
 
 #[test]
 fn a_released_address_that_stands_on_a_candidate_is_no_unknown_one() {
-    let mut world = World::new();
-    (1..=2).for_each(|n| world.add_ip(n));
-    (1..=2).for_each(|n| world.set_node(n, true));
-    let ips = (1..=2).map(|n| ip(n).to_string()).collect();
-    world.add_pool("pool", RawPoolSpec { ips, desired_ips: 2, ..spec() });
+    let mut world = World::bare(2, 2);
+    world.add_pool("pool", RawPoolSpec { desired_ips: 2, ..spec_of(1..=2) });
     world.start();
     world.run(60);
     world.edit("pool", |spec| {
@@ -281,7 +275,7 @@ fn a_released_address_that_stands_on_a_candidate_is_no_unknown_one() {
 fn a_pool_that_does_nothing_tells_conflicting_claims_too_and_forgets_them() {
     let mut world = World::with(2, 2);
     world.run(10);
-    let nothing = RawPoolSpec { ips: vec![ip(2).to_string()], provider: "nowhere".into(), ..spec() };
+    let nothing = RawPoolSpec { provider: "nowhere".into(), ..spec_of([2]) };
     world.add_pool("younger", nothing);
     // A pool that is frozen because of its selector still belongs to the account.
     world.edit("younger", |spec| {
@@ -301,7 +295,7 @@ fn a_conflicting_claim_moves_nothing_and_ends_with_the_older_pool() {
     let mut world = World::with(2, 3);
     world.run(10);
     world.add_ip(3);
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(2).to_string(), ip(3).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([2, 3]));
     world.run(20);
     assert_eq!(world.holder(3), Some(ip(3)));
     assert!(world.has("younger", "Conflict"));
@@ -382,7 +376,7 @@ fn each_trouble_is_told_once_as_an_event() {
 #[test]
 fn a_frozen_pool_goes_on_claiming_its_addresses() {
     let mut world = World::with(1, 1);
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([1]));
     world.run(10);
     world.edit("pool", |spec| spec.matching.node_label = "a in".into());
     world.set_node(1, false);

@@ -26,14 +26,10 @@ fn bearing(node_seconds: i64) -> RawGrace {
     RawGrace { node_seconds, ..RawGrace::default() }
 }
 
-fn changes(world: &World) -> usize {
-    world.calls.iter().filter(|(_, call)| call.starts_with("apply")).count()
-}
-
 #[test]
 fn a_node_that_recovers_within_its_grace_stays_published() {
     let mut world = set(bearing(60));
-    let before = changes(&world);
+    let before = world.total("apply");
     world.set_node(2, false);
     world.run(30);
     let suspect = world.set_status("set").suspects.get("node-2").cloned().unwrap();
@@ -44,7 +40,7 @@ fn a_node_that_recovers_within_its_grace_stays_published() {
     assert!(message.contains("): its records follow at "), "{message}");
     world.set_node(2, true);
     world.run(120);
-    assert_eq!((world.published(NAME), changes(&world)), (vec![1, 2], before));
+    assert_eq!((world.published(NAME), world.total("apply")), (vec![1, 2], before));
     assert_eq!(world.events_of("FailoverAvoided"), ["node-2 matches again after 30 s and stays in the set"]);
     assert_eq!((world.message("set", "Suspect"), world.set_status("set").suspects.len()), (None, 0));
 }
@@ -189,17 +185,17 @@ fn the_records_of_a_pool_stay_with_its_suspect() {
     let mut world = pool(1, 2);
     world.edit("pool", |spec| spec.grace = bearing(60));
     world.run(10);
-    let (before, records) = (changes(&world), world.published(NAME));
+    let (before, records) = (world.total("apply"), world.published(NAME));
     let holder: Vec<u8> = (1..=2).filter(|n| world.holder(*n).is_some()).collect();
     let [holder] = holder.as_slice() else { panic!("{holder:?}") };
     world.set_node(*holder, false);
     world.run(50);
-    assert_eq!((world.published(NAME), changes(&world)), (records.clone(), before));
+    assert_eq!((world.published(NAME), world.total("apply")), (records.clone(), before));
     let annotation = world.annotations.get(&format!("node-{holder}"));
     assert_eq!(annotation.map(String::as_str), Some(Address::from([192, 0, 2, 1]).to_string().as_str()));
     world.set_node(*holder, true);
     world.run(60);
-    assert_eq!((world.published(NAME), changes(&world), world.assigns), (records, before, 1));
+    assert_eq!((world.published(NAME), world.total("apply"), world.assigns), (records, before, 1));
 }
 
 #[test]

@@ -84,10 +84,10 @@ mod world;
 mod writes;
 mod zones;
 
+use crate::faults::spec_of;
 use faults::spec;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawMatch;
 use world::{Trick, World, ip};
 
@@ -215,7 +215,7 @@ fn one_hung_action_delays_no_other_address() {
     assert_eq!(world.holder(2), Some(ip(2)));
     world.run(400);
     assert!(world.has("pool", "Stalled"));
-    assert_eq!(world.count(Moment::default(), "assign"), 2);
+    assert_eq!(world.total("assign"), 2);
     assert_eq!(world.assigns, 2, "no second assignment while the address is locked");
 }
 
@@ -254,9 +254,7 @@ fn an_address_that_the_account_does_not_have_is_an_error_that_harms_no_other() {
 #[test]
 fn a_foreign_address_on_a_node_is_never_touched() {
     let mut world = World::with(1, 2);
-    world.add_ip(99);
-    world.move_by_hand(99, Some(1));
-    world.moved.clear();
+    world.add_foreign_ip(99, 1);
     world.run(20);
     assert_eq!((world.holder(1), world.holder(2)), (Some(ip(99)), Some(ip(1))));
     let status = world.status("pool");
@@ -282,7 +280,7 @@ fn a_surplus_address_leaves_its_node_only_for_a_used_one() {
     world.run(10);
     world.edit("pool", |spec| spec.desired_ips = 1);
     world.run(60);
-    assert_eq!(world.count(Moment::default(), "unassign"), 0);
+    assert_eq!(world.total("unassign"), 0);
     assert_eq!(world.holder(2), Some(ip(2)), "nobody needs its place, so it stays");
     assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-1"]);
     world.edit("pool", |spec| spec.desired_ips = 2);
@@ -293,7 +291,7 @@ fn a_surplus_address_leaves_its_node_only_for_a_used_one() {
 #[test]
 fn of_two_pools_that_name_one_address_the_older_keeps_it() {
     let mut world = World::with(1, 2);
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([1]));
     world.run(10);
     let entry = world.entry("younger", 1);
     assert!(entry.state == "error" && entry.error.contains("ns/pool"), "{entry:?}");
@@ -313,7 +311,7 @@ fn a_frozen_pool_says_all_the_same_whose_its_address_is() {
             world.run(10);
         }
         let matching = RawMatch { node_label: "a in".into(), ..RawMatch::default() };
-        let frozen = RawPoolSpec { ips: vec![ip(1).to_string()], matching, ..spec() };
+        let frozen = RawPoolSpec { matching, ..spec_of([1]) };
         if frozen_later {
             world.edit("younger", |spec| *spec = frozen);
         } else {
@@ -329,7 +327,7 @@ fn a_frozen_pool_says_all_the_same_whose_its_address_is() {
 fn a_node_serves_one_pool_at_a_time() {
     let mut world = World::with(1, 1);
     world.add_ip(2);
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([2]));
     world.run(10);
     assert_eq!(world.holder(1), Some(ip(1)));
     assert_eq!(*world.status("younger").assignable_nodes, ["node-1"], "claimed is no error");

@@ -113,8 +113,7 @@ fn the_status_counts_the_addresses_that_the_pool_uses() {
     world.run(10);
     assert_eq!(used(&world), Some(1), "with desiredIPs so many");
 
-    let mut buys = World::new();
-    buys.set_node(1, true);
+    let mut buys = World::bare(0, 1);
     buys.add_pool("pool", RawPoolSpec { desired_ips: 2, region: String::new(), ips: vec![], ..spec() });
     buys.start();
     buys.run(10);

@@ -1,14 +1,12 @@
 //! Nodes that change unexpectedly: two nodes of one droplet, nodes made again under their names, nodes gone from a
 //! filter.
 
-use crate::faults::{ELSEWHERE, nodes_key, spec};
+use crate::faults::{ELSEWHERE, nodes_key, spec_of};
 use crate::world::{Trick, World, ip};
 use crate::zones::set_spec;
-use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::{FaultKind, WriteFailure};
-use flipop_core::model::moment::Moment;
 
 #[test]
 fn two_nodes_of_one_droplet_share_its_address_and_nothing_moves() {
@@ -17,7 +15,7 @@ fn two_nodes_of_one_droplet_share_its_address_and_nothing_moves() {
     // The kubelet registered anew under another name; the old node is still Ready for some seconds.
     world.set_node_on(7, 1);
     world.run(120);
-    assert_eq!((world.assigns, world.count(Moment::default(), "unassign")), (2, 0));
+    assert_eq!((world.assigns, world.total("unassign")), (2, 0));
     world.delete_node(1);
     world.run(10);
     assert_eq!(world.annotations["node-7"], ip(1).to_string());
@@ -60,7 +58,7 @@ fn of_two_ready_nodes_of_one_droplet_the_older_one_counts() {
     world.set_node(1, true);
     world.run(60);
     assert_eq!((blocked(&world), annotated(&world)), (shared, vec!["node-1".into(), "node-2".into()]));
-    assert_eq!((world.assigns, world.count(Moment::default(), "unassign")), (2, 0));
+    assert_eq!((world.assigns, world.total("unassign")), (2, 0));
 }
 
 #[test]
@@ -162,7 +160,7 @@ fn annotations_are_called_denied_only_while_one_is_wanted_that_was_refused() {
     (0..100).for_each(|_| world.faults.annotations.push_back(WriteFailure::Forbidden("nodes".into())));
     world.add_ip(2);
     world.set_node(2, true);
-    world.add_pool("refused", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.add_pool("refused", spec_of([2]));
     world.run(30);
     assert!(told(&world));
     // Another kind of failure in between changes nothing.
@@ -223,7 +221,7 @@ fn an_old_address_that_may_have_been_moved_is_not_taken_off() {
         spec.ips.reverse();
     });
     world.run(3);
-    assert_eq!(world.count(Moment::default(), "unassign"), 0, "{:?}", world.calls);
+    assert_eq!(world.total("unassign"), 0, "{:?}", world.calls);
     world.faults.gets = None;
     world.run(60);
     assert_eq!((world.holder(1), world.holder(9)), (Some(ip(2)), Some(ip(1))));
@@ -234,7 +232,7 @@ fn a_droplet_with_an_assignment_of_another_pool_is_claimed() {
     let mut world = World::with(1, 1);
     world.add_ip(2);
     world.tricks.push_back(Trick::Slow(30));
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([2]));
     world.run(10);
     assert_eq!(world.assigns, 1);
     assert_eq!(*world.status("younger").assignable_nodes, ["node-1"]);
@@ -302,7 +300,7 @@ fn after_a_gap_in_the_leadership_nothing_is_assigned_before_the_nodes_are_listed
 #[test]
 fn a_pool_that_was_deleted_while_the_watch_was_cut_is_gone() {
     let mut world = World::with(1, 1);
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([1]));
     world.run(10);
     assert_eq!(world.annotations.len(), 1);
     world.pools.remove("pool");
@@ -408,7 +406,7 @@ fn a_node_that_made_room_and_then_fits_no_more_holds_up_no_other() {
     (2..=3).for_each(|n| world.add_ip(n));
     world.edit("pool", |spec| spec.ips = (2..=3).map(|n| ip(n).to_string()).collect());
     world.moved.insert(ip(1));
-    world.run_while(100, |world| world.count(Moment::default(), "unassign") == 0);
+    world.run_while(100, |world| world.total("unassign") == 0);
     let mut node = world.nodes["node-1"].clone();
     node.region = Some("ams3".into());
     world.nodes.insert("node-1".into(), node.clone());

@@ -2,7 +2,7 @@
 //! the account.
 
 use crate::creation::buying;
-use crate::faults::spec;
+use crate::faults::{spec, spec_of};
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolObject;
@@ -83,7 +83,7 @@ impl World {
 
 /// How many moves and purchases were requested.
 fn begun(world: &World) -> usize {
-    ["assign", "unassign", "create"].map(|call| world.count(Moment::default(), call)).iter().sum()
+    ["assign", "unassign", "create"].map(|call| world.total(call)).iter().sum()
 }
 
 /// Two nodes with an address each, a third without, and a pause.
@@ -119,7 +119,7 @@ fn a_paused_pool_assigns_nothing_until_the_annotation_is_gone() {
 fn a_pool_that_is_paused_from_the_start_does_nothing_also_under_a_new_leader() {
     let mut world = World::with(0, 3);
     world.add_ip(1);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("other", spec_of([1]));
     world.pause("other", Some(WHY));
     for _ in 0..3 {
         world.run(120);
@@ -190,7 +190,7 @@ fn a_surplus_address_makes_no_room_while_the_pool_is_paused() {
         spec.ips.reverse();
     });
     world.run(120);
-    assert_eq!((world.holder(1), world.count(Moment::default(), "unassign")), (Some(ip(1)), 0));
+    assert_eq!((world.holder(1), world.total("unassign")), (Some(ip(1)), 0));
     assert_eq!(world.annotations["node-1"], ip(1).to_string());
     world.pause("pool", None);
     world.moved.insert(ip(1));
@@ -207,10 +207,10 @@ fn after_room_was_made_the_successor_waits_for_the_end_of_the_pause() {
         spec.desired_ips = 1;
         spec.ips.reverse();
     });
-    world.run_while(10, |world| world.count(Moment::default(), "unassign") == 0);
+    world.run_while(10, |world| world.total("unassign") == 0);
     world.pause("pool", Some(WHY));
     world.run(120);
-    assert_eq!((world.holder(1), world.count(Moment::default(), "unassign")), (None, 1));
+    assert_eq!((world.holder(1), world.total("unassign")), (None, 1));
     world.pause("pool", None);
     world.run(5);
     assert_eq!(world.holder(1), Some(ip(2)));
@@ -336,7 +336,7 @@ fn a_paused_pool_announces_no_purchase_and_takes_back_one_that_was_not_sent() {
     world.pause("pool", Some(WHY));
     world.start();
     world.run(120);
-    assert_eq!((world.created, world.count(Moment::default(), "create")), (0, 0));
+    assert_eq!((world.created, world.total("create")), (0, 0));
     assert_eq!(world.verdict("pool", "Ready").1, "Paused");
     world.pause("pool", None);
     // The intent is on its way to the server, and no request was sent.
@@ -345,7 +345,7 @@ fn a_paused_pool_announces_no_purchase_and_takes_back_one_that_was_not_sent() {
     world.pause("pool", Some(WHY));
     world.release_status_writes();
     world.run(120);
-    assert_eq!(world.count(Moment::default(), "create"), 0);
+    assert_eq!(world.total("create"), 0);
     let intent = |world: &World| world.status("pool").memory.as_ref().and_then(|m| m.intent.clone());
     assert_eq!(intent(&world), None, "another pool of the account may buy");
     world.pause("pool", None);
@@ -366,7 +366,7 @@ fn an_open_purchase_is_resolved_and_written_down_while_the_pool_is_paused() {
         let mut world = buying(1);
         world.tricks.push_back(trick);
         world.start();
-        world.run_while(10, |world| world.count(Moment::default(), "create") == 0);
+        world.run_while(10, |world| world.total("create") == 0);
         world.pause("pool", Some(WHY));
         if restart {
             world.start();
@@ -387,7 +387,7 @@ fn reads_go_on_and_claims_hold_while_a_pool_is_paused() {
     let mut world = paused();
     let from = world.now;
     world.add_ip(3);
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string(), ip(3).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([1, 3]));
     world.run(200);
     assert!(world.count(from, "list") >= 4);
     assert!(world.entry("younger", 1).error.contains("older pool ns/pool"));
@@ -447,7 +447,7 @@ fn a_pause_of_one_pool_holds_up_no_other() {
     world.run(70);
     world.pause("pool", Some(WHY));
     world.add_ip(2);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.add_pool("other", spec_of([2]));
     world.run(5);
     world.set_node(2, true);
     world.run(2);

@@ -60,8 +60,7 @@ fn a_paused_set_whose_records_are_right_is_ready_and_says_that_it_is_paused() {
 
 #[test]
 fn a_set_that_is_paused_from_the_start_publishes_nothing() {
-    let mut world = World::new();
-    (1..=2).for_each(|n| world.set_node(n, true));
+    let mut world = World::bare(0, 2);
     world.add_record_set("set", set_spec("www"));
     world.pause_set("set", Some(WHY));
     world.start();

@@ -133,7 +133,7 @@ fn many_pending_actions_go_on_while_no_list_is_believed() {
     world.faults.blind = false;
     world.run(120);
     assert_eq!(world.assigns, 12);
-    assert_eq!(world.status("pool").ips.values().filter(|entry| entry.state == "active").count(), 12);
+    assert_eq!(world.active("pool"), 12);
 }
 
 #[test]

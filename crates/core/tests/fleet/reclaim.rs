@@ -85,7 +85,7 @@ fn what_is_left_in_spec_ips_goes_there_when_the_address_is_gone() {
     assert_eq!(ips(&world), [ip(202).to_string()]);
     assert_eq!(world.bought("pool", ip(FIRST)), None);
     world.run(120);
-    assert_eq!(world.count(Moment::default(), "delete"), 1);
+    assert_eq!(world.total("delete"), 1);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn without_the_policy_nothing_is_deleted_then_or_later() {
         world.edit("pool", |spec| spec.reclaim_policy = "Delete".into());
         world.run(600);
         assert!(world.cloud.contains_key(&ip(FIRST)), "{policy}: it was let go for good");
-        assert_eq!(world.count(Moment::default(), "delete"), 0);
+        assert_eq!(world.total("delete"), 0);
     }
 }
 
@@ -129,7 +129,7 @@ fn an_address_that_no_answer_named_is_never_deleted() {
     other.run(300);
     for (world, n) in [(world, FIRST), (other, 1)] {
         assert!(world.cloud.contains_key(&ip(n)));
-        assert_eq!(world.count(Moment::default(), "delete"), 0);
+        assert_eq!(world.total("delete"), 0);
     }
 }
 
@@ -138,7 +138,7 @@ fn fewer_desired_addresses_delete_none_and_the_status_says_that_they_cost() {
     let mut world = bought(2, |_| {});
     world.edit("pool", |spec| spec.desired_ips = 1);
     world.run(600);
-    assert_eq!(world.count(Moment::default(), "delete"), 0);
+    assert_eq!(world.total("delete"), 0);
     assert!(world.message("pool", "AddressesIdle").is_some_and(|told| told.contains("192.0.2.202")));
 }
 
@@ -185,7 +185,7 @@ fn crds_that_know_nothing_of_it_delete_nothing() {
     world.go_crds = true;
     release(&mut world, FIRST);
     world.run(600);
-    assert_eq!(world.count(Moment::default(), "delete"), 0);
+    assert_eq!(world.total("delete"), 0);
     assert!(world.cloud.contains_key(&ip(FIRST)));
 }
 
@@ -201,7 +201,7 @@ fn a_status_that_was_copied_to_another_object_gives_nothing_back() {
     world.run(10);
     release(&mut world, FIRST);
     world.run(300);
-    assert_eq!(world.count(Moment::default(), "delete"), 0);
+    assert_eq!(world.total("delete"), 0);
     assert!(world.cloud.contains_key(&ip(FIRST)));
 }
 
@@ -232,7 +232,7 @@ fn purchases_and_deletions_take_turns() {
     // The unassignment, and the deletion after it.
     world.tricks.extend([Trick::Fine, Trick::Slow(20)]);
     release(&mut world, FIRST);
-    world.run_while(5, |world| world.count(Moment::default(), "delete") == 0);
+    world.run_while(5, |world| world.total("delete") == 0);
     let from = world.now;
     world.edit("pool", |spec| spec.desired_ips = 2);
     world.run(18);
@@ -245,7 +245,7 @@ fn purchases_and_deletions_take_turns() {
 fn no_deletion_is_sent_while_nobody_knows_what_a_purchase_brought() {
     let mut world = bought(2, |_| {});
     release(&mut world, FIRST);
-    world.run_while(200, |world| world.count(Moment::default(), "unassign") == 0);
+    world.run_while(200, |world| world.total("unassign") == 0);
     // The answer to a purchase is lost just before the deletion is due.
     world.tricks.push_back(Trick::Lost(true));
     world.edit("pool", |spec| spec.desired_ips = 2);

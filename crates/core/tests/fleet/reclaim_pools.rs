@@ -1,6 +1,6 @@
 //! Deleted pools that give back the addresses that were bought for them.
 
-use crate::faults::spec;
+use crate::faults::spec_of;
 use crate::reclaim::{FIRST, bought, release};
 use crate::walls::opens;
 use crate::world::{Trick, World, ip};
@@ -11,10 +11,6 @@ use flipop_core::model::ids::{ObjectName, ObjectRef, Uid};
 use flipop_core::model::moment::Moment;
 
 const WWW: &str = "www.example.com";
-
-fn deletions(world: &World) -> usize {
-    world.count(Moment::default(), "delete")
-}
 
 #[test]
 fn the_finalizer_stands_while_something_was_bought_and_the_policy_asks_for_it() {
@@ -58,7 +54,7 @@ fn a_deleted_pool_goes_when_everything_that_was_bought_is_gone() {
     assert!(!world.pools.contains_key("pool"));
     assert!(!world.cloud.contains_key(&ip(FIRST)) && !world.cloud.contains_key(&ip(202)));
     assert!(world.annotations.is_empty());
-    assert_eq!((deletions(&world), world.created), (2, 2));
+    assert_eq!((world.total("delete"), world.created), (2, 2));
 }
 
 #[test]
@@ -97,7 +93,7 @@ fn what_was_not_bought_stays_with_its_record() {
     world.begin_deletion("pool");
     world.run(150);
     assert!(!world.pools.contains_key("pool"));
-    assert_eq!((world.published(WWW), deletions(&world)), (vec![7], 2));
+    assert_eq!((world.published(WWW), world.total("delete")), (vec![7], 2));
     assert!(world.cloud[&ip(7)].machine.is_some());
 }
 
@@ -106,8 +102,7 @@ fn a_deleted_pool_yields_its_name_and_its_addresses() {
     let mut world = bought(2, |_| {});
     world.begin_deletion("pool");
     world.run(5);
-    let other =
-        RawPoolSpec { ips: vec![ip(FIRST).to_string()], record_set: Some(record_set("www")), ..spec() };
+    let other = RawPoolSpec { record_set: Some(record_set("www")), ..spec_of([FIRST]) };
     world.add_pool("other", other);
     world.run(200);
     assert!(!world.pools.contains_key("pool"));
@@ -125,7 +120,7 @@ fn another_policy_lets_a_deleted_pool_go_within_a_second() {
     world.run(1);
     assert!(!world.pools.contains_key("pool"));
     world.run(300);
-    assert_eq!((deletions(&world), world.cloud.len()), (0, 3));
+    assert_eq!((world.total("delete"), world.cloud.len()), (0, 3));
 }
 
 #[test]
@@ -134,7 +129,7 @@ fn a_paused_pool_waits_and_a_frozen_one_does_not() {
     world.pause("pool", Some("wait"));
     world.begin_deletion("pool");
     world.run(300);
-    assert_eq!((deletions(&world), world.published(WWW).len()), (0, 2));
+    assert_eq!((world.total("delete"), world.published(WWW).len()), (0, 2));
     world.pause("pool", None);
     world.run(150);
     assert!(!world.pools.contains_key("pool"));
@@ -144,7 +139,7 @@ fn a_paused_pool_waits_and_a_frozen_one_does_not() {
     world.begin_deletion("pool");
     world.run(150);
     assert!(!world.pools.contains_key("pool"));
-    assert_eq!(deletions(&world), 2);
+    assert_eq!(world.total("delete"), 2);
 }
 
 #[test]
@@ -153,13 +148,13 @@ fn a_purchase_that_is_open_is_found_out_first_and_never_repeated() {
         let mut world = bought(1, |_| {});
         world.tricks.push_back(Trick::Lost(effect));
         world.edit("pool", |spec| spec.desired_ips = 2);
-        world.run_while(5, |world| world.count(Moment::default(), "create") < 2);
+        world.run_while(5, |world| world.total("create") < 2);
         world.begin_deletion("pool");
         world.run(20);
         assert!(world.pools.contains_key("pool"), "{effect}: the intent is open");
         world.run(250);
         assert!(!world.pools.contains_key("pool"), "{effect}");
-        assert_eq!(world.count(Moment::default(), "create"), 2, "{effect}");
+        assert_eq!(world.total("create"), 2, "{effect}");
         assert_eq!(world.cloud.contains_key(&ip(202)), effect, "what nobody is sure of stays");
         let told = world.events.iter().any(|event| event.message.contains("192.0.2.202"));
         assert_eq!(told, effect, "and is named");
@@ -199,7 +194,7 @@ fn without_the_right_to_write_the_finalizer_nothing_is_bought() {
 fn a_refused_deletion_keeps_the_pool_and_says_how_to_let_it_go() {
     let mut world = bought(1, |_| {});
     world.begin_deletion("pool");
-    world.run_while(5, |world| world.count(Moment::default(), "unassign") == 0);
+    world.run_while(5, |world| world.total("unassign") == 0);
     world.run_until(world.now.plus_millis(1_000));
     world.tricks.extend([Trick::Refused(FaultKind::Unauthorized); 3]);
     world.run(100);
@@ -239,7 +234,7 @@ fn a_pool_whose_only_address_somebody_deleted_goes_as_well() {
     world.begin_deletion("pool");
     world.run(200);
     assert!(!world.pools.contains_key("pool"), "nothing is left to wait for");
-    assert_eq!(deletions(&world), 0);
+    assert_eq!(world.total("delete"), 0);
     assert!(world.annotations.is_empty());
     assert!(!world.events_of("MovedByOthers").is_empty());
 }

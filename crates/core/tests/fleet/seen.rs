@@ -3,6 +3,7 @@
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::status::{IpEntry, PoolStatus};
 use flipop_core::model::condition::Condition;
+use flipop_core::model::moment::Moment;
 use flipop_core::records::status::RecordSetStatus;
 
 impl World {
@@ -17,6 +18,11 @@ impl World {
     /// What a pool says of an address.
     pub(crate) fn entry(&self, pool: &str, n: u8) -> &IpEntry {
         &self.status(pool).ips[&ip(n).to_string()]
+    }
+
+    /// How many addresses of a pool are active.
+    pub(crate) fn active(&self, pool: &str) -> usize {
+        self.status(pool).ips.values().filter(|entry| entry.state == "active").count()
     }
 
     /// The condition of this type of a pool or, if no pool has this name, of a record set.
@@ -49,5 +55,15 @@ impl World {
     pub(crate) fn events_of(&self, reason: &str) -> Vec<&str> {
         let events = self.events.iter().filter(|event| event.reason.as_str() == reason);
         events.map(|event| event.message.as_str()).collect()
+    }
+
+    /// How many calls since `from` whose description starts with `prefix`.
+    pub(crate) fn count(&self, from: Moment, prefix: &str) -> usize {
+        self.calls.iter().filter(|(at, call)| *at >= from && call.starts_with(prefix)).count()
+    }
+
+    /// How many calls since the beginning whose description starts with `prefix`.
+    pub(crate) fn total(&self, prefix: &str) -> usize {
+        self.count(Moment::default(), prefix)
     }
 }

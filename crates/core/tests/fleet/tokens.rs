@@ -289,10 +289,6 @@ fn a_poll_that_the_former_token_was_refused_late_holds_nothing_up() {
     assert_eq!(world.status("pool").ips["192.0.2.1"].state, "active", "{:?}", world.calls);
 }
 
-fn active(world: &World) -> usize {
-    world.status("pool").ips.values().filter(|entry| entry.state == "active").count()
-}
-
 #[test]
 fn however_many_addresses_wait_a_token_that_was_refused_is_tried_once_a_minute() {
     let mut world = World::with(12, 12);
@@ -309,7 +305,7 @@ fn however_many_addresses_wait_a_token_that_was_refused_is_tried_once_a_minute()
     assert!(waiting.len() == 12 && waiting.iter().all(|(_, told)| told == why), "{waiting:?}");
     world.tricks.clear();
     world.run(65);
-    assert_eq!(active(&world), 12, "the first accepted request releases the others");
+    assert_eq!(world.active("pool"), 12, "the first accepted request releases the others");
     assert!(!world.has("pool", "ProviderReady"));
 }
 
@@ -318,7 +314,7 @@ fn a_refusal_is_forgotten_when_something_of_the_kind_was_accepted() {
     let mut world = World::with(3, 1);
     world.tricks.extend([REFUSED, REFUSED]);
     world.run(130);
-    assert_eq!((world.assigns, active(&world)), (3, 1));
+    assert_eq!((world.assigns, world.active("pool")), (3, 1));
     world.run(5);
     assert!(!world.has("pool", "ProviderReady"));
     let errors = world.status("pool").ips.values().filter(|entry| !entry.error.is_empty()).count();
@@ -327,8 +323,7 @@ fn a_refusal_is_forgotten_when_something_of_the_kind_was_accepted() {
 
 #[test]
 fn however_many_pools_want_to_buy_a_token_that_was_refused_is_tried_once_a_minute() {
-    let mut world = World::new();
-    (1..=6).for_each(|n| world.set_node(n, true));
+    let mut world = World::bare(0, 6);
     for name in ["a", "b", "c", "d"] {
         world.add_pool(name, RawPoolSpec { desired_ips: 1, ..spec() });
     }

@@ -1,12 +1,11 @@
 //! The conditions of a pool in words, and the Events that come with them.
 
-use crate::faults::{nodes_key, spec};
+use crate::faults::{nodes_key, spec, spec_of};
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawMatch;
 
 #[test]
@@ -25,11 +24,10 @@ fn ready_counts_addresses_and_nodes() {
 
 #[test]
 fn ready_of_a_pool_whose_provider_was_never_read_says_why_itself() {
-    let mut world = World::new();
-    world.add_ip(1);
+    let mut world = World::bare(1, 0);
     world.set_node(1, true);
     world.faults.reads = Some(FaultKind::Unauthorized);
-    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("pool", spec_of([1]));
     world.start();
     world.run(10);
     let cause = world.told("pool", "ProviderReady").2.to_owned();
@@ -164,7 +162,7 @@ fn what_is_pending_for_long_is_told_by_its_own_pool() {
     world.run(5);
     world.add_ip(2);
     world.set_node(2, true);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.add_pool("other", spec_of([2]));
     world.run(5);
     assert_eq!((world.holder(2), world.told("pool", "Stalled")), (Some(ip(2)), ("", "", "")));
     world.run(400);
@@ -200,9 +198,7 @@ fn why_nodes_are_blocked_is_told_and_told_anew_when_it_is_something_else() {
     assert_eq!((status, reason), ("True", "OtherRegion"));
     assert!(message.starts_with("node-1: ") && message.contains("nyc3"), "{message}");
     assert_eq!(world.status("pool").node_errors, ["node-1"]);
-    world.add_ip(99);
-    world.move_by_hand(99, Some(1));
-    world.moved.clear();
+    world.add_foreign_ip(99, 1);
     world.run(120);
     assert_eq!(world.told("pool", "NodesBlocked").1, "ForeignAddress");
     let events: Vec<&str> = world.events.iter().map(|event| event.reason.as_str()).collect();
@@ -228,22 +224,18 @@ fn trouble_is_one_event_whoever_tells_it() {
     assert_eq!((failed.events_of("AssignmentFailed").len(), failed.events_of("NodesBlocked").len()), (1, 0));
 
     let buying = RawPoolSpec { desired_ips: 1, ..spec() };
-    let mut several = World::new();
-    several.set_node(1, true);
+    let mut several = World::bare(0, 1);
     several.add_pool("pool", buying.clone());
     several.tricks.push_back(Trick::Lost(true));
     several.start();
-    several.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+    several.run_while(5, |world| world.total("create") == 0);
     several.add_ip(150);
     several.run(120);
     assert_eq!(several.told("pool", "CreationUncertain").1, "SeveralNewAddresses");
     assert_eq!(several.events_of("CreationUncertain").len(), 1);
 
-    let mut unknown = World::new();
-    unknown.set_node(1, true);
-    unknown.add_ip(77);
-    unknown.move_by_hand(77, Some(1));
-    unknown.moved.clear();
+    let mut unknown = World::bare(0, 1);
+    unknown.add_foreign_ip(77, 1);
     unknown.add_pool("pool", buying);
     unknown.start();
     unknown.run(120);
@@ -266,12 +258,11 @@ fn an_address_that_may_be_ours_is_named_however_many_there_are() {
     unknown.add_pool("pool", buying.clone());
     unknown.start();
     unknown.run(120);
-    let mut several = World::new();
-    several.set_node(1, true);
+    let mut several = World::bare(0, 1);
     several.add_pool("pool", RawPoolSpec { desired_ips: 1, ..buying });
     several.tricks.push_back(Trick::Lost(true));
     several.start();
-    several.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+    several.run_while(5, |world| world.total("create") == 0);
     (1..=8).for_each(|number| several.add_ip(number));
     several.run(120);
     for (world, reason) in [(&unknown, "UnknownAddressesOnNodes"), (&several, "SeveralNewAddresses")] {
@@ -300,12 +291,10 @@ fn of_many_blocked_nodes_five_are_named() {
 
 #[test]
 fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
-    let mut world = World::new();
-    (1..=2).for_each(|n| world.add_ip(n));
-    world.set_node(1, true);
-    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    let mut world = World::bare(2, 1);
+    world.add_pool("pool", spec_of([1]));
     // It names the address on the node, and has no use for it.
-    let idle = RawPoolSpec { ips: vec![ip(2).to_string()], matching: never(), ..spec() };
+    let idle = RawPoolSpec { matching: never(), ..spec_of([2]) };
     world.add_pool("idle", idle);
     world.move_by_hand(2, Some(1));
     world.moved.clear();
@@ -319,13 +308,11 @@ fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
 
 #[test]
 fn a_node_with_another_pools_surplus_address_is_blocked_though_that_pool_matches_it() {
-    let mut world = World::new();
-    (1..=2).for_each(|n| world.add_ip(n));
-    world.set_node(1, true);
+    let mut world = World::bare(2, 1);
     // The only address that it uses is not in the account.
     let ips = [9, 2].map(|n| ip(n).to_string()).to_vec();
     world.add_pool("idle", RawPoolSpec { ips, desired_ips: 1, ..spec() });
-    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("pool", spec_of([1]));
     world.move_by_hand(2, Some(1));
     world.moved.clear();
     world.start();
@@ -356,7 +343,7 @@ fn that_events_may_not_be_written_is_told_at_once_and_only_while_it_is_so() {
 fn that_an_address_is_another_pools_is_told_of_a_frozen_pool_and_no_longer_than_it_is_true() {
     let mut world = World::with(1, 1);
     world.add_ip(2);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.add_pool("other", spec_of([2]));
     world.run(10);
     let conflict = |world: &World| world.has("other", "Conflict");
     world.edit("other", |spec| {
@@ -374,7 +361,7 @@ fn that_an_address_is_another_pools_is_told_of_a_frozen_pool_and_no_longer_than_
 fn a_claim_of_an_older_pool_is_told_while_nodes_cannot_be_read() {
     let mut world = World::with(1, 0);
     world.hold_watches = true;
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([1]));
     world.start_without_nodes();
     world.observe(Input::WatchTrouble(nodes_key(), Some("nodes is forbidden".into())));
     world.run(10);

@@ -1,7 +1,7 @@
 //! The messages that tell users why nothing matches, why an address left its node, which addresses are idle, and how
 //! long an object has been unready.
 
-use crate::faults::spec;
+use crate::faults::{spec, spec_of};
 use crate::world::{NO_NODE, Trick, World, ip};
 use crate::zones::record_set;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -21,8 +21,7 @@ fn events(world: &World, reason: &str) -> Vec<(bool, String)> {
 
 #[test]
 fn a_label_that_no_node_has_is_told_with_the_number_of_nodes_asked_for_once_a_minute() {
-    let mut world = World::new();
-    world.add_ip(1);
+    let mut world = World::bare(1, 0);
     world.unlabelled = 12;
     let matching = flipop_core::model::spec::RawMatch { node_label: NO_NODE.into(), ..Default::default() };
     for name in ["pool", "other"] {
@@ -183,14 +182,14 @@ fn what_keeps_a_pool_from_its_addresses_is_the_reason_of_ready() {
     assert!(message.ends_with("192.0.2.99 is not in the account"), "{message}");
 
     let mut claimed = World::with(1, 2);
-    claimed.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    claimed.add_pool("younger", spec_of([1]));
     claimed.run(30);
     assert_eq!(claimed.verdict("younger", "Ready"), ("False", "AddressClaimed"));
 
     let mut nodes = World::with(1, 1);
     nodes.run(10);
     nodes.add_ip(2);
-    nodes.add_pool("younger", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    nodes.add_pool("younger", spec_of([2]));
     nodes.run(30);
     let ready = nodes.condition("younger", "Ready").unwrap();
     assert_eq!(ready.reason, "NodesClaimed");
