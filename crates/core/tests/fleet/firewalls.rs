@@ -271,10 +271,7 @@ fn a_firewall_that_was_announced_and_refused_is_forgotten_with_the_wish() {
     let mut world = World::walled(1, 1);
     world.walls.slips.extend([Slip::Refused(FaultKind::Quota); 100]);
     world.run(4);
-    assert_eq!(
-        (world.told("pool", "FirewallReady").1, world.status("pool").firewalls.len()),
-        ("Quota".into(), 1)
-    );
+    assert_eq!((world.told("pool", "FirewallReady").1, world.status("pool").firewalls.len()), ("Quota", 1));
     world.edit("pool", |spec| spec.firewall = None);
     world.run(300);
     assert!(world.status("pool").firewalls.is_empty(), "{:?}", world.status("pool").firewalls);

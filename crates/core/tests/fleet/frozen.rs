@@ -283,11 +283,13 @@ fn a_pool_that_does_nothing_tells_conflicting_claims_too_and_forgets_them() {
         spec.matching.node_label = "a in".into();
     });
     world.run(10);
-    let conflict = |world: &World| world.has("younger", "Conflict");
-    assert!(conflict(&world), "{:?}", world.status("younger"));
+    let told = world.status("younger");
+    assert!(world.has("younger", "Conflict"), "{told:?}");
+    let entry = world.entry("younger", 2);
+    assert!(entry.state == "error" && entry.error.contains("ns/pool"), "{told:?}");
     world.edit("pool", |spec| spec.ips.truncate(1));
     world.run(10);
-    assert!(!conflict(&world), "{:?}", world.status("younger"));
+    assert!(!world.has("younger", "Conflict"), "{:?}", world.status("younger"));
 }
 
 #[test]
@@ -374,7 +376,7 @@ fn each_trouble_is_told_once_as_an_event() {
 }
 
 #[test]
-fn a_frozen_pool_goes_on_claiming_its_addresses() {
+fn a_frozen_pool_keeps_and_claims_its_addresses_until_it_thaws() {
     let mut world = World::with(1, 1);
     world.add_pool("younger", spec_of([1]));
     world.run(10);
@@ -385,6 +387,10 @@ fn a_frozen_pool_goes_on_claiming_its_addresses() {
     assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))), "{:?}", world.calls);
     let error = &world.entry("younger", 1).error;
     assert!(error.contains("claimed by the older pool"), "{error}");
+    assert!(world.status("pool").error.contains("spec.match.nodeLabel"));
+    world.edit("pool", |spec| spec.matching.node_label = String::new());
+    world.run(10);
+    assert_eq!((world.holder(2), world.status("pool").error.as_str()), (Some(ip(1)), ""), "it thaws");
 }
 
 #[test]

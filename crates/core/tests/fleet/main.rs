@@ -85,10 +85,7 @@ mod writes;
 mod zones;
 
 use crate::faults::spec_of;
-use faults::spec;
-use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::spec::RawMatch;
 use world::{Trick, World, ip};
 
 #[test]
@@ -302,28 +299,6 @@ fn of_two_pools_that_name_one_address_the_older_keeps_it() {
 }
 
 #[test]
-fn a_frozen_pool_says_all_the_same_whose_its_address_is() {
-    for frozen_later in [false, true] {
-        let mut world = World::with(1, 2);
-        world.run(10);
-        if frozen_later {
-            world.add_pool("younger", spec());
-            world.run(10);
-        }
-        let matching = RawMatch { node_label: "a in".into(), ..RawMatch::default() };
-        let frozen = RawPoolSpec { matching, ..spec_of([1]) };
-        if frozen_later {
-            world.edit("younger", |spec| *spec = frozen);
-        } else {
-            world.add_pool("younger", frozen);
-        }
-        world.run(10);
-        let entry = world.entry("younger", 1);
-        assert!(entry.state == "error" && entry.error.contains("ns/pool"), "{frozen_later}: {entry:?}");
-    }
-}
-
-#[test]
 fn a_node_serves_one_pool_at_a_time() {
     let mut world = World::with(1, 1);
     world.add_ip(2);
@@ -331,21 +306,6 @@ fn a_node_serves_one_pool_at_a_time() {
     world.run(10);
     assert_eq!(world.holder(1), Some(ip(1)));
     assert_eq!(*world.status("younger").assignable_nodes, ["node-1"], "claimed is no error");
-}
-
-#[test]
-fn a_frozen_pool_keeps_what_stands_and_thaws() {
-    let mut world = World::with(1, 2);
-    world.run(10);
-    world.edit("pool", |spec| spec.matching.node_label = "a in".into());
-    world.set_node(1, false);
-    world.run(30);
-    assert_eq!(world.holder(1), Some(ip(1)));
-    assert!(world.status("pool").error.contains("spec.match.nodeLabel"));
-    world.edit("pool", |spec| spec.matching.node_label = String::new());
-    world.run(10);
-    assert_eq!(world.holder(2), Some(ip(1)));
-    assert_eq!(world.status("pool").error, "");
 }
 
 #[test]

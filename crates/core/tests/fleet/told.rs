@@ -340,24 +340,6 @@ fn that_events_may_not_be_written_is_told_at_once_and_only_while_it_is_so() {
 }
 
 #[test]
-fn that_an_address_is_another_pools_is_told_of_a_frozen_pool_and_no_longer_than_it_is_true() {
-    let mut world = World::with(1, 1);
-    world.add_ip(2);
-    world.add_pool("other", spec_of([2]));
-    world.run(10);
-    let conflict = |world: &World| world.has("other", "Conflict");
-    world.edit("other", |spec| {
-        spec.matching.node_label = "a in".into();
-        spec.ips = vec![ip(1).to_string()];
-    });
-    world.run(5);
-    assert!(conflict(&world), "{:?}", world.status("other"));
-    world.delete_pool("pool");
-    world.run(5);
-    assert!(!conflict(&world), "{:?}", world.status("other"));
-}
-
-#[test]
 fn a_claim_of_an_older_pool_is_told_while_nodes_cannot_be_read() {
     let mut world = World::with(1, 0);
     world.hold_watches = true;
