@@ -5,7 +5,6 @@ use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, SOON, World, ip, path, same};
 use flipop_cloud::{Fault, Injection, Op, Target};
 use flipop_envtest::nodes::NewPod;
-use flipop_envtest::operator::Operator;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use serde_json::json;
@@ -48,12 +47,12 @@ async fn the_readme_example_converges(world: &mut World) -> Outcome {
     assert_eq!(applied.stderr, "");
     world.pool_settles_within("ingress-pool", &[(10, "alpha"), (11, "beta")], EXAMPLE_TIMEOUT).await?;
     let third_waits =
-        |pool: &crate::world::Pool| same(pool.names("assignableNodes"), vec!["gamma".to_owned()]);
+        |pool: &crate::world::Object| same(pool.names("assignableNodes"), vec!["gamma".to_owned()]);
     world.pool_shows("ingress-pool", "the third node waits", SOON, third_waits).await?;
     world.annotation_settles("alpha", Some(10)).await?;
     world.annotation_settles("beta", Some(11)).await?;
     world.annotation_settles("gamma", None).await?;
-    world.pool_shows("ingress-pool", "the status is current", SOON, crate::world::Pool::is_current).await?;
+    world.pool_shows("ingress-pool", "the status is current", SOON, crate::world::Object::is_current).await?;
     let table = world.kubectl.run(&["get", "fipool", "ingress-pool"]).await?;
     let mut lines = table.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let header = ["NAME", "DESIRED", "ACTIVE", "READY", "REASON", "DNS", "AGE"];
@@ -69,20 +68,8 @@ async fn the_readme_example_converges(world: &mut World) -> Outcome {
     Ok(())
 }
 
-/// Nodes alpha, beta …, one address, and a running operator that has the address on alpha.
-async fn one_ip_on_alpha(world: &World, nodes: &[&str]) -> Outcome<Operator> {
-    world.reserve(&[ONE]);
-    for node in nodes {
-        world.node(node).await?;
-    }
-    let operator = world.operator().await?;
-    world.plain_pool("p", &[ONE]).await?;
-    world.pool_settles("p", &[(ONE, "alpha")]).await?;
-    Ok(operator)
-}
-
 async fn an_ip_leaves_a_node_that_is_relabelled(world: &mut World) -> Outcome {
-    let _operator = one_ip_on_alpha(world, &["alpha", "beta"]).await?;
+    let _stage = world.on_alpha_beside_beta().await?;
     world.nodes.set_label("alpha", "pool", Some("rest")).await?;
     world.pool_settles("p", &[(ONE, "beta")]).await?;
     world.annotation_settles("beta", Some(ONE)).await?;
@@ -121,7 +108,7 @@ async fn a_node_without_a_provider_id_is_no_candidate_until_it_has_one(world: &m
 }
 
 async fn the_annotation_is_on_a_node_while_the_ip_is(world: &mut World) -> Outcome {
-    let _operator = one_ip_on_alpha(world, &["alpha"]).await?;
+    let _stage = world.on_alpha_beside_beta().await?;
     world.annotation_settles("alpha", Some(ONE)).await?;
     let managers = world.nodes.get("alpha").await?.metadata.managed_fields.unwrap_or_default();
     let writer = managers.iter().find(|entry| {
@@ -141,7 +128,7 @@ async fn the_annotation_is_on_a_node_while_the_ip_is(world: &mut World) -> Outco
 async fn an_address_whose_node_fails_in_an_outage_moves_within_seconds_of_its_end(
     world: &mut World,
 ) -> Outcome {
-    let operator = one_ip_on_alpha(world, &["alpha", "beta"]).await?;
+    let (operator, _beta) = world.on_alpha_beside_beta().await?;
     let cloud = world.cloud();
     let begun_ms = cloud.now_ms();
     cloud.inject(Injection::always(Target::any(), Fault::status(503)));

@@ -130,12 +130,7 @@ async fn nodes_that_may_not_be_annotated_still_get_their_ips(world: &mut World) 
 
 async fn events_that_may_not_be_written_harm_nothing(world: &mut World) -> Outcome {
     forbid(world, "events", "create").await?;
-    world.reserve(&[10]);
-    world.node("alpha").await?;
-    world.node("beta").await?;
-    let operator = world.operator().await?;
-    world.plain_pool("p", &[10]).await?;
-    world.pool_settles("p", &[(10, "alpha")]).await?;
+    let (operator, _beta) = world.on_alpha_beside_beta().await?;
     world.nodes.set_ready("alpha", false).await?;
     world.pool_settles("p", &[(10, "beta")]).await?;
     says(&operator, &["events", "forbidden"], SOON).await
@@ -146,12 +141,7 @@ async fn with_the_go_operators_crds_and_roles_ips_are_moved_and_nothing_is_bough
 ) -> Outcome {
     world.kubectl.run(&["apply", "-f", &path("tests/corpus/go-crds")]).await?;
     world.kubectl.run(&["apply", "-n", "flipop", "-f", &path("tests/corpus/go-install")]).await?;
-    world.reserve(&[10]);
-    world.node("alpha").await?;
-    world.node("beta").await?;
-    let operator = world.operator().await?;
-    world.plain_pool("p", &[10]).await?;
-    world.pool_settles("p", &[(10, "alpha")]).await?;
+    let (operator, _beta) = world.on_alpha_beside_beta().await?;
     world.nodes.set_ready("alpha", false).await?;
     world.pool_settles("p", &[(10, "beta")]).await?;
     assert_eq!(world.nodes.annotation("beta", crate::world::ANNOTATION).await?, None);
@@ -204,7 +194,7 @@ async fn large_objects_that_are_rewritten_each_second_hold_up_no_other_pool(worl
     // A watch that fails shows in both.
     assert_eq!(operator.get("/readyz").await?.0, 200, "{}", operator.log_tail());
     world.plain_pool("last", &[10]).await?;
-    world.pool_shows("last", "it is seen", SOON, super::world::Pool::is_current).await
+    world.pool_shows("last", "it is seen", SOON, super::world::Object::is_current).await
 }
 
 /// Waits until every large object was rewritten this often.

@@ -2,7 +2,7 @@
 //! tells each one about itself.
 
 use crate::suite::{Case, cases};
-use crate::world::{Pool, SOON, TEAM, World, ip, path, plain_spec, same};
+use crate::world::{Object, SOON, TEAM, World, ip, path, plain_spec, same};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
@@ -172,7 +172,7 @@ async fn each_object_of_the_corpus_is_told_of_itself_and_harms_no_other(world: &
     let ours = |call: &(Ipv4Addr, u64)| [ip(210), ip(211)].contains(&call.0);
     assert!(!world.assigns(calls).iter().any(ours), "nobody moves what is in use");
     world.nodes.set_ready("alpha", false).await?;
-    let gone = |pool: &Pool| same(pool.state(210), "no-match");
+    let gone = |pool: &Object| same(pool.state(210), "no-match");
     world.pool_shows("good", "alpha is gone", NOT_HELD_UP, gone).await?;
     world.nodes.set_ready("alpha", true).await?;
     world.pool_settles_within("good", &[(210, "alpha"), (211, "beta")], NOT_HELD_UP).await

@@ -1,7 +1,7 @@
 //! The operator makes addresses in the account, exactly as many as wanted and all recorded, and firewalls of pools.
 
 use crate::suite::{Case, cases};
-use crate::world::{Pool, REGION, SOON, TEAM, World, plain_spec, same};
+use crate::world::{Object, REGION, SOON, TEAM, World, plain_spec, same};
 use flipop_cloud::{FirewallView, Op, Provider};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
@@ -35,7 +35,7 @@ fn creations(world: &World) -> u64 {
 }
 
 /// This many addresses are in `spec.ips` and on nodes.
-fn complete(count: usize) -> impl Fn(&Pool) -> Result<Vec<String>, String> {
+fn complete(count: usize) -> impl Fn(&Object) -> Result<Vec<String>, String> {
     move |pool| {
         same(pool.spec_ips().len(), count)?;
         same(pool.active().len(), count)?;
@@ -56,7 +56,7 @@ async fn missing_addresses_are_created_written_into_the_spec_and_assigned(world:
     let unfulfilled =
         operator.scrape().await?.sum("flipop_floatingippoolcontroller_unfulfilled_ips", &[("name", "p")]);
     assert_eq!(unfulfilled, Some(0.0));
-    world.pool_shows("p", "the status is current", SOON, Pool::is_current).await
+    world.pool_shows("p", "the status is current", SOON, Object::is_current).await
 }
 
 async fn a_manifest_that_is_applied_again_on_either_side_buys_nothing_again(world: &mut World) -> Outcome {
@@ -79,7 +79,7 @@ async fn a_manifest_that_is_applied_again_on_either_side_buys_nothing_again(worl
     for arguments in [&["apply", "-n", TEAM, "-f", "-"][..], &server_side] {
         let before = world.get_pool("p").await?.generation();
         apply(arguments).await?;
-        let remembered = |pool: &Pool| {
+        let remembered = |pool: &Object| {
             pool.is_current()?;
             same(pool.active().len(), 2)
         };

@@ -1,6 +1,6 @@
 //! Shared parts of the DNS tests: zones at both providers, record sets as on the API server, and a name's records.
 
-use crate::world::{SOON, TEAM, World, same};
+use crate::world::{Object, SOON, TEAM, World, same};
 use flipop_cloud::{Call, Op, Plan, Provider, RecordView};
 use flipop_envtest::api_proxy::ApiProxy;
 use flipop_envtest::cluster::Kind;
@@ -9,7 +9,6 @@ use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// The zone of the tests, at both providers.
@@ -100,61 +99,6 @@ pub(crate) fn concerns_dns(call: &Call) -> bool {
     call.provider == Provider::Cloudflare || call.path.starts_with("/v2/domains")
 }
 
-/// A `NodeDNSRecordSet` as it is on the API server.
-#[derive(Debug, Clone)]
-pub(crate) struct RecordSet(Value);
-
-impl RecordSet {
-    pub(crate) fn status(&self) -> &Value {
-        &self.0["status"]
-    }
-
-    pub(crate) fn text(&self, field: &str) -> &str {
-        self.status()[field].as_str().unwrap_or_default()
-    }
-
-    /// `status.addresses`.
-    pub(crate) fn addresses(&self) -> Vec<String> {
-        let addresses = self.status()["addresses"].as_array();
-        addresses.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-    }
-
-    /// `Err` unless a condition has this status and reason, and these words in its message.
-    pub(crate) fn has(&self, kind: &str, status: &str, reason: &str, words: &[&str]) -> Result<(), String> {
-        has(self.status(), kind, status, reason, words)
-    }
-
-    /// `Err` unless the status describes the present spec.
-    pub(crate) fn is_current(&self) -> Result<(), String> {
-        same(&self.status()["observedGeneration"], &self.0["metadata"]["generation"])
-    }
-}
-
-/// Status, reason and message of a condition in a status.
-pub(crate) fn condition(status: &Value, kind: &str) -> Option<(String, String, String)> {
-    let conditions = status["conditions"].as_array();
-    let found = conditions.into_iter().flatten().find(|condition| condition["type"] == kind)?;
-    let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
-    Some((text("status"), text("reason"), text("message")))
-}
-
-/// `Err` unless a condition has this status and reason, and these words in its message.
-pub(crate) fn has(
-    in_status: &Value,
-    kind: &str,
-    status: &str,
-    reason: &str,
-    words: &[&str],
-) -> Result<(), String> {
-    let found = condition(in_status, kind).ok_or_else(|| format!("no condition {kind}"))?;
-    let (is, why, message) = &found;
-    if is == status && why == reason && words.iter().all(|word| message.contains(word)) {
-        Ok(())
-    } else {
-        Err(format!("{kind} is {found:?} instead of {status}, {reason}, {words:?}"))
-    }
-}
-
 impl World {
     /// Creates the tests' zone at both providers. Returns its id at Cloudflare.
     pub(crate) fn zones(&self) -> String {
@@ -191,11 +135,6 @@ impl World {
         self.cluster.create(Kind::RecordSet, TEAM, name, spec).await
     }
 
-    /// Reads a record set.
-    pub(crate) async fn get_set(&self, name: &str) -> Outcome<RecordSet> {
-        Ok(RecordSet(self.cluster.get(Kind::RecordSet, TEAM, name).await?))
-    }
-
     /// Waits until a record set is right. `Err` of `right` says what is wrong.
     #[track_caller]
     pub(crate) fn set_shows<'a, T, Right>(
@@ -206,17 +145,10 @@ impl World {
         right: Right,
     ) -> impl Future<Output = Outcome<T>> + use<'a, T, Right>
     where
-        Right: Fn(&RecordSet) -> Result<T, String> + 'a,
+        Right: Fn(&Object) -> Result<T, String> + 'a,
         T: 'a,
     {
-        let right = Rc::new(right);
-        eventually(&format!("record set {name}: {what}"), timeout, move || {
-            let right = Rc::clone(&right);
-            async move {
-                let set = self.get_set(name).await?;
-                right(&set).map_err(|wrong| Failure::new(format!("{wrong}\n  status: {}", set.status())))
-            }
-        })
+        self.shows(Kind::RecordSet, name, what, timeout, right)
     }
 
     /// Waits until a name has exactly these addresses.
@@ -246,7 +178,7 @@ impl World {
             same(set.text("state"), "active")?;
             same(set.text("error"), "")?;
             same(set.text("fqdn"), name.fqdn.as_str())?;
-            same(set.addresses().as_slice(), addresses)?;
+            same(set.names("addresses").as_slice(), addresses)?;
             set.has("SpecValid", "True", "Valid", &[])?;
             let (status, reason) =
                 if addresses.is_empty() { ("False", "NoMatchingNode") } else { ("True", "Published") };
@@ -268,7 +200,7 @@ impl World {
             pool.is_current()?;
             same(&pool.status()["dnsRecordSet"]["fqdn"], &json!(name.fqdn))?;
             same(&pool.status()["dnsRecordSet"]["addresses"], &json!(addresses))?;
-            has(pool.status(), "RecordSetReady", "True", "Published", &[])
+            pool.has("RecordSetReady", "True", "Published", &[])
         })
     }
 

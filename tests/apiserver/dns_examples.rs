@@ -1,7 +1,7 @@
 //! The objects of `examples/`, and those of former READMEs, applied unchanged in the cloud and the cluster that they
 //! assume.
 
-use crate::dns::{Name, externals, has, named};
+use crate::dns::{Name, externals, named};
 use crate::suite::{Case, cases};
 use crate::world::{REGION, SOON, World, path, same};
 use flipop_cloud::{Plan, Provider};
@@ -107,9 +107,9 @@ pub(crate) async fn pool_converges(
             same(active, expected)?;
             same(&pool.status()["dnsRecordSet"]["fqdn"], &json!(name.fqdn))?;
             same(&pool.status()["dnsRecordSet"]["addresses"], &json!(published))?;
-            has(pool.status(), "Ready", "True", "Assigned", &[])?;
-            has(pool.status(), "SpecValid", "True", "Valid", &[])?;
-            has(pool.status(), "RecordSetReady", "True", "Published", &[&published[0]])
+            pool.has("Ready", "True", "Assigned", &[])?;
+            pool.has("SpecValid", "True", "Valid", &[])?;
+            pool.has("RecordSetReady", "True", "Published", &[&published[0]])
         })
         .await?;
     world.event_says(pool, "RecordsChanged", &[&name.fqdn]).await
@@ -247,7 +247,7 @@ async fn the_objects_of_the_older_readme_converge(world: &mut World) -> Outcome 
     pool_converges(world, "ingress-pool", &hello, &addresses, 60).await?;
     world
         .pool_shows("ingress-pool", "the TTL was raised", SOON, |pool| {
-            has(pool.status(), "RecordSetTTLRaised", "True", "BelowFloor", &["30", "60"])
+            pool.has("RecordSetTTLRaised", "True", "BelowFloor", &["30", "60"])
         })
         .await?;
     let externals = externals(&[1, 2, 3]);

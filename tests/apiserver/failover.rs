@@ -156,7 +156,7 @@ async fn a_leader_that_was_stopped_writes_nothing_after_another_took_over(world:
 async fn a_leader_behind_a_silent_network_writes_nothing_after_another_took_over(
     world: &mut World,
 ) -> Outcome {
-    cut_off(world, Network::SILENT).await
+    cut_off(world, Network::Silent).await
 }
 
 async fn a_leader_whose_connections_are_cut_writes_nothing_after_another_took_over(
@@ -181,7 +181,7 @@ async fn cut_off(world: &World, network: Network) -> Outcome {
         writes(world, "successor", since).await?;
         assert!(leader.runs()?, "an API server that cannot be reached is waited for");
         assert_eq!(leader.get("/healthz").await?.0, 200);
-        proxy.set(Network::GOOD);
+        proxy.set(Network::Good);
         let status = leader.wait_end(LOST_TIMEOUT).await?;
         assert_eq!(status.code(), Some(1), "a lost lease is no success");
         assert_eq!(writers(world, since), ["successor"]);

@@ -43,8 +43,8 @@ impl Names {
         let published = vec![ip(10).to_string(), ip(11).to_string()];
         same(self.pool.addresses(world), published).map_err(Failure::new)?;
         same(self.nodes.addresses(world), externals(ready)).map_err(Failure::new)?;
-        let set = world.get_set("nodes").await?;
-        same(set.addresses(), externals(ready)).map_err(Failure::new)
+        let set = world.get(Kind::RecordSet, "nodes").await?;
+        same(set.names("addresses"), externals(ready)).map_err(Failure::new)
     }
 
     async fn settle(&self, world: &World, holder: usize, ready: &[u8]) -> Outcome {

@@ -100,12 +100,7 @@ async fn metrics_have_the_names_types_and_labels_of_the_contract_and_vanish_with
 }
 
 async fn a_move_leaves_an_event(world: &mut World) -> Outcome {
-    world.reserve(&[10]);
-    world.node("alpha").await?;
-    world.node("beta").await?;
-    let _operator = world.operator().await?;
-    world.plain_pool("p", &[10]).await?;
-    world.pool_settles("p", &[(10, "alpha")]).await?;
+    let _stage = world.on_alpha_beside_beta().await?;
     world.nodes.set_ready("alpha", false).await?;
     world.pool_settles("p", &[(10, "beta")]).await?;
     eventually("an event tells of the address and its new node", SOON, || async {

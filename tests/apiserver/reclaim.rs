@@ -1,7 +1,7 @@
 //! Addresses that a pool gives back: they leave the account once nobody uses them, and nothing else does.
 
 use crate::suite::{Case, cases};
-use crate::world::{ANNOTATION, Pool, SOON, TEAM, World, path, plain_spec, same};
+use crate::world::{ANNOTATION, Object, SOON, TEAM, World, path, plain_spec, same};
 use flipop_cloud::{Op, Provider};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::wait::eventually;
@@ -106,7 +106,7 @@ async fn bought(world: &World) -> Outcome<Vec<String>> {
         world.node(node).await?;
     }
     world.pool("p", &bought_spec(2)).await?;
-    let complete = |pool: &Pool| {
+    let complete = |pool: &Object| {
         same(pool.active().len(), 2)?;
         same(pool.spec_ips().len(), 2)?;
         same(purchased(pool).len(), 2)?;
@@ -115,7 +115,7 @@ async fn bought(world: &World) -> Outcome<Vec<String>> {
     world.pool_shows("p", "two addresses were bought", Duration::from_mins(1), complete).await
 }
 
-fn purchased(pool: &Pool) -> Vec<String> {
+fn purchased(pool: &Object) -> Vec<String> {
     let entries = pool.status()["purchasedIPs"].as_array().cloned().unwrap_or_default();
     entries.iter().filter_map(|entry| entry["ip"].as_str().map(str::to_owned)).collect()
 }

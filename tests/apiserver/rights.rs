@@ -4,7 +4,7 @@
 use crate::dns::{Name, externals, set_spec};
 use crate::suite::{Case, cases};
 use crate::team::holder;
-use crate::world::{Pool, REGION, SOON, World, binary, ip, plain_spec, same};
+use crate::world::{Object, REGION, SOON, World, binary, ip, plain_spec, same};
 use flipop_cloud::Provider;
 use flipop_envtest::apiserver::connect;
 use flipop_envtest::cluster::{Cluster, Kind, NAMESPACE, SERVICE_ACCOUNT};
@@ -261,12 +261,12 @@ async fn statuses_that_may_not_be_written_stop_purchases_and_nothing_else(world:
     assert_eq!(world.cloud().ips().len(), 1, "nothing is bought that could not be remembered");
     role.restore().await?;
     world.pool_settles_within("p", &[(10, "alpha")], SLOW_RETRY).await?;
-    let of_gamma = |pool: &Pool| same(pool.active().into_values().collect(), vec!["gamma".to_owned()]);
+    let of_gamma = |pool: &Object| same(pool.active().into_values().collect(), vec!["gamma".to_owned()]);
     world.pool_shows("c", "its address is bought and given out", SLOW_RETRY, of_gamma).await?;
     world
         .set_shows("s", "its status is written", SLOW_RETRY, |set| {
             set.is_current()?;
-            same(set.addresses(), externals(&[4]))
+            same(set.names("addresses"), externals(&[4]))
         })
         .await?;
     assert_eq!(world.cloud().ips().len(), 2);
@@ -287,7 +287,7 @@ async fn created_addresses_that_may_not_be_written_into_the_spec_are_remembered_
     world.node_with("gamma", |node| node.label("only", "c")).await?;
     let mut operator = world.operator().await?;
     world.pool("c", &bought()).await?;
-    let of_gamma = |pool: &Pool| same(pool.active().into_values().collect(), vec!["gamma".to_owned()]);
+    let of_gamma = |pool: &Object| same(pool.active().into_values().collect(), vec!["gamma".to_owned()]);
     world.pool_shows("c", "its address is bought and given out", SOON, of_gamma).await?;
     warns(&operator, &["may not update", "floatingippools.flipop"]).await?;
     // Another process knows the address from the status alone.

@@ -3,7 +3,7 @@
 use crate::dns::{Name, externals, set_spec};
 use crate::suite::{Case, cases};
 use crate::team::{holder, launch, replica, replica_with, stage, while_addresses_move, writers, writes};
-use crate::world::{Pool, SOON, World, plain_spec, same};
+use crate::world::{Object, SOON, World, plain_spec, same};
 use flipop_cloud::{Call, Fault, Injection, Op, Provider, Target, When};
 use flipop_envtest::audit::Write;
 use flipop_envtest::cluster::USER;
@@ -228,6 +228,6 @@ async fn a_thousand_half_open_connections_stop_neither_lease_nor_scrapes(world: 
     })
     .await?;
     assert_eq!(writers(world, 0), ["leader"]);
-    world.pool_shows("p", "it is current", SOON, Pool::is_current).await?;
+    world.pool_shows("p", "it is current", SOON, Object::is_current).await?;
     world.pool_shows("p", "every address has a node", SOON, |pool| same(pool.active().len(), 3)).await
 }

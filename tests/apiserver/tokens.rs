@@ -1,6 +1,6 @@
 //! Tokens that are refused: a condition, an Event and one log line of each object say so, and what stands stays.
 
-use crate::dns::{BOTH, Name, external, has, named, set_spec};
+use crate::dns::{BOTH, Name, external, named, set_spec};
 use crate::suite::{Case, cases};
 use crate::world::{SOON, TEAM, World, same};
 use flipop_envtest::Outcome;
@@ -47,7 +47,7 @@ async fn a_token_that_is_refused_is_told_once_and_what_stands_stays(world: &mut 
     }
     world
         .pool_shows("p", "the token is named", SOON, |pool| {
-            has(pool.status(), "ProviderReady", "False", "Unauthorized", &["DIGITALOCEAN_ACCESS_TOKEN"])?;
+            pool.has("ProviderReady", "False", "Unauthorized", &["DIGITALOCEAN_ACCESS_TOKEN"])?;
             same(pool.active().len(), 0)
         })
         .await?;

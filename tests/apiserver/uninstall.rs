@@ -3,7 +3,7 @@
 use crate::commands::{call, ended, text, user};
 use crate::dns::{Name, ZONE, externals, set_spec, sorted};
 use crate::suite::{Case, cases};
-use crate::world::{ANNOTATION, Pool, SOON, World, ip, plain_spec, same};
+use crate::world::{ANNOTATION, Object, SOON, World, ip, plain_spec, same};
 use flipop_cloud::Provider;
 use flipop_core::model::node_labels::LabelKey;
 use flipop_envtest::operator::Operator;
@@ -35,7 +35,7 @@ async fn everything(world: &World) -> Outcome<(Operator, BTreeMap<String, String
     spare["match"]["nodeLabel"] = json!("pool=none");
     world.pool("spare", &spare).await?;
     world.record_set("nodes", &set_spec(Provider::Cloudflare, "nodes")).await?;
-    let both = |pool: &Pool| {
+    let both = |pool: &Object| {
         let active = pool.active();
         if active.len() == 2 { Ok(active) } else { Err(format!("active are {active:?}")) }
     };

@@ -136,7 +136,7 @@ async fn a_history_that_was_compacted_while_the_watch_was_cut_is_answered_by_a_l
     world.server.stop();
     world.server.compact().await?;
     world.server.start_again().await?;
-    proxy.set(Network::GOOD);
+    proxy.set(Network::Good);
     world.pool_settles("p", &[(10, "gamma"), (11, "beta")]).await?;
     assert_eq!(world.assigns(calls).len(), 1, "beta was never seen to fail");
     eventually("the watch of nodes began anew because its place was forgotten", SOON, || async {

@@ -188,8 +188,12 @@ impl World {
     }
 
     /// Reads a pool.
-    pub(crate) async fn get_pool(&self, name: &str) -> Outcome<Pool> {
-        Ok(Pool(self.cluster.get(Kind::Pool, TEAM, name).await?))
+    pub(crate) async fn get_pool(&self, name: &str) -> Outcome<Object> {
+        self.get(Kind::Pool, name).await
+    }
+
+    pub(crate) async fn get(&self, kind: Kind, name: &str) -> Outcome<Object> {
+        Ok(Object(self.cluster.get(kind, TEAM, name).await?))
     }
 
     /// Waits until a pool is right. `Err` of `right` says what is wrong.
@@ -202,15 +206,33 @@ impl World {
         right: Right,
     ) -> impl Future<Output = Outcome<T>> + use<'a, T, Right>
     where
-        Right: Fn(&Pool) -> Result<T, String> + 'a,
+        Right: Fn(&Object) -> Result<T, String> + 'a,
+        T: 'a,
+    {
+        self.shows(Kind::Pool, name, what, timeout, right)
+    }
+
+    /// Waits until an object is right. `Err` of `right` says what is wrong.
+    #[track_caller]
+    pub(crate) fn shows<'a, T, Right>(
+        &'a self,
+        kind: Kind,
+        name: &'a str,
+        what: &str,
+        timeout: Duration,
+        right: Right,
+    ) -> impl Future<Output = Outcome<T>> + use<'a, T, Right>
+    where
+        Right: Fn(&Object) -> Result<T, String> + 'a,
         T: 'a,
     {
         let right = std::rc::Rc::new(right);
-        eventually(&format!("pool {name}: {what}"), timeout, move || {
+        eventually(&format!("{kind:?} {name}: {what}"), timeout, move || {
             let right = std::rc::Rc::clone(&right);
             async move {
-                let pool = self.get_pool(name).await?;
-                right(&pool).map_err(|wrong| Failure::new(format!("{wrong}\n  status: {}", pool.status())))
+                let object = self.get(kind, name).await?;
+                right(&object)
+                    .map_err(|wrong| Failure::new(format!("{wrong}\n  status: {}", object.status())))
             }
         })
     }
@@ -314,11 +336,11 @@ pub(crate) fn plain_spec(last: &[u8]) -> Value {
     json!({ "provider": "digitalocean", "region": REGION, "ips": ips, "match": { "nodeLabel": "pool=work" } })
 }
 
-/// A pool as it is on the API server.
+/// A pool or record set as it is on the API server.
 #[derive(Debug, Clone)]
-pub(crate) struct Pool(Value);
+pub(crate) struct Object(Value);
 
-impl Pool {
+impl Object {
     pub(crate) fn status(&self) -> &Value {
         &self.0["status"]
     }
@@ -328,9 +350,27 @@ impl Pool {
         strings(&self.0["spec"]["ips"])
     }
 
+    /// A text in the status.
+    pub(crate) fn text(&self, field: &str) -> &str {
+        self.status()[field].as_str().unwrap_or_default()
+    }
+
     /// `status.error`.
     pub(crate) fn error(&self) -> &str {
-        self.status()["error"].as_str().unwrap_or_default()
+        self.text("error")
+    }
+
+    /// `Err` unless a condition has this status and reason, and these words in its message.
+    pub(crate) fn has(&self, kind: &str, status: &str, reason: &str, words: &[&str]) -> Result<(), String> {
+        let mut conditions = self.status()["conditions"].as_array().into_iter().flatten();
+        let found = conditions.find(|condition| condition["type"] == kind);
+        let found = found.ok_or_else(|| format!("no condition {kind}"))?;
+        let says = |word: &&str| found["message"].as_str().is_some_and(|message| message.contains(word));
+        if found["status"] == status && found["reason"] == reason && words.iter().all(says) {
+            Ok(())
+        } else {
+            Err(format!("{kind} is {found} instead of {status}, {reason}, {words:?}"))
+        }
     }
 
     /// A field of an address's status.
@@ -381,13 +421,7 @@ impl Pool {
 
     /// `Err` unless the status describes the present spec.
     pub(crate) fn is_current(&self) -> Result<(), String> {
-        let (generation, observed) =
-            (&self.0["metadata"]["generation"], &self.status()["observedGeneration"]);
-        if generation == observed {
-            Ok(())
-        } else {
-            Err(format!("generation {generation}, observed {observed}"))
-        }
+        same(&self.status()["observedGeneration"], &self.0["metadata"]["generation"])
     }
 }
 

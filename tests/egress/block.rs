@@ -1,9 +1,9 @@
 //! `--when-absent=Block`: what pods, the node and inbound traffic reach while the node has no address.
 
-use crate::cases::{IP, reaches, told};
+use crate::cases::{IP, reaches};
 use crate::connections::{ended, through};
 use crate::lab::{Lab, OUTSIDE, sh};
-use crate::world::{PATIENCE, Server, World};
+use crate::world::{PATIENCE, World};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use std::fs;
@@ -21,64 +21,60 @@ const FLAGS: [&str; 3] = ["--when-absent=Block", "--except=198.51.100.10/32", "-
 /// Moves of the address.
 const MOVES: usize = 5;
 
-pub(crate) async fn without_the_address_pods_reach_only_what_is_excepted(server: &Server) -> Outcome {
-    let mut world = World::new(server, 2).await?;
-    told(&mut world, async |world| {
-        sh("ip", &["-n", &world.lab.outside(), "addr", "add", "198.51.100.10/24", "dev", "eth0"])?;
-        six(&mut world.lab)?;
-        let (node, pod) = (world.lab.node(1), world.lab.pod(1));
-        let before = reaches(&world.lab)?;
-        let usual = Lab::public(1);
-        assert_eq!(world.lab.source(1)?, usual, "before the first turn pods leave as the node");
-        // The first packet has to find its neighbors.
-        eventually("the pod leaves as the node by IPv6 too", PATIENCE, || async {
-            let source = world.lab.once(&pod, &["ask", PUBLIC6])?;
-            (source == "2600:1::11").then_some(()).ok_or_else(|| Failure::new(source))
-        })
-        .await?;
-        world.start(1, &FLAGS)?;
-        world.ready(1, true).await?;
-        let blocked = async |world: &World| {
-            eventually("the pod reaches nothing outside", PATIENCE, || async {
-                let source = world.lab.source(1)?;
-                source.starts_with("none").then_some(()).ok_or_else(|| Failure::new(source))
-            })
-            .await
-        };
-        blocked(world).await?;
-        // From here on the pod must never be known by the address of the node.
-        let probe = world.lab.helper(&pod, &["probe", OUTSIDE])?;
-        for _ in 0..MOVES {
-            assert_eq!(reaches(&world.lab)?, before, "what stays inside, and inbound traffic, is as it was");
-            assert_eq!(world.lab.once(&pod, &["reach", RESOLVER])?, usual);
-            assert_eq!(world.lab.once(&node, &["reach", OUTSIDE])?, usual, "the node itself is not blocked");
-            only_excepted6(&world.lab)?;
-            world.give(IP, 1).await?;
-            world.lab.leaves_as(1, IP, PATIENCE).await?;
-            only_excepted6(&world.lab)?;
-            let open = through(world).await?;
-            world.take(IP, 1).await?;
-            ended(&open).await?;
-            blocked(world).await?;
-        }
-        // Neither a killed agent nor one that knows nothing but the kernel lets anything through.
-        world.kill(1);
-        world.api(1, false);
-        world.lab.metadata_away(1)?;
-        let standing = world.lab.state(1)?;
-        world.start(1, &FLAGS)?;
-        assert!(world.ready(1, false).await?.contains("AnchorUnknown"));
-        assert_eq!(world.lab.state(1)?, standing);
-        let said = fs::read_to_string(&probe)?;
-        assert!(said.contains(IP) && !said.contains(&usual), "{said}");
-        world.terminate(1).await?;
-        world.start(1, &[&FLAGS[..], &["--egress=None"]].concat())?;
-        world.lab.leaves_as(1, &usual, PATIENCE).await?;
-        world.bare(1, PATIENCE).await?;
-        assert_eq!(world.lab.once(&pod, &["reach", PUBLIC6])?, "2600:1::11");
-        Ok(())
+pub(crate) async fn without_the_address_pods_reach_only_what_is_excepted(world: &mut World) -> Outcome {
+    sh("ip", &["-n", &world.lab.outside(), "addr", "add", "198.51.100.10/24", "dev", "eth0"])?;
+    six(&mut world.lab)?;
+    let (node, pod) = (world.lab.node(1), world.lab.pod(1));
+    let before = reaches(&world.lab)?;
+    let usual = Lab::public(1);
+    assert_eq!(world.lab.source(1)?, usual, "before the first turn pods leave as the node");
+    // The first packet has to find its neighbors.
+    eventually("the pod leaves as the node by IPv6 too", PATIENCE, || async {
+        let source = world.lab.once(&pod, &["ask", PUBLIC6])?;
+        (source == "2600:1::11").then_some(()).ok_or_else(|| Failure::new(source))
     })
-    .await
+    .await?;
+    world.start(1, &FLAGS)?;
+    world.ready(1, true).await?;
+    let blocked = async |world: &World| {
+        eventually("the pod reaches nothing outside", PATIENCE, || async {
+            let source = world.lab.source(1)?;
+            source.starts_with("none").then_some(()).ok_or_else(|| Failure::new(source))
+        })
+        .await
+    };
+    blocked(world).await?;
+    // From here on the pod must never be known by the address of the node.
+    let probe = world.lab.helper(&pod, &["probe", OUTSIDE])?;
+    for _ in 0..MOVES {
+        assert_eq!(reaches(&world.lab)?, before, "what stays inside, and inbound traffic, is as it was");
+        assert_eq!(world.lab.once(&pod, &["reach", RESOLVER])?, usual);
+        assert_eq!(world.lab.once(&node, &["reach", OUTSIDE])?, usual, "the node itself is not blocked");
+        only_excepted6(&world.lab)?;
+        world.give(IP, 1).await?;
+        world.lab.leaves_as(1, IP, PATIENCE).await?;
+        only_excepted6(&world.lab)?;
+        let open = through(world).await?;
+        world.take(IP, 1).await?;
+        ended(&open).await?;
+        blocked(world).await?;
+    }
+    // Neither a killed agent nor one that knows nothing but the kernel lets anything through.
+    world.kill(1);
+    world.api(1, false);
+    world.lab.metadata_away(1)?;
+    let standing = world.lab.state(1)?;
+    world.start(1, &FLAGS)?;
+    assert!(world.ready(1, false).await?.contains("AnchorUnknown"));
+    assert_eq!(world.lab.state(1)?, standing);
+    let said = fs::read_to_string(&probe)?;
+    assert!(said.contains(IP) && !said.contains(&usual), "{said}");
+    world.terminate(1).await?;
+    world.start(1, &[&FLAGS[..], &["--egress=None"]].concat())?;
+    world.lab.leaves_as(1, &usual, PATIENCE).await?;
+    world.bare(1, PATIENCE).await?;
+    assert_eq!(world.lab.once(&pod, &["reach", PUBLIC6])?, "2600:1::11");
+    Ok(())
 }
 
 /// Of IPv6, the pod reaches private and excepted networks, and the node reaches all.

@@ -10,45 +10,46 @@ use crate::networks::{
     hosts_of_the_public_subnet_of_the_node_are_outside, pods_outside_of_the_known_networks_are_noticed,
 };
 use crate::rest::an_agent_at_rest_takes_little;
-use crate::world::{PATIENCE, Server, World};
+use crate::world::{PATIENCE, World};
 use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use std::future::Future;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-/// A test on the shared server.
-pub(crate) type Test = for<'a> fn(&'a Server) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
+/// A test in a world of its own.
+pub(crate) type Test = for<'a> fn(&'a mut World) -> Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 
 macro_rules! cases {
-    ($($test:ident),+ $(,)?) => {
+    ($($nodes:literal: $test:ident),+ $(,)?) => {
         vec![$({
-            let test: Test = |server| Box::pin($test(server));
-            (stringify!($test), test)
+            let test: Test = |world| Box::pin($test(world));
+            (stringify!($test), $nodes, test)
         }),+]
     };
 }
 
-pub(crate) fn all() -> Vec<(&'static str, Test)> {
+/// Each test with the number of its nodes.
+pub(crate) fn all() -> Vec<(&'static str, u32, Test)> {
     cases![
-        pods_leave_through_the_address_and_nothing_else_changes,
-        a_hundred_moves_send_nothing_with_a_wrong_source,
-        established_connections_end_with_the_address_and_others_go_on,
-        connections_end_although_an_agent_was_killed_before_it_ended_them,
-        connections_that_others_marked_go_on,
-        chains_of_others_see_no_bit_of_ours,
-        without_the_address_pods_reach_only_what_is_excepted,
-        an_agent_that_is_killed_while_it_sets_leaves_nothing_behind,
-        an_agent_that_is_killed_while_it_removes_leaves_nothing_behind,
-        what_others_remove_is_set_again_within_two_seconds,
-        api_server_and_metadata_may_be_away,
-        what_is_not_ours_stays_byte_by_byte,
-        none_removes_everything_and_dry_run_sets_nothing,
-        flags_choose_the_mark_and_the_networks_of_pods,
-        an_agent_that_is_not_able_sets_nothing_and_says_why,
-        pods_outside_of_the_known_networks_are_noticed,
-        hosts_of_the_public_subnet_of_the_node_are_outside,
-        an_agent_at_rest_takes_little,
+        2: pods_leave_through_the_address_and_nothing_else_changes,
+        2: a_hundred_moves_send_nothing_with_a_wrong_source,
+        2: established_connections_end_with_the_address_and_others_go_on,
+        1: connections_end_although_an_agent_was_killed_before_it_ended_them,
+        1: connections_that_others_marked_go_on,
+        2: chains_of_others_see_no_bit_of_ours,
+        2: without_the_address_pods_reach_only_what_is_excepted,
+        1: an_agent_that_is_killed_while_it_sets_leaves_nothing_behind,
+        1: an_agent_that_is_killed_while_it_removes_leaves_nothing_behind,
+        1: what_others_remove_is_set_again_within_two_seconds,
+        1: api_server_and_metadata_may_be_away,
+        1: what_is_not_ours_stays_byte_by_byte,
+        1: none_removes_everything_and_dry_run_sets_nothing,
+        1: flags_choose_the_mark_and_the_networks_of_pods,
+        1: an_agent_that_is_not_able_sets_nothing_and_says_why,
+        1: pods_outside_of_the_known_networks_are_noticed,
+        2: hosts_of_the_public_subnet_of_the_node_are_outside,
+        1: an_agent_at_rest_takes_little,
     ]
 }
 
@@ -65,46 +66,27 @@ const PROMPT: Duration = Duration::from_secs(1);
 const DELAYED: usize = 5;
 const STOP: Duration = Duration::from_secs(3);
 
-/// Adds the logs to a failure.
-pub(crate) async fn told<T>(
-    world: &mut World,
-    test: impl AsyncFnOnce(&mut World) -> Outcome<T>,
-) -> Outcome<T> {
-    match test(world).await {
-        Ok(value) => Ok(value),
-        Err(failure) => Err(Failure::new(format!("{failure}\n{}", world.describe()))),
-    }
-}
-
-async fn pods_leave_through_the_address_and_nothing_else_changes(server: &Server) -> Outcome {
-    let mut world = World::new(server, 2).await?;
-    told(&mut world, async |world| {
-        world.start(1, &["--except=198.51.100.10/32"])?;
-        world.ready(1, true).await?;
-        let usual = Lab::public(1);
-        assert_eq!(world.lab.source(1)?, usual, "without an address pods leave as the node");
-        let before = reaches(&world.lab)?;
-        world.give(IP, 1).await?;
-        world.lab.leaves_as(1, IP, PATIENCE).await?;
-        assert_eq!(
-            world.lab.once(&world.lab.node(1), &["reach", OUTSIDE])?,
-            usual,
-            "the node itself does not"
-        );
-        assert_eq!(reaches(&world.lab)?, before, "what stays inside is as it was");
-        let (status, metrics) = world.get(1, "/metrics")?;
-        assert!(
-            status == 200 && metrics.contains(&format!("flipop_agent_active{{ip=\"{IP}\",node=")),
-            "{metrics}"
-        );
-        // An exception: the API of the provider, for pods that move addresses.
-        sh("ip", &["-n", &world.lab.outside(), "addr", "add", "198.51.100.10/24", "dev", "eth0"])?;
-        assert_eq!(world.lab.once(&world.lab.pod(1), &["reach", "198.51.100.10:8000"])?, usual);
-        world.take(IP, 1).await?;
-        world.lab.leaves_as(1, &usual, PATIENCE).await?;
-        world.bare(1, PATIENCE).await
-    })
-    .await
+async fn pods_leave_through_the_address_and_nothing_else_changes(world: &mut World) -> Outcome {
+    world.start(1, &["--except=198.51.100.10/32"])?;
+    world.ready(1, true).await?;
+    let usual = Lab::public(1);
+    assert_eq!(world.lab.source(1)?, usual, "without an address pods leave as the node");
+    let before = reaches(&world.lab)?;
+    world.give(IP, 1).await?;
+    world.lab.leaves_as(1, IP, PATIENCE).await?;
+    assert_eq!(world.lab.once(&world.lab.node(1), &["reach", OUTSIDE])?, usual, "the node itself does not");
+    assert_eq!(reaches(&world.lab)?, before, "what stays inside is as it was");
+    let (status, metrics) = world.get(1, "/metrics")?;
+    assert!(
+        status == 200 && metrics.contains(&format!("flipop_agent_active{{ip=\"{IP}\",node=")),
+        "{metrics}"
+    );
+    // An exception: the API of the provider, for pods that move addresses.
+    sh("ip", &["-n", &world.lab.outside(), "addr", "add", "198.51.100.10/24", "dev", "eth0"])?;
+    assert_eq!(world.lab.once(&world.lab.pod(1), &["reach", "198.51.100.10:8000"])?, usual);
+    world.take(IP, 1).await?;
+    world.lab.leaves_as(1, &usual, PATIENCE).await?;
+    world.bare(1, PATIENCE).await
 }
 
 /// The targets that a pod and a node reach the usual way, each with the address by which the target knows them.
@@ -122,56 +104,52 @@ pub(crate) fn reaches(lab: &Lab) -> Outcome<Vec<String>> {
     ])
 }
 
-async fn a_hundred_moves_send_nothing_with_a_wrong_source(server: &Server) -> Outcome {
-    let mut world = World::new(server, 2).await?;
-    told(&mut world, async |world| {
-        for n in [1, 2] {
-            world.start(n, &[])?;
-            world.ready(n, true).await?;
+async fn a_hundred_moves_send_nothing_with_a_wrong_source(world: &mut World) -> Outcome {
+    for n in [1, 2] {
+        world.start(n, &[])?;
+        world.ready(n, true).await?;
+    }
+    for n in [1, 2] {
+        world.lab.helper(&world.lab.pod(n), &["probe", OUTSIDE])?;
+    }
+    let (mut starts, mut stops) = (Vec::new(), Duration::ZERO);
+    for number in 0..100 {
+        let (to, from) = if number % 2 == 0 { (1, 2) } else { (2, 1) };
+        world.lab.assign(IP, Some(to))?;
+        world.annotate(from, None).await?;
+        world.lab.metadata(from, None)?;
+        // Either input may be the last to name the address.
+        if number % 4 < 2 {
+            world.lab.metadata(to, Some(IP))?;
+            world.annotate(to, Some(IP)).await?;
+        } else {
+            world.annotate(to, Some(IP)).await?;
+            world.lab.metadata(to, Some(IP))?;
         }
-        for n in [1, 2] {
-            world.lab.helper(&world.lab.pod(n), &["probe", OUTSIDE])?;
-        }
-        let (mut starts, mut stops) = (Vec::new(), Duration::ZERO);
-        for number in 0..100 {
-            let (to, from) = if number % 2 == 0 { (1, 2) } else { (2, 1) };
-            world.lab.assign(IP, Some(to))?;
-            world.annotate(from, None).await?;
-            world.lab.metadata(from, None)?;
-            // Either input may be the last to name the address.
-            if number % 4 < 2 {
-                world.lab.metadata(to, Some(IP))?;
-                world.annotate(to, Some(IP)).await?;
-            } else {
-                world.annotate(to, Some(IP)).await?;
-                world.lab.metadata(to, Some(IP))?;
-            }
-            let begun = Instant::now();
-            let stop = async {
-                world.bare(from, STOP).await?;
-                // From here on nothing may leave with a wrong source, though both pods connect all the time.
-                Ok::<_, Failure>((begun.elapsed(), world.lab.wrong()?))
-            };
-            let start = async {
-                world.lab.leaves_as(to, IP, START).await?;
-                Ok(begun.elapsed())
-            };
-            let ((stop, before), start) = futures::try_join!(stop, start)?;
-            stops = stops.max(stop);
-            starts.push(start);
-            assert_eq!(world.lab.source(from)?, Lab::public(from));
-            assert_eq!(world.lab.wrong()?, before, "move {number}");
-        }
-        starts.sort();
-        let delayed = starts.iter().filter(|start| **start > PROMPT).count();
-        println!(
-            "of 100 starts the median is {:?}, the slowest {:?}; of stops {stops:?}",
-            starts[50], starts[99]
-        );
-        assert!(delayed <= DELAYED, "{delayed} of 100 starts took more than {PROMPT:?}: {starts:?}");
-        Ok(())
-    })
-    .await
+        let begun = Instant::now();
+        let stop = async {
+            world.bare(from, STOP).await?;
+            // From here on nothing may leave with a wrong source, though both pods connect all the time.
+            Ok::<_, Failure>((begun.elapsed(), world.lab.wrong()?))
+        };
+        let start = async {
+            world.lab.leaves_as(to, IP, START).await?;
+            Ok(begun.elapsed())
+        };
+        let ((stop, before), start) = futures::try_join!(stop, start)?;
+        stops = stops.max(stop);
+        starts.push(start);
+        assert_eq!(world.lab.source(from)?, Lab::public(from));
+        assert_eq!(world.lab.wrong()?, before, "move {number}");
+    }
+    starts.sort();
+    let delayed = starts.iter().filter(|start| **start > PROMPT).count();
+    println!(
+        "of 100 starts the median is {:?}, the slowest {:?}; of stops {stops:?}",
+        starts[50], starts[99]
+    );
+    assert!(delayed <= DELAYED, "{delayed} of 100 starts took more than {PROMPT:?}: {starts:?}");
+    Ok(())
 }
 
 const LAYOUT: [&str; 4] = [IP, "10.10.0.11", "10.10.0.1", "10.244.1.0/24"];
@@ -188,37 +166,29 @@ pub(crate) fn unset(world: &World, count: usize) -> Outcome<usize> {
     Ok(world.lab.once(&world.lab.node(1), &["unset", &count.to_string(), "4096"])?.parse()?)
 }
 
-async fn an_agent_that_is_killed_while_it_sets_leaves_nothing_behind(server: &Server) -> Outcome {
-    let mut world = World::new(server, 1).await?;
-    told(&mut world, async |world| {
-        let bare = world.lab.state(1)?;
-        let steps = set(world, 0)?;
-        for address in [None, Some(IP)] {
-            for reached in 0..=steps {
-                set(world, reached)?;
-                resume(world, address, &bare).await?;
-            }
-        }
-        Ok(())
-    })
-    .await
-}
-
-async fn an_agent_that_is_killed_while_it_removes_leaves_nothing_behind(server: &Server) -> Outcome {
-    let mut world = World::new(server, 1).await?;
-    told(&mut world, async |world| {
-        let bare = world.lab.state(1)?;
-        set(world, usize::MAX)?;
-        let removals = unset(world, 0)?;
-        for reached in 0..=removals {
-            set(world, usize::MAX)?;
-            unset(world, reached)?;
-            let address = (reached % 2 == 0).then_some(IP);
+async fn an_agent_that_is_killed_while_it_sets_leaves_nothing_behind(world: &mut World) -> Outcome {
+    let bare = world.lab.state(1)?;
+    let steps = set(world, 0)?;
+    for address in [None, Some(IP)] {
+        for reached in 0..=steps {
+            set(world, reached)?;
             resume(world, address, &bare).await?;
         }
-        Ok(())
-    })
-    .await
+    }
+    Ok(())
+}
+
+async fn an_agent_that_is_killed_while_it_removes_leaves_nothing_behind(world: &mut World) -> Outcome {
+    let bare = world.lab.state(1)?;
+    set(world, usize::MAX)?;
+    let removals = unset(world, 0)?;
+    for reached in 0..=removals {
+        set(world, usize::MAX)?;
+        unset(world, reached)?;
+        let address = (reached % 2 == 0).then_some(IP);
+        resume(world, address, &bare).await?;
+    }
+    Ok(())
 }
 
 /// An agent starts where another one was killed. In the end nothing of either is left.
@@ -232,11 +202,7 @@ async fn resume(world: &mut World, address: Option<&str>, bare: &str) -> Outcome
     world.lab.leaves_as(1, &source, PATIENCE).await?;
     world.ready(1, true).await?;
     if address.is_none() {
-        eventually("nothing is left", PATIENCE, || async {
-            let state = world.lab.state(1)?;
-            if state == bare { Ok(()) } else { Err(Failure::new(state)) }
-        })
-        .await?;
+        world.settles("nothing is left", PATIENCE, |state| state == bare).await?;
     }
     world.kill(1);
     // Removes everything, as a reboot does, for the next round.
@@ -245,199 +211,157 @@ async fn resume(world: &mut World, address: Option<&str>, bare: &str) -> Outcome
     Ok(())
 }
 
-async fn what_others_remove_is_set_again_within_two_seconds(server: &Server) -> Outcome {
-    let mut world = World::new(server, 1).await?;
-    told(&mut world, async |world| {
-        world.start(1, &[])?;
-        world.give(IP, 1).await?;
-        world.lab.leaves_as(1, IP, PATIENCE).await?;
-        let whole = world.lab.state(1)?;
-        let again = async |world: &World, what: &str| {
-            eventually(what, Duration::from_secs(2), || async {
-                let state = world.lab.state(1)?;
-                if state == whole { Ok(()) } else { Err(Failure::new(state)) }
-            })
-            .await
-        };
-        let node = world.lab.node(1);
-        let harms: [(&str, &[&str]); 7] = [
-            ("ip", &["rule", "del", "pref", "7141"]),
-            ("ip", &["rule", "del", "pref", "7140"]),
-            ("ip", &["rule", "del", "pref", "7139"]),
-            ("ip", &["route", "flush", "table", "7141"]),
-            ("nft", &["delete", "table", "inet", "flipop"]),
-            ("nft", &["flush", "table", "inet", "flipop"]),
-            ("nft", &["flush", "chain", "inet", "flipop", "postrouting"]),
-        ];
-        for (program, arguments) in harms {
-            world.lab.inside(&node, program, arguments)?;
-            again(world, &format!("{program} {} is mended", arguments.join(" "))).await?;
-        }
-        // The interface loses its addresses and with them the route, and gets them back.
-        world.lab.inside(&node, "ip", &["link", "set", "eth0", "down"])?;
-        world.lab.inside(&node, "ip", &["link", "set", "eth0", "up"])?;
-        world.lab.inside(&node, "ip", &["route", "add", "default", "via", "192.0.2.1"])?;
-        again(world, "the interface is back").await?;
-        // The gateway changes. A running agent learns of it within a minute, and a starting one at once.
-        world.lab.metadata_with(1, Some(IP), "10.10.0.2")?;
-        world.terminate(1).await?;
-        assert_eq!(world.lab.state(1)?, whole, "SIGTERM changes nothing");
-        world.start(1, &[])?;
-        eventually("the gateway is another one", PATIENCE, || async {
-            let state = world.lab.state(1)?;
-            let other = state.contains("default via 10.10.0.2 dev eth0 table 7141");
-            other.then_some(()).ok_or_else(|| Failure::new(state))
+async fn what_others_remove_is_set_again_within_two_seconds(world: &mut World) -> Outcome {
+    world.leave_through(IP, &[]).await?;
+    let whole = world.lab.state(1)?;
+    let again = async |world: &World, what: &str| {
+        world.settles(what, Duration::from_secs(2), |state| state == whole).await
+    };
+    let node = world.lab.node(1);
+    let harms: [(&str, &[&str]); 7] = [
+        ("ip", &["rule", "del", "pref", "7141"]),
+        ("ip", &["rule", "del", "pref", "7140"]),
+        ("ip", &["rule", "del", "pref", "7139"]),
+        ("ip", &["route", "flush", "table", "7141"]),
+        ("nft", &["delete", "table", "inet", "flipop"]),
+        ("nft", &["flush", "table", "inet", "flipop"]),
+        ("nft", &["flush", "chain", "inet", "flipop", "postrouting"]),
+    ];
+    for (program, arguments) in harms {
+        world.lab.inside(&node, program, arguments)?;
+        again(world, &format!("{program} {} is mended", arguments.join(" "))).await?;
+    }
+    // The interface loses its addresses and with them the route, and gets them back.
+    world.lab.inside(&node, "ip", &["link", "set", "eth0", "down"])?;
+    world.lab.inside(&node, "ip", &["link", "set", "eth0", "up"])?;
+    world.lab.inside(&node, "ip", &["route", "add", "default", "via", "192.0.2.1"])?;
+    again(world, "the interface is back").await?;
+    // The gateway changes. A running agent learns of it within a minute, and a starting one at once.
+    world.lab.metadata_with(1, Some(IP), "10.10.0.2")?;
+    world.terminate(1).await?;
+    assert_eq!(world.lab.state(1)?, whole, "SIGTERM changes nothing");
+    world.start(1, &[])?;
+    world
+        .settles("the gateway is another one", PATIENCE, |state| {
+            state.contains("default via 10.10.0.2 dev eth0 table 7141")
         })
         .await?;
-        world.lab.leaves_as(1, IP, PATIENCE).await
-    })
-    .await
+    world.lab.leaves_as(1, IP, PATIENCE).await
 }
 
-async fn api_server_and_metadata_may_be_away(server: &Server) -> Outcome {
-    let mut world = World::new(server, 1).await?;
-    told(&mut world, async |world| {
-        world.start(1, &[])?;
-        world.give(IP, 1).await?;
-        world.lab.leaves_as(1, IP, PATIENCE).await?;
-        let whole = world.lab.state(1)?;
-        for (api, metadata) in [(false, true), (true, false), (false, false)] {
-            world.api(1, api);
-            if metadata {
-                world.lab.metadata(1, Some(IP))?;
-            } else {
-                world.lab.metadata_away(1)?;
+async fn api_server_and_metadata_may_be_away(world: &mut World) -> Outcome {
+    world.leave_through(IP, &[]).await?;
+    let whole = world.lab.state(1)?;
+    for (api, metadata) in [(false, true), (true, false), (false, false)] {
+        world.api(1, api);
+        if metadata {
+            world.lab.metadata(1, Some(IP))?;
+        } else {
+            world.lab.metadata_away(1)?;
+        }
+        for restart in [false, true] {
+            if restart {
+                world.terminate(1).await?;
+                world.start(1, &[])?;
             }
-            for restart in [false, true] {
-                if restart {
-                    world.terminate(1).await?;
-                    world.start(1, &[])?;
-                }
-                world.ready(1, true).await?;
-                tokio::time::sleep(Duration::from_millis(1_500)).await;
-                assert_eq!(world.lab.state(1)?, whole, "api {api}, metadata {metadata}, restart {restart}");
-                assert_eq!(world.get(1, "/readyz")?.0, 200);
-            }
+            world.ready(1, true).await?;
+            tokio::time::sleep(Duration::from_millis(1_500)).await;
+            assert_eq!(world.lab.state(1)?, whole, "api {api}, metadata {metadata}, restart {restart}");
+            assert_eq!(world.get(1, "/readyz")?.0, 200);
         }
-        // Each of the two counts again once it is back.
-        world.lab.metadata(1, None)?;
-        world.bare(1, STOP).await?;
-        world.api(1, true);
-        world.lab.metadata(1, Some(IP))?;
-        world.lab.leaves_as(1, IP, PATIENCE).await?;
-        world.annotate(1, Some(OTHER)).await?;
-        world.bare(1, STOP).await
-    })
-    .await
+    }
+    // Each of the two counts again once it is back.
+    world.lab.metadata(1, None)?;
+    world.bare(1, STOP).await?;
+    world.api(1, true);
+    world.lab.metadata(1, Some(IP))?;
+    world.lab.leaves_as(1, IP, PATIENCE).await?;
+    world.annotate(1, Some(OTHER)).await?;
+    world.bare(1, STOP).await
 }
 
-async fn what_is_not_ours_stays_byte_by_byte(server: &Server) -> Outcome {
-    let mut world = World::new(server, 1).await?;
-    told(&mut world, async |world| {
-        let node = world.lab.node(1);
-        for rule in [
-            &["rule", "add", "pref", "7141", "from", "10.1.0.0/16", "lookup", "main"][..],
-            &["rule", "add", "pref", "7139", "fwmark", "0x1", "lookup", "100"],
-            &["rule", "add", "pref", "7140", "from", "10.3.0.0/16", "lookup", "main", "protocol", "static"],
-            &["route", "add", "203.0.113.0/24", "via", "192.0.2.1", "table", "7142", "proto", "141"],
-        ] {
-            world.lab.inside(&node, "ip", rule)?;
-        }
-        world.lab.nft(
-            &node,
-            "table ip flipop {\n chain c {\n type filter hook output priority 0\n counter\n }\n}\n",
-        )?;
-        let before = world.lab.state(1)?;
-        world.start(1, &[])?;
-        world.give(IP, 1).await?;
-        world.lab.leaves_as(1, IP, PATIENCE).await?;
-        let with = world.lab.state(1)?;
-        let lost: Vec<&str> = before.lines().filter(|line| !with.contains(*line)).collect();
-        assert_eq!(lost, Vec::<&str>::new());
-        world.take(IP, 1).await?;
-        eventually("all is as before", PATIENCE, || async {
-            let state = world.lab.state(1)?;
-            if state == before { Ok(()) } else { Err(Failure::new(state)) }
-        })
-        .await?;
-        // If a table of somebody else has our name, or our routing table has routes of somebody else, the agent sets
-        // nothing and touches nothing.
-        world.lab.inside(&node, "ip", &["route", "add", "default", "via", "192.0.2.1", "table", "7141"])?;
-        let before = world.lab.state(1)?;
-        world.give(IP, 1).await?;
-        assert!(world.ready(1, false).await?.contains("Foreign"));
-        assert_eq!(world.lab.state(1)?, before);
-        world.lab.inside(&node, "ip", &["route", "flush", "table", "7141"])?;
-        world.lab.leaves_as(1, IP, PATIENCE).await?;
-        world.take(IP, 1).await?;
-        eventually("the table is gone", PATIENCE, || async {
-            let state = world.lab.state(1)?;
-            (!state.contains("inet flipop")).then_some(()).ok_or_else(|| Failure::new(state))
-        })
-        .await?;
-        world.lab.nft(
-            &node,
-            "table inet flipop {\n chain c {\n type filter hook output priority 0\n counter\n }\n}\n",
-        )?;
-        let before = world.lab.state(1)?;
-        world.give(IP, 1).await?;
-        assert!(world.ready(1, false).await?.contains("Foreign"));
-        assert_eq!(world.lab.state(1)?, before);
-        Ok(())
-    })
-    .await
+async fn what_is_not_ours_stays_byte_by_byte(world: &mut World) -> Outcome {
+    let node = world.lab.node(1);
+    for rule in [
+        &["rule", "add", "pref", "7141", "from", "10.1.0.0/16", "lookup", "main"][..],
+        &["rule", "add", "pref", "7139", "fwmark", "0x1", "lookup", "100"],
+        &["rule", "add", "pref", "7140", "from", "10.3.0.0/16", "lookup", "main", "protocol", "static"],
+        &["route", "add", "203.0.113.0/24", "via", "192.0.2.1", "table", "7142", "proto", "141"],
+    ] {
+        world.lab.inside(&node, "ip", rule)?;
+    }
+    world.lab.nft(
+        &node,
+        "table ip flipop {\n chain c {\n type filter hook output priority 0\n counter\n }\n}\n",
+    )?;
+    let before = world.lab.state(1)?;
+    world.leave_through(IP, &[]).await?;
+    let with = world.lab.state(1)?;
+    let lost: Vec<&str> = before.lines().filter(|line| !with.contains(*line)).collect();
+    assert_eq!(lost, Vec::<&str>::new());
+    world.take(IP, 1).await?;
+    world.settles("all is as before", PATIENCE, |state| state == before).await?;
+    // If a table of somebody else has our name, or our routing table has routes of somebody else, the agent sets
+    // nothing and touches nothing.
+    world.lab.inside(&node, "ip", &["route", "add", "default", "via", "192.0.2.1", "table", "7141"])?;
+    let before = world.lab.state(1)?;
+    world.give(IP, 1).await?;
+    assert!(world.ready(1, false).await?.contains("Foreign"));
+    assert_eq!(world.lab.state(1)?, before);
+    world.lab.inside(&node, "ip", &["route", "flush", "table", "7141"])?;
+    world.lab.leaves_as(1, IP, PATIENCE).await?;
+    world.take(IP, 1).await?;
+    world.settles("the table is gone", PATIENCE, |state| !state.contains("inet flipop")).await?;
+    world.lab.nft(
+        &node,
+        "table inet flipop {\n chain c {\n type filter hook output priority 0\n counter\n }\n}\n",
+    )?;
+    let before = world.lab.state(1)?;
+    world.give(IP, 1).await?;
+    assert!(world.ready(1, false).await?.contains("Foreign"));
+    assert_eq!(world.lab.state(1)?, before);
+    Ok(())
 }
 
-async fn none_removes_everything_and_dry_run_sets_nothing(server: &Server) -> Outcome {
-    let mut world = World::new(server, 1).await?;
-    told(&mut world, async |world| {
-        let bare = world.lab.state(1)?;
-        world.start(1, &["--dry-run"])?;
-        world.give(IP, 1).await?;
-        eventually("it says what it would do", PATIENCE, || async {
-            let log = world.describe();
-            log.contains("would add rule 7141").then_some(()).ok_or_else(|| Failure::new(log))
-        })
-        .await?;
-        assert_eq!(world.lab.state(1)?, bare);
-        world.terminate(1).await?;
-        world.start(1, &[])?;
-        world.lab.leaves_as(1, IP, PATIENCE).await?;
-        world.terminate(1).await?;
-        world.start(1, &["--egress=None"])?;
-        world.ready(1, true).await?;
-        assert_eq!(world.lab.state(1)?, bare);
-        world.lab.leaves_as(1, &Lab::public(1), PATIENCE).await
+async fn none_removes_everything_and_dry_run_sets_nothing(world: &mut World) -> Outcome {
+    let bare = world.lab.state(1)?;
+    world.start(1, &["--dry-run"])?;
+    world.give(IP, 1).await?;
+    eventually("it says what it would do", PATIENCE, || async {
+        let log = world.describe();
+        log.contains("would add rule 7141").then_some(()).ok_or_else(|| Failure::new(log))
     })
-    .await
+    .await?;
+    assert_eq!(world.lab.state(1)?, bare);
+    world.terminate(1).await?;
+    world.start(1, &[])?;
+    world.lab.leaves_as(1, IP, PATIENCE).await?;
+    world.terminate(1).await?;
+    world.start(1, &["--egress=None"])?;
+    world.ready(1, true).await?;
+    assert_eq!(world.lab.state(1)?, bare);
+    world.lab.leaves_as(1, &Lab::public(1), PATIENCE).await
 }
 
-async fn flags_choose_the_mark_and_the_networks_of_pods(server: &Server) -> Outcome {
-    let mut world = World::new(server, 1).await?;
-    told(&mut world, async |world| {
-        world.start(1, &["--mark=0x40000", "--pod-cidr=10.244.1.0/29"])?;
-        world.give(IP, 1).await?;
-        world.lab.leaves_as(1, IP, PATIENCE).await?;
-        let state = world.lab.state(1)?;
-        let rule = "7141:\tfrom 10.244.1.0/29 fwmark 0x40000/0x40000 lookup 7141";
-        assert!(state.contains(rule), "{state}");
-        assert!(!state.contains("10.244.1.0/24 fwmark"), "the flag wins over the node's pod CIDR: {state}");
-        assert!(!state.contains("0x1000"), "{state}");
-        // A pod that no flag names keeps its usual way, and the bit of the former agent is gone.
-        world.terminate(1).await?;
-        world.start(1, &["--pod-cidr=10.244.1.128/25"])?;
-        world.lab.leaves_as(1, &Lab::public(1), PATIENCE).await?;
-        eventually("the flags are followed", PATIENCE, || async {
-            let state = world.lab.state(1)?;
-            let rule = "7141:\tfrom 10.244.1.128/25 fwmark 0x1000/0x1000 lookup 7141";
-            let followed = state.contains(rule) && !state.contains("0x40000");
-            followed.then_some(()).ok_or_else(|| Failure::new(state))
+async fn flags_choose_the_mark_and_the_networks_of_pods(world: &mut World) -> Outcome {
+    world.leave_through(IP, &["--mark=0x40000", "--pod-cidr=10.244.1.0/29"]).await?;
+    let state = world.lab.state(1)?;
+    let rule = "7141:\tfrom 10.244.1.0/29 fwmark 0x40000/0x40000 lookup 7141";
+    assert!(state.contains(rule), "{state}");
+    assert!(!state.contains("10.244.1.0/24 fwmark"), "the flag wins over the node's pod CIDR: {state}");
+    assert!(!state.contains("0x1000"), "{state}");
+    // A pod that no flag names keeps its usual way, and the bit of the former agent is gone.
+    world.terminate(1).await?;
+    world.start(1, &["--pod-cidr=10.244.1.128/25"])?;
+    world.lab.leaves_as(1, &Lab::public(1), PATIENCE).await?;
+    let rule = "7141:\tfrom 10.244.1.128/25 fwmark 0x1000/0x1000 lookup 7141";
+    world
+        .settles("the flags are followed", PATIENCE, |state| {
+            state.contains(rule) && !state.contains("0x40000")
         })
         .await?;
-        assert_eq!(world.lab.source(1)?, Lab::public(1));
-        Ok(())
-    })
-    .await
+    assert_eq!(world.lab.source(1)?, Lab::public(1));
+    Ok(())
 }
 
 /// Waits until the agent names a reason why it is not able.
@@ -449,36 +373,32 @@ pub(crate) async fn says(world: &World, why: &str) -> Outcome {
     .await
 }
 
-async fn an_agent_that_is_not_able_sets_nothing_and_says_why(server: &Server) -> Outcome {
-    let mut world = World::new(server, 1).await?;
-    told(&mut world, async |world| {
-        let node = world.lab.node(1);
-        world.lab.metadata_away(1)?;
-        let bare = world.lab.state(1)?;
-        world.annotate(1, Some(IP)).await?;
-        world.start(1, &[])?;
-        says(world, "AnchorUnknown").await?;
-        assert_eq!(world.lab.state(1)?, bare);
-        world.terminate(1).await?;
-        // A datapath that bypasses netfilter.
-        world.lab.inside(&node, "ip", &["link", "add", "cilium_host", "type", "bridge"])?;
-        world.give(IP, 1).await?;
-        let bare = world.lab.state(1)?;
-        world.start(1, &[])?;
-        says(world, "Datapath").await?;
-        assert_eq!(world.lab.state(1)?, bare);
-        let (_, metrics) = world.get(1, "/metrics")?;
-        assert!(metrics.contains("reason=\"Datapath\"} 0"), "{metrics}");
-        world.terminate(1).await?;
-        world.start(1, &["--cni-uses-netfilter"])?;
-        world.lab.leaves_as(1, IP, PATIENCE).await?;
-        world.terminate(1).await?;
-        unset(world, usize::MAX)?;
-        // The anchor address is missing.
-        world.lab.inside(&node, "ip", &["link", "del", "cilium_host"])?;
-        world.lab.inside(&node, "ip", &["addr", "del", "10.10.0.11/16", "dev", "eth0"])?;
-        world.start(1, &[])?;
-        says(world, "NoAnchor").await
-    })
-    .await
+async fn an_agent_that_is_not_able_sets_nothing_and_says_why(world: &mut World) -> Outcome {
+    let node = world.lab.node(1);
+    world.lab.metadata_away(1)?;
+    let bare = world.lab.state(1)?;
+    world.annotate(1, Some(IP)).await?;
+    world.start(1, &[])?;
+    says(world, "AnchorUnknown").await?;
+    assert_eq!(world.lab.state(1)?, bare);
+    world.terminate(1).await?;
+    // A datapath that bypasses netfilter.
+    world.lab.inside(&node, "ip", &["link", "add", "cilium_host", "type", "bridge"])?;
+    world.give(IP, 1).await?;
+    let bare = world.lab.state(1)?;
+    world.start(1, &[])?;
+    says(world, "Datapath").await?;
+    assert_eq!(world.lab.state(1)?, bare);
+    let (_, metrics) = world.get(1, "/metrics")?;
+    assert!(metrics.contains("reason=\"Datapath\"} 0"), "{metrics}");
+    world.terminate(1).await?;
+    world.start(1, &["--cni-uses-netfilter"])?;
+    world.lab.leaves_as(1, IP, PATIENCE).await?;
+    world.terminate(1).await?;
+    unset(world, usize::MAX)?;
+    // The anchor address is missing.
+    world.lab.inside(&node, "ip", &["link", "del", "cilium_host"])?;
+    world.lab.inside(&node, "ip", &["addr", "del", "10.10.0.11/16", "dev", "eth0"])?;
+    world.start(1, &[])?;
+    says(world, "NoAnchor").await
 }

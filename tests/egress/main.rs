@@ -36,9 +36,9 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TESTS_AT_A_TIME);
     let suite = Arc::new(Suite::default());
-    let trials = cases::all().into_iter().map(|(name, test)| {
+    let trials = cases::all().into_iter().map(|(name, nodes, test)| {
         let suite = Arc::clone(&suite);
-        Trial::ignorable_test(name, move || suite.run(test))
+        Trial::ignorable_test(name, move || suite.run(nodes, test))
     });
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     // A static would leave the server running.
@@ -56,14 +56,14 @@ struct Suite {
 }
 
 impl Suite {
-    fn run(&self, test: cases::Test) -> Result<Completion, Failed> {
+    fn run(&self, nodes: u32, test: cases::Test) -> Result<Completion, Failed> {
         let shared = self.shared.get_or_init(start);
         match shared {
             Err(failure) => Err(Failed::from(failure)),
             Ok(Err(reason)) if assets::nothing_may_be_skipped() => Err(Failed::from(*reason)),
             Ok(Err(reason)) => Ok(Completion::ignored_with(*reason)),
             Ok(Ok((server, runtime))) => {
-                let ran = runtime.block_on(AssertUnwindSafe(test(server)).catch_unwind());
+                let ran = runtime.block_on(AssertUnwindSafe(server.run(nodes, test)).catch_unwind());
                 match ran {
                     Ok(Ok(())) => Ok(Completion::Completed),
                     Ok(Err(failure)) => Err(Failed::from(failure.to_string())),

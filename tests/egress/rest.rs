@@ -1,7 +1,7 @@
 //! The resources that an agent needs while nothing changes.
 
-use crate::cases::{IP, told};
-use crate::world::{PATIENCE, Server, World};
+use crate::cases::IP;
+use crate::world::World;
 use flipop_envtest::Outcome;
 use std::fs;
 use std::time::Duration;
@@ -13,24 +13,18 @@ const REST_CPU: u32 = 5;
 /// How long the agent is observed, unless `FLIPOP_TEST_MINUTES` says otherwise.
 const REST: Duration = Duration::from_secs(20);
 
-pub(crate) async fn an_agent_at_rest_takes_little(server: &Server) -> Outcome {
-    let mut world = World::new(server, 1).await?;
-    told(&mut world, async |world| {
-        world.start(1, &["--debug=false"])?;
-        world.give(IP, 1).await?;
-        world.lab.leaves_as(1, IP, PATIENCE).await?;
-        world.ready(1, true).await?;
-        let agent = world.agent(1)?;
-        let before = cpu(agent.id())?;
-        let rest = minutes().map_or(REST, |minutes| Duration::from_secs(60 * minutes));
-        tokio::time::sleep(rest).await;
-        let (used, resident) = (cpu(agent.id())?.saturating_sub(before), agent.resident_kib()?);
-        println!("an agent at rest has {resident} KiB, and used {used:?} of CPU in {rest:?}");
-        // In thousandths of a processor.
-        assert!(resident < REST_KIB && used < rest * REST_CPU / 1_000, "{resident} KiB, {used:?}");
-        Ok(())
-    })
-    .await
+pub(crate) async fn an_agent_at_rest_takes_little(world: &mut World) -> Outcome {
+    world.leave_through(IP, &["--debug=false"]).await?;
+    world.ready(1, true).await?;
+    let agent = world.agent(1)?;
+    let before = cpu(agent.id())?;
+    let rest = minutes().map_or(REST, |minutes| Duration::from_secs(60 * minutes));
+    tokio::time::sleep(rest).await;
+    let (used, resident) = (cpu(agent.id())?.saturating_sub(before), agent.resident_kib()?);
+    println!("an agent at rest has {resident} KiB, and used {used:?} of CPU in {rest:?}");
+    // In thousandths of a processor.
+    assert!(resident < REST_KIB && used < rest * REST_CPU / 1_000, "{resident} KiB, {used:?}");
+    Ok(())
 }
 
 fn minutes() -> Option<u64> {

@@ -1,5 +1,6 @@
 //! The API server that all tests share, and the agents of one test.
 
+use crate::cases::Test;
 use crate::lab::Lab;
 use flipop_envtest::apiserver::ApiServer;
 use flipop_envtest::assets::Assets;
@@ -43,6 +44,15 @@ pub(crate) async fn server(assets: &Assets) -> Outcome<Server> {
     Ok(Server { client: server.client().await?, account, api: server })
 }
 
+impl Server {
+    /// Runs a test. Adds the logs of its agents to a failure.
+    pub(crate) async fn run(&self, nodes: u32, test: Test) -> Outcome {
+        let mut world = World::new(self, nodes).await?;
+        let ran = test(&mut world).await;
+        ran.map_err(|failure| Failure::new(format!("{failure}\n{}", world.describe())))
+    }
+}
+
 /// One test's nodes, with their agents.
 pub(crate) struct World {
     pub(crate) lab: Lab,
@@ -55,7 +65,7 @@ pub(crate) struct World {
 
 impl World {
     /// Nodes without reserved addresses, and no agents.
-    pub(crate) async fn new(server: &Server, count: u32) -> Outcome<Self> {
+    async fn new(server: &Server, count: u32) -> Outcome<Self> {
         let lab = Lab::new(count)?;
         let nodes = Nodes::new(server.client.clone());
         let (mut relays, mut kubeconfigs) = (Vec::new(), Vec::new());
@@ -158,12 +168,39 @@ impl World {
 
     /// Waits until a node has no settings of the agent.
     pub(crate) async fn bare(&self, n: u32, within: Duration) -> Outcome {
-        eventually(&format!("nothing stands on node {n}"), within, || async {
+        let bare = |state: &str| !state.contains("7141") && !state.contains("inet flipop");
+        self.node_settles(n, "no settings are left", within, bare).await
+    }
+
+    /// Waits until the rules, routes and tables of node 1 are right.
+    pub(crate) async fn settles(
+        &self,
+        what: &str,
+        within: Duration,
+        right: impl Fn(&str) -> bool,
+    ) -> Outcome {
+        self.node_settles(1, what, within, right).await
+    }
+
+    async fn node_settles(
+        &self,
+        n: u32,
+        what: &str,
+        within: Duration,
+        right: impl Fn(&str) -> bool,
+    ) -> Outcome {
+        eventually(&format!("node {n}: {what}"), within, || async {
             let state = self.lab.state(n)?;
-            let ours = state.contains("7141") || state.contains("inet flipop");
-            (!ours).then_some(()).ok_or_else(|| Failure::new(state))
+            right(&state).then_some(()).ok_or_else(|| Failure::new(state))
         })
         .await
+    }
+
+    /// Starts the agent of node 1, gives the node an address, and waits until its pod leaves through it.
+    pub(crate) async fn leave_through(&mut self, ip: &str, flags: &[&str]) -> Outcome {
+        self.start(1, flags)?;
+        self.give(ip, 1).await?;
+        self.lab.leaves_as(1, ip, PATIENCE).await
     }
 
     /// The logs for a failure.

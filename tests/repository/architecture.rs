@@ -2,17 +2,15 @@
 //! (crates/core/tests/fleet/purity.rs checks more).
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 
+use crate::root;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The most lines of a source file: as many as a reader can keep in mind.
 const MAX_LINES: usize = 500;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn sources(folder: &Path) -> Vec<PathBuf> {
+/// Every Rust file in a folder and below.
+pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {

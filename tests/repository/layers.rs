@@ -163,22 +163,15 @@ fn is_test(module: &Module) -> bool {
 
 /// Every module of a crate, with its file.
 fn modules(sources: &Path) -> BTreeMap<Module, PathBuf> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![(Module::new(), sources.to_owned())];
-    while let Some((module, folder)) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-            let inside: Module = module.iter().cloned().chain([name.clone()]).collect();
-            if path.is_dir() {
-                folders.push((inside, path));
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let own = matches!(name.as_str(), "mod" | "lib" | "main");
-                found.insert(if own { module.clone() } else { inside }, path);
-            }
-        }
-    }
-    found
+    let files = crate::architecture::sources(sources).into_iter();
+    files
+        .map(|path| {
+            let name = path.strip_prefix(sources).unwrap().with_extension("");
+            let mut module: Module = name.iter().map(|part| part.to_str().unwrap().to_owned()).collect();
+            module.pop_if(|last| matches!(last.as_str(), "mod" | "lib" | "main"));
+            (module, path)
+        })
+        .collect()
 }
 
 /// The modules that a module's text names through `crate::` or `super::`, as paths from the crate's root.

@@ -10,3 +10,11 @@ mod layers;
 mod manifests;
 mod reference;
 mod start;
+
+use book::pages::root;
+use serde_json::Value;
+
+#[expect(clippy::panic, reason = "a test may stop at once")]
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
+}

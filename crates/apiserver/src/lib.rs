@@ -54,7 +54,7 @@ pub use meta::Key;
 pub use resource::Storage;
 pub use scenario::{Applied, Changes, NodeSpec, PodSpec, Readiness, ScenarioError};
 pub use serve::kubeconfig_yaml;
-pub use store::{Change, PodTermination};
+pub use store::Change;
 
 use flipop::latest;
 use jiff::{SignedDuration, Timestamp};
@@ -113,12 +113,6 @@ impl Builder {
         self
     }
 
-    /// The fate of deleted pods (default: they are removed at once).
-    pub fn pod_termination(mut self, pods: PodTermination) -> Self {
-        self.behaviour.pods = pods;
-        self
-    }
-
     /// Whether cordoned and unready nodes get the taints of the node lifecycle controller (default: yes).
     pub fn node_taints(mut self, wanted: bool) -> Self {
         self.behaviour.node_taints = wanted;
@@ -152,12 +146,7 @@ impl Builder {
 impl ApiServer {
     /// A cluster with identifiers from `seed` and timestamps from `clock`.
     pub fn builder(seed: u64, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Builder {
-        let behaviour = Behaviour {
-            pods: PodTermination::default(),
-            node_taints: true,
-            history: DEFAULT_HISTORY,
-            advice: |_| Vec::new(),
-        };
+        let behaviour = Behaviour { node_taints: true, history: DEFAULT_HISTORY, advice: |_| Vec::new() };
         Builder { seed, clock: Arc::new(clock), behaviour }
     }
 

@@ -8,7 +8,7 @@ use super::intent::Intent;
 use super::meta::{self, Key, set, text};
 use super::ownership::{self, Writer};
 use super::resource::Storage;
-use super::store::{PodTermination, Store, seconds};
+use super::store::{Store, seconds};
 use super::{admission, crd};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -64,8 +64,7 @@ impl Store {
             return Ok(Deleted::Gone(existing));
         }
         let grace = grace(intent, &existing, options);
-        let lingers = grace > 0 && self.behaviour.pods == PodTermination::Linger;
-        let waits = meta::has_finalizers(&existing) || resource.is("", "namespaces") || lingers;
+        let waits = meta::has_finalizers(&existing) || resource.is("", "namespaces");
         let mut last = existing;
         if (waits || grace > 0) && !meta::is_terminating(&last) {
             last = self.mark(intent, key, &last, grace);

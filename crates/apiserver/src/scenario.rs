@@ -1,7 +1,6 @@
 //! Changes that scenario code makes to the cluster without HTTP: nodes, pods and applied YAML.
 //!
-//! The same rules apply as for requests (schemas, generations, field managers). Only [`ApiServer::insert_unchecked`]
-//! bypasses them.
+//! The same rules apply as for requests (schemas, generations, field managers).
 
 use super::error::ApiError;
 use super::intent::{FieldValidation, Intent};
@@ -10,7 +9,7 @@ use super::ownership::Writer;
 use super::patch::Patch;
 use super::remove::DeleteOptions;
 use super::resource::{Resource, Storage};
-use super::store::{Change, Store, seconds};
+use super::store::{Change, seconds};
 use super::write::Edit;
 use super::{ApiServer, codec};
 use flipop::latest;
@@ -306,27 +305,6 @@ impl ApiServer {
         let outcome =
             self.write(|store| store.update(&intent, &key, &edit)).map_err(refused(&kind, &key.name))?;
         Ok(Applied { kind, key, warnings: outcome.warnings })
-    }
-
-    /// Stores an object without any schema check, like one accepted by an older API server or definition. Returns false
-    /// if no served resource fits it.
-    pub fn insert_unchecked(&self, object: Value) -> bool {
-        let (api_version, kind) = type_of(&object);
-        let Ok(resource) = self.resource(api_version, kind) else { return false };
-        let key = Key::new(text(&object, "namespace"), text(&object, "name"));
-        let now = self.now();
-        self.write(|store: &mut Store| {
-            let mut stored = codec::to_stored(&resource, object);
-            if text(&stored, "uid").is_empty() {
-                let uid = store.ids.uid();
-                meta::set(&mut stored, "uid", Value::String(uid));
-            }
-            if text(&stored, "creationTimestamp").is_empty() {
-                meta::set(&mut stored, "creationTimestamp", Value::String(seconds(now)));
-            }
-            store.commit(&resource.storage, &key, Some(stored), SCENARIO, now);
-        });
-        true
     }
 
     /// The storage of a kind's objects, to filter [`Change`]s.

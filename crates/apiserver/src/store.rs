@@ -34,20 +34,9 @@ pub struct Change {
     pub manager: String,
 }
 
-/// The fate of a deleted pod that is bound to a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PodTermination {
-    /// It is marked and removed at once, as if its kubelet were very fast.
-    #[default]
-    Immediate,
-    /// It stays, marked, until it is deleted with a grace period of 0. There is no kubelet.
-    Linger,
-}
-
 /// The behaviour of Kubernetes components other than the API server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Behaviour {
-    pub(crate) pods: PodTermination,
     /// Whether cordoned and unready nodes get the taints of the node lifecycle controller.
     pub(crate) node_taints: bool,
     /// How many changes the log keeps.

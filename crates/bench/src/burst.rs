@@ -42,8 +42,7 @@ pub(crate) async fn measure(
     quick: bool,
     report: &mut Report,
 ) -> Outcome {
-    let mut operator = world.start()?;
-    operator.healthy().await?;
+    let mut operator = world.serving().await?;
     let (mut took, mut most, mut at_provider) = (Samples::default(), 0, Duration::ZERO);
     for round in 0..if quick { 1 } else { ROUNDS } {
         let (count, late, provider_took) = burst(world, (provider, name), round).await?;

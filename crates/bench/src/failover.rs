@@ -89,8 +89,7 @@ pub(crate) async fn ground(stage: &Stage) -> Outcome<(World, Operator, Places)> 
     let [holder, spare] = NODES;
     let places = Places { holder, spare };
     world.pool(POOL, &[IP], "work", Some("app=web")).await?;
-    let mut operator = world.start()?;
-    operator.healthy().await?;
+    let operator = world.serving().await?;
     settled(&world, &places).await?;
     Ok((world, operator, places))
 }

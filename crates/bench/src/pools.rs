@@ -60,22 +60,16 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     world.end().await;
 
     let (world, mut operator, start) = started(stage, count).await?;
-    report.row(
+    report.within(
         format_args!("{count} pools with selectors of their own: start → all addresses active"),
-        format_args!("≤ {}", Ms(START)),
-        Ms(start),
-        start <= START,
+        START,
+        start,
     );
     report.value(format_args!("ms, start with {count} pools"), ms(start));
     at_rest(&operator, count, (fewer, small), quick, report).await?;
     let kubeconfig = world.server.kubectl()?.kubeconfig().to_owned();
     let status = commands::own_time(stage.binary(), "status", &kubeconfig, [0, 0]).await?;
-    report.row(
-        format_args!("{count} pools: own time of status"),
-        format_args!("≤ {}", Ms(commands::GOAL)),
-        Ms(status),
-        status <= commands::GOAL,
-    );
+    report.within(format_args!("{count} pools: own time of status"), commands::GOAL, status);
     report.value(format_args!("ms of own time of status with {count} pools"), ms(status));
     let samples = if quick { SAMPLES_QUICK } else { SAMPLES };
     let failovers = failovers(&world, samples).await?;
@@ -88,20 +82,18 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     report.value(format_args!("ms, failover among {count} pools"), ms(failovers.median()));
     let together = TOGETHER.min(count - 1);
     let burst = burst(&world, together).await?;
-    report.row(
+    report.within(
         format_args!("{count} pools, {together} nodes fail at once: first write → last assign request"),
-        format_args!("≤ {}", Ms(BURST)),
-        Ms(burst),
-        burst <= BURST,
+        BURST,
+        burst,
     );
     report.value(format_args!("ms, {together} failovers at once among {count} pools"), ms(burst));
     operator.terminate().await?;
     let (mut operator, restart) = restarted(&world).await?;
-    report.row(
+    report.within(
         format_args!("{count} pools, a node failed meanwhile: restart → assign request"),
-        format_args!("≤ {}", Ms(START)),
-        Ms(restart),
-        restart <= START,
+        START,
+        restart,
     );
     report.value(format_args!("ms, restart with {count} pools"), ms(restart));
     operator.terminate().await?;
@@ -138,12 +130,7 @@ async fn at_rest(
     tokio::time::sleep(window).await;
     let spent = processor_time(operator.id())?.saturating_sub(before);
     let minutely = spent.mul_f64(60.0 / window.as_secs_f64());
-    report.row(
-        format_args!("{count} pools at rest: processor time a minute"),
-        format_args!("≤ {}", Ms(REST)),
-        Ms(minutely),
-        minutely <= REST,
-    );
+    report.within(format_args!("{count} pools at rest: processor time a minute"), REST, minutely);
     let (memory, files) = (Memory::of(operator.id())?, open_files(operator.id())?);
     report.row(
         format_args!("{count} pools at rest: resident memory"),
@@ -182,8 +169,7 @@ async fn started(stage: &Stage, count: u16) -> Outcome<(World, Operator, Duratio
         .try_collect::<Vec<()>>()
         .await?;
     let begun = Instant::now();
-    let mut operator = world.start()?;
-    operator.healthy().await?;
+    let operator = world.serving().await?;
     let world_of = &world;
     eventually("all addresses are active", SOON * 4, || async move {
         let pools = world_of.cluster.list(Kind::Pool).await?;

@@ -59,8 +59,7 @@ pub(crate) async fn measure(
                        "dnsRecordSet": { "provider": name, "zone": ZONE, "recordName": "edge" } });
     world.cluster.create(Kind::Pool, TEAM, POOL, &spec).await?;
     world.cluster.delete_lease().await?;
-    let mut operator = world.start()?;
-    operator.healthy().await?;
+    let mut operator = world.serving().await?;
     settled(world, provider, None).await?;
     for slow in [false, true] {
         let (mut took, mut most) = (Samples::default(), 0);

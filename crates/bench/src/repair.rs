@@ -84,8 +84,7 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
         droplets.insert(node.to_owned(), world.node(node, "work").await?);
     }
     world.pool(POOL, &[IP], "work", None).await?;
-    let mut operator = world.start()?;
-    operator.healthy().await?;
+    let _operator = world.serving().await?;
     let mut holder = stands(&world, &droplets, None).await?;
     let rounds = if quick { 1 } else { ROUNDS };
     for case in cases() {
@@ -115,11 +114,10 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
         world.nodes.set_ready(&holder, true).await?;
         holder = new;
     }
-    report.row(
+    report.all_within(
         format_args!("provider out for {} s, a node fails meanwhile: recovery → request", OUTAGE.as_secs()),
-        format_args!("≤ {}", Ms(RECOVERY)),
-        format_args!("{samples}"),
-        samples.max() <= RECOVERY,
+        RECOVERY,
+        &samples,
     );
     report.value("ms, recovery of a provider → request", ms(samples.median()));
     world.end().await;

@@ -1,6 +1,8 @@
 //! The table: goal, measured, verdict.
 
+use crate::stats::{Ms, Samples};
 use std::fmt::{self, Display};
+use std::time::Duration;
 
 /// The measurements, in order.
 #[derive(Debug, Default)]
@@ -31,6 +33,16 @@ impl Report {
             Row { figure: figure.to_string(), goal: goal.to_string(), measured: measured.to_string(), met };
         crate::say(&format!("  {} | goal {} | {} | {}", row.figure, row.goal, row.measured, verdict(met)));
         self.rows.push(row);
+    }
+
+    /// Adds a time that may not be longer than the goal.
+    pub(crate) fn within(&mut self, figure: impl Display, goal: Duration, took: Duration) {
+        self.row(figure, format_args!("≤ {}", Ms(goal)), Ms(took), took <= goal);
+    }
+
+    /// Adds samples of which none may be longer than the goal.
+    pub(crate) fn all_within(&mut self, figure: impl Display, goal: Duration, samples: &Samples) {
+        self.row(figure, format_args!("≤ {}", Ms(goal)), samples, samples.max() <= goal);
     }
 
     /// Adds a note that helps to read the table.

@@ -31,8 +31,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> Outcome {
     world.cluster.delete_lease().await?;
-    let mut operator = world.start()?;
-    operator.healthy().await?;
+    let mut operator = world.serving().await?;
     settled(world).await?;
 
     let first = next_call(world, world.cloud().next_call(), is_list).await?;
@@ -72,12 +71,7 @@ pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> 
     );
     report.value("KiB resident, at rest", f64::from(u32::try_from(memory.resident)?));
     let noticed = moved_by_others(world).await?;
-    report.row(
-        "changes by others, made right after a list → repairing request",
-        format_args!("≤ {}", Ms(NOTICED)),
-        format_args!("{noticed}"),
-        noticed.max() <= NOTICED,
-    );
+    report.all_within("changes by others, made right after a list → repairing request", NOTICED, &noticed);
     operator.terminate().await?;
     Ok(())
 }

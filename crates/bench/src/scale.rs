@@ -58,8 +58,7 @@ pub(crate) async fn measure(
     }
     let ips: Vec<Ipv4Addr> = (0..IPS).map(ip).collect();
     world.pool(POOL, &ips, "work", Some("app=web")).await?;
-    let mut operator = world.start()?;
-    operator.healthy().await?;
+    let mut operator = world.serving().await?;
     settled(&world).await?;
 
     let (mut took, mut bare) = (Samples::default(), Samples::default());

@@ -60,8 +60,7 @@ fn ip(number: u8) -> Ipv4Addr {
 pub(crate) async fn measure(stage: &Stage, minutes: u64, report: &mut Report) -> Outcome {
     let world = stage.world().await?;
     furnish(&world).await?;
-    let mut operator = world.start()?;
-    operator.healthy().await?;
+    let mut operator = world.serving().await?;
     let load = Load::start(&world).await?;
     let (mut memory, mut files) = (Series::default(), Series::default());
     let end = Instant::now() + Duration::from_secs(minutes * 60);

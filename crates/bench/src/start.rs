@@ -83,8 +83,7 @@ async fn standby(world: &World) -> Outcome<Operator> {
         },
     });
     leases(world).create(&PostParams::default(), &serde_json::from_value(lease)?).await?;
-    let mut operator = world.start()?;
-    operator.healthy().await?;
+    let operator = world.serving().await?;
     let running = &operator;
     eventually("the standby's watches are in sync", SOON, || async move {
         match running.get("/readyz").await? {

@@ -133,6 +133,13 @@ impl World {
         self.launch.start(self.server.folder())
     }
 
+    /// Starts the operator, and waits until it serves.
+    pub(crate) async fn serving(&self) -> Outcome<Operator> {
+        let mut operator = self.start()?;
+        operator.healthy().await?;
+        Ok(operator)
+    }
+
     /// Creates a droplet and its Ready node with this value of the label `pool`.
     pub(crate) async fn node(&self, name: &str, pool: &str) -> Outcome<u64> {
         let droplet = self.cloud().add_droplet(name, REGION);

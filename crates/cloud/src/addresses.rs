@@ -65,7 +65,6 @@ impl World {
             droplet: None,
             pending: None,
             busy_until_ms: 0,
-            listed: true,
             order,
         };
         self.ips_mut().insert(ip, made);
@@ -108,7 +107,7 @@ impl World {
     /// Starts an action and returns its ID.
     pub(super) fn start_action(&mut self, ip: Ipv4Addr, kind: ActionKind, plan: Option<ActionPlan>) -> u64 {
         let id = self.fresh_id().saturating_add(1_000_000);
-        let outcome = plan.map_or(self.knobs.action_outcome, |plan| plan.outcome);
+        let outcome = plan.map_or(ActionOutcome::Completed, |plan| plan.outcome);
         let duration_ms = plan.and_then(|plan| plan.duration_ms).unwrap_or(self.knobs.action_ms);
         let now_ms = self.now_ms;
         let region = self.ips.now().get(&ip).map(|ip| ip.region.clone()).unwrap_or_default();

@@ -423,16 +423,6 @@ impl Cloud {
         });
     }
 
-    /// Shows an address in lists or hides it there (as bring-your-own addresses may be). A GET finds it in any
-    /// case.
-    pub fn list_ip(&self, ip: Ipv4Addr, listed: bool) {
-        self.with(|world| {
-            if let Some(ip) = world.ips_mut().get_mut(&ip) {
-                ip.listed = listed;
-            }
-        });
-    }
-
     /// Ends the action that is in progress on an address.
     pub fn end_action(&self, ip: Ipv4Addr) {
         self.with(|world| {

@@ -56,7 +56,7 @@ impl World {
 
     fn list_reserved_ips(&self, token: &Token, call: &Context<'_>) -> Result<Reply, Problem> {
         let seen = self.ips.seen(call.now_ms, self.knobs.list_lag_ms);
-        let mut ips: Vec<&ReservedIp> = seen.values().filter(|ip| ip.listed).collect();
+        let mut ips: Vec<&ReservedIp> = seen.values().collect();
         ips.sort_by_key(|ip| ip.order);
         list(call, "reserved_ips", ips.into_iter().map(|ip| render::reserved_ip(self, token, ip)).collect())
     }

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use super::actions::{Action, ActionOutcome, ActionPlan};
+use super::actions::{Action, ActionPlan};
 use super::calls::CallLog;
 use super::change::{Change, ChangeKind};
 use super::faults::{Fault, FaultQueue};
@@ -31,8 +31,6 @@ pub struct Knobs {
     pub action_ms: u64,
     /// Milliseconds until a change of a firewall has reached its droplets.
     pub firewall_ms: u64,
-    /// How actions end.
-    pub action_outcome: ActionOutcome,
     /// Lists show the state of this many milliseconds ago.
     pub list_lag_ms: u64,
     /// Reserved IPs that the account may have. Additions from outside the API ignore it.
@@ -49,7 +47,6 @@ impl Default for Knobs {
             latency_ms: 0,
             action_ms: 0,
             firewall_ms: 0,
-            action_outcome: ActionOutcome::Completed,
             list_lag_ms: 0,
             // The real default is 3, but most tests are about something else.
             reserved_ip_quota: 50,
@@ -84,8 +81,6 @@ pub(super) struct ReservedIp {
     pub(super) pending: Option<u64>,
     /// Until this time something else keeps the address locked.
     pub(super) busy_until_ms: u64,
-    /// Whether a list shows it. A GET finds it in any case.
-    pub(super) listed: bool,
     /// Position in lists.
     pub(super) order: u64,
 }

@@ -1,4 +1,4 @@
-//! A TCP proxy on loopback that can cut, silence or delay what it forwards: a failing network.
+//! A TCP proxy on loopback that can cut or silence what it forwards: a failing network.
 //!
 //! It does not look into the data, so TLS passes through. Silence keeps the bytes: they arrive when it ends, as after a
 //! partition heals. Invariant: dropping the proxy closes every connection.
@@ -21,59 +21,15 @@ const CHUNK: usize = 16 << 10;
 /// Pause after a failed `accept`.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// The state of one direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Flow {
-    /// Everything arrives.
-    #[default]
-    Open,
-    /// Everything arrives, each part this much later.
-    Delayed(Duration),
-    /// Nothing arrives, and neither side is told.
-    Silent,
-}
-
 /// The state of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// It forwards, in each direction as given.
-    Up {
-        /// From clients to the server.
-        requests: Flow,
-        /// From the server to clients.
-        answers: Flow,
-    },
+    /// No fault.
+    Good,
+    /// Nothing arrives, and neither side is told.
+    Silent,
     /// Every connection is reset, including new ones.
     Cut,
-}
-
-impl Network {
-    /// No fault.
-    pub const GOOD: Self = Self::Up { requests: Flow::Open, answers: Flow::Open };
-
-    /// Nothing arrives, and connections stay open.
-    pub const SILENT: Self = Self::Up { requests: Flow::Silent, answers: Flow::Silent };
-
-    /// Requests take effect, but their answers never arrive.
-    pub const NO_ANSWERS: Self = Self::Up { requests: Flow::Open, answers: Flow::Silent };
-}
-
-/// The direction of a relay.
-#[derive(Debug, Clone, Copy)]
-enum Direction {
-    Requests,
-    Answers,
-}
-
-impl Direction {
-    /// `None` if the connection has to be closed.
-    fn flow(self, network: Network) -> Option<Flow> {
-        match (network, self) {
-            (Network::Cut, _) => None,
-            (Network::Up { requests, .. }, Self::Requests) => Some(requests),
-            (Network::Up { answers, .. }, Self::Answers) => Some(answers),
-        }
-    }
 }
 
 /// A proxy in front of one address.
@@ -81,7 +37,6 @@ impl Direction {
 pub struct FaultProxy {
     address: SocketAddr,
     network: watch::Sender<Network>,
-    target: watch::Sender<SocketAddr>,
     accepted: Arc<AtomicU64>,
     // Dropping it ends every task, and with them every connection.
     _tasks: JoinSet<()>,
@@ -95,11 +50,11 @@ impl FaultProxy {
     pub async fn start(target: SocketAddr) -> Outcome<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (network, target) = (watch::Sender::new(Network::GOOD), watch::Sender::new(target));
+        let network = watch::Sender::new(Network::Good);
         let accepted = Arc::new(AtomicU64::new(0));
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, network.subscribe(), target.subscribe(), Arc::clone(&accepted)));
-        Ok(Self { address, network, target, accepted, _tasks: tasks })
+        tasks.spawn(accept(listener, network.subscribe(), target, Arc::clone(&accepted)));
+        Ok(Self { address, network, accepted, _tasks: tasks })
     }
 
     /// The address on which it listens.
@@ -110,11 +65,6 @@ impl FaultProxy {
     /// Changes the network, also for open connections.
     pub fn set(&self, network: Network) {
         self.network.send_replace(network);
-    }
-
-    /// Sends new connections to another address. Open ones stay.
-    pub fn retarget(&self, target: SocketAddr) {
-        self.target.send_replace(target);
     }
 
     /// How many connections were made so far.
@@ -134,7 +84,7 @@ impl FaultProxy {
 async fn accept(
     listener: TcpListener,
     network: watch::Receiver<Network>,
-    target: watch::Receiver<SocketAddr>,
+    target: SocketAddr,
     accepted: Arc<AtomicU64>,
 ) {
     let mut connections = JoinSet::new();
@@ -144,7 +94,6 @@ async fn accept(
             continue;
         };
         accepted.fetch_add(1, Ordering::Relaxed);
-        let target = *target.borrow();
         connections.spawn(connect(client, target, network.clone()));
         while connections.try_join_next().is_some() {}
     }
@@ -161,8 +110,8 @@ async fn connect(client: TcpStream, target: SocketAddr, mut network: watch::Rece
     let Ok(server) = TcpStream::connect(target).await else { return };
     let _ = server.set_nodelay(true);
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    let requests = relay(from_client, to_server, Direction::Requests, network.clone());
-    let answers = relay(from_server, to_client, Direction::Answers, network.clone());
+    let requests = relay(from_client, to_server, network.clone());
+    let answers = relay(from_server, to_client, network.clone());
     tokio::select! {
         biased;
         _ = network.wait_for(|network| *network == Network::Cut) => {}
@@ -174,18 +123,14 @@ async fn connect(client: TcpStream, target: SocketAddr, mut network: watch::Rece
 async fn relay(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    direction: Direction,
     mut network: watch::Receiver<Network>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK];
     loop {
         let count = from.read(&mut buffer).await?;
-        let flow = network.wait_for(|network| direction.flow(*network) != Some(Flow::Silent)).await;
-        let flow = flow.map_or(None, |network| direction.flow(*network));
-        match flow {
-            Some(Flow::Open) => {}
-            Some(Flow::Delayed(time)) => tokio::time::sleep(time).await,
-            Some(Flow::Silent) | None => return Err(io::ErrorKind::ConnectionReset.into()),
+        let heard = network.wait_for(|network| *network != Network::Silent).await;
+        if !heard.is_ok_and(|network| *network == Network::Good) {
+            return Err(io::ErrorKind::ConnectionReset.into());
         }
         let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else {
             return to.shutdown().await;
@@ -233,13 +178,11 @@ mod tests {
         let proxy = FaultProxy::start(target).await.unwrap();
         let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
         assert_eq!(&say(&mut stream, b"good").await.unwrap(), b"good");
-        for network in [Network::SILENT, Network::NO_ANSWERS] {
-            proxy.set(network);
-            let silence = tokio::time::timeout(A_WHILE, say(&mut stream, b"late")).await;
-            assert!(silence.is_err(), "{silence:?} under {network:?}");
-            proxy.set(Network::GOOD);
-            assert_eq!(&hear(&mut stream).await.unwrap(), b"late");
-        }
+        proxy.set(Network::Silent);
+        let silence = tokio::time::timeout(A_WHILE, say(&mut stream, b"late")).await;
+        assert!(silence.is_err(), "{silence:?}");
+        proxy.set(Network::Good);
+        assert_eq!(&hear(&mut stream).await.unwrap(), b"late");
         proxy.set(Network::Cut);
         let reset = hear(&mut stream).await.unwrap_err();
         // The half of the connection that ends first decides which of the two is seen.
@@ -247,36 +190,19 @@ mod tests {
         assert!(kinds.contains(&reset.kind()), "{reset:?}");
         let mut refused = TcpStream::connect(proxy.address()).await.unwrap();
         assert!(say(&mut refused, b"lost").await.is_err());
-        proxy.set(Network::GOOD);
+        proxy.set(Network::Good);
         let mut again = TcpStream::connect(proxy.address()).await.unwrap();
         assert_eq!(&say(&mut again, b"good").await.unwrap(), b"good");
         assert_eq!(proxy.accepted(), 3);
     }
 
     #[tokio::test]
-    async fn a_delay_holds_up_each_direction_by_itself() {
+    async fn dropping_the_proxy_closes_all() {
         let (target, _server) = echo().await;
         let proxy = FaultProxy::start(target).await.unwrap();
         let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
-        proxy.set(Network::Up { requests: Flow::Delayed(A_WHILE), answers: Flow::Delayed(A_WHILE) });
-        let began = tokio::time::Instant::now();
-        assert_eq!(&say(&mut stream, b"slow").await.unwrap(), b"slow");
-        assert!(began.elapsed() >= 2 * A_WHILE);
-    }
-
-    #[tokio::test]
-    async fn new_connections_go_to_a_new_target_and_dropping_the_proxy_closes_all() {
-        let ((first, _one), (second, two)) = (echo().await, echo().await);
-        let proxy = FaultProxy::start(first).await.unwrap();
-        let mut old = TcpStream::connect(proxy.address()).await.unwrap();
-        assert_eq!(&say(&mut old, b"one.").await.unwrap(), b"one.");
-        proxy.retarget(second);
-        let mut new = TcpStream::connect(proxy.address()).await.unwrap();
-        assert_eq!(&say(&mut new, b"two.").await.unwrap(), b"two.");
-        drop(two);
-        assert!(hear(&mut new).await.is_err());
-        assert_eq!(&say(&mut old, b"one.").await.unwrap(), b"one.");
+        assert_eq!(&say(&mut stream, b"one.").await.unwrap(), b"one.");
         drop(proxy);
-        assert!(hear(&mut old).await.is_err());
+        assert!(hear(&mut stream).await.is_err());
     }
 }

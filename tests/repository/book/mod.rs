@@ -5,5 +5,5 @@
 mod blocks;
 mod links;
 mod outline;
-mod pages;
+pub(crate) mod pages;
 mod shape;

@@ -1,7 +1,8 @@
 //! Objects from real use: accepted, decoded, and written back unchanged.
 
 use super::schema::{pruned, refusals};
-use super::{KINDS, documents, go_schema, our_schema, root, yaml_files};
+use super::{KINDS, documents, go_schema, our_schema, yaml_files};
+use crate::root;
 use flipop::api::{FloatingIPPool, NodeDNSRecordSet, given};
 use kube::core::DeserializeGuard;
 use serde::Serialize;

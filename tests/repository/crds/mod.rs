@@ -5,15 +5,12 @@
 mod corpus;
 mod schema;
 
+use crate::root;
 use flipop::api::crd;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// All YAML documents of a file.
 fn documents(path: &Path) -> Vec<Value> {

@@ -1,6 +1,7 @@
 //! The fields of a kind, taken from its CRD.
 
 use super::page::{Page, cell, code, number};
+use crate::text;
 use flipop::api::crd;
 use serde_json::Value;
 
@@ -11,10 +12,6 @@ pub(crate) fn definition(kind: &str) -> Value {
 
 fn schema(kind: &str) -> Value {
     definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
 }
 
 /// `kubectl`'s names for the kind.

@@ -19,9 +19,10 @@ mod page;
 mod sources;
 mod warnings;
 
+use crate::root;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Renders the text of a page.
 type Render = fn() -> String;
@@ -39,10 +40,6 @@ const PAGES: &[(&str, Render)] = &[
     ("nodednsrecordset", nodednsrecordset::render),
     ("warnings", warnings::render),
 ];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 fn file(page: &str) -> PathBuf {
     root().join(format!("docs/reference/{page}.md"))

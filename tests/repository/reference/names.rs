@@ -1,7 +1,8 @@
 //! Names that other software may rely on: of the API, and of objects, annotations and labels.
 
 use super::page::{Page, cell, code};
-use super::{fields, root, sources};
+use super::{fields, sources};
+use crate::{root, text};
 use flipop::api::{GROUP, VERSION};
 use flipop::config::described_variables;
 use flipop::kube::events::CONTROLLER;
@@ -17,10 +18,6 @@ use flipop_core::model::node_labels::LabelKey;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use serde_json::Value;
 use std::fs;
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
-}
 
 /// The objects in a file of k8s/.
 pub(crate) fn objects(file: &str) -> Vec<Value> {

@@ -1,6 +1,6 @@
 //! The source as text, for a check that types cannot make: every name in it is on some page.
 
-use super::root;
+use crate::root;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,30 +14,21 @@ pub(crate) struct Source {
 
 /// The operator's files: the shell and the core.
 pub(crate) fn sources() -> Vec<Source> {
-    let mut folders = vec![root().join("src"), root().join("crates/core/src")];
-    let mut sources = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if is_code(&path) {
-                let text = shipped(&fs::read_to_string(&path).unwrap());
-                let path = path.strip_prefix(root()).unwrap().to_owned();
-                sources.push(Source { path, text });
-            }
-        }
-    }
-    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    let folders = ["crates/core/src", "src"].map(|folder| root().join(folder));
+    let files = folders.iter().flat_map(|folder| crate::architecture::sources(folder));
+    let source = |path: PathBuf| Source {
+        text: shipped(&fs::read_to_string(&path).unwrap()),
+        path: path.strip_prefix(root()).unwrap().to_owned(),
+    };
+    let sources: Vec<Source> = files.filter(|path| is_code(path)).map(source).collect();
     assert!(sources.len() > 100, "where is the source?");
     sources
 }
 
 fn is_code(path: &Path) -> bool {
-    let rust = path.extension().is_some_and(|extension| extension == "rs");
     let name = path.file_stem().unwrap().to_string_lossy();
     let test = name.ends_with("_tests") || path.components().any(|part| part.as_os_str() == "tests");
-    rust && !test && name != "tests" && name != "stub"
+    !test && name != "tests" && name != "stub"
 }
 
 /// The text without comments, and without the tests, which end a file here.

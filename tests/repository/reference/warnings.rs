@@ -2,11 +2,8 @@
 
 use super::names::objects;
 use super::page::{Page, cell};
+use crate::text;
 use serde_json::Value;
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
-}
 
 pub(crate) fn render() -> String {
     let mut page = Page::new(

@@ -236,7 +236,7 @@ async fn one_droplet_holds_one_address_of_its_own_region() {
 async fn while_an_action_runs_address_and_droplet_are_locked() {
     let server = start().await;
     let cloud = server.cloud();
-    cloud.tune(|knobs| knobs.action_outcome = ActionOutcome::Never);
+    cloud.tune(|knobs| knobs.action_ms = 3_600_000);
     let (a, b) = (cloud.add_droplet("a", "nyc3"), cloud.add_droplet("b", "nyc3"));
     let (first, second) = (cloud.add_ip(None, "nyc3"), cloud.add_ip(None, "nyc3"));
     assert_eq!(assign(&server, first, a).await.status, 201);
@@ -331,8 +331,5 @@ async fn a_lagging_list_misses_what_a_read_already_shows() {
     server.cloud().tune(|knobs| knobs.list_lag_ms = 0);
     let list = digitalocean(&server, "GET", "v2/reserved_ips", None).await.json();
     assert_eq!(list["meta"]["total"], 1);
-    server.cloud().list_ip(ip, false);
-    let list = digitalocean(&server, "GET", "v2/reserved_ips", None).await.json();
-    assert_eq!(list["meta"]["total"], 0);
     server.stop().await;
 }

@@ -22,7 +22,7 @@ fn a_read_of_one_address_that_was_refused_to_the_former_token_is_begun_anew_at_o
         let mut world = World::with(1, 1);
         world.tricks.push_back(Trick::Lost(true));
         world.faults.gets = Some(FaultKind::Unauthorized);
-        world.run_while(10, |world| world.count(T(0), "get") == 0);
+        world.run_while(10, |world| world.total("get") == 0);
         // The refusal is on its way.
         world.faults.gets = None;
         if let Some(ms) = changed_after_ms {
@@ -30,10 +30,10 @@ fn a_read_of_one_address_that_was_refused_to_the_former_token_is_begun_anew_at_o
             world.observe(Input::TokenChanged(PROVIDER.into()));
         }
         world.run(5);
-        let state = world.status("pool").ips[&ip(1).to_string()].state.clone();
+        let state = world.entry("pool", 1).state.clone();
         assert_eq!(state == "active", changed, "{state}: {:?}", world.calls);
         world.run(60);
-        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active");
+        assert_eq!(world.entry("pool", 1).state, "active");
         assert_eq!(world.assigns, 1);
     }
 }
@@ -44,7 +44,7 @@ fn a_read_of_one_address_that_fails_is_repeated_ever_less_often() {
     world.tricks.push_back(Trick::Lost(true));
     world.faults.gets = Some(FaultKind::Transient);
     world.run(60);
-    let gets = world.count(T(0), "get");
+    let gets = world.total("get");
     assert!((4..=12).contains(&gets), "{gets}: {:?}", world.calls);
 }
 
@@ -55,7 +55,7 @@ fn a_token_that_may_not_read_one_address_is_told_and_one_failure_is_not() {
         world.tricks.push_back(Trick::Lost(true));
         world.faults.gets = Some(kind);
         world.run(5);
-        let told = world.status("pool").conditions.iter().any(|condition| condition.kind == "ProviderReady");
+        let told = world.has("pool", "ProviderReady");
         assert_eq!(told, kind == FaultKind::Unauthorized);
     }
 }
@@ -64,7 +64,7 @@ fn a_token_that_may_not_read_one_address_is_told_and_one_failure_is_not() {
 fn what_others_moved_is_told_once() {
     let mut world = World::with(2, 3);
     world.run(10);
-    let told = |world: &World| world.notices.iter().filter(|reason| **reason == "MovedByOthers").count();
+    let told = |world: &World| world.events_of("MovedByOthers").len();
     world.run(200);
     assert_eq!(told(&world), 0);
     let address = world.holder(1).unwrap().as_v4().unwrap().octets()[3];
@@ -99,7 +99,7 @@ fn what_others_did_with_an_address_is_told_in_words() {
             .collect();
         assert_eq!(told, [words]);
         if to.is_none() {
-            let state = world.status("pool").ips[&ip(2).to_string()].state.as_str();
+            let state = world.entry("pool", 2).state.as_str();
             assert_eq!((state, world.annotations.contains_key("node-2"), world.assigns), ("error", false, 2));
         }
     }
@@ -202,7 +202,7 @@ fn why_the_outcome_of_an_assignment_is_not_known_is_told_of_its_address() {
         world.run(2);
         world.faults.lists = Some(FaultKind::Transient);
         world.run(600);
-        let entry = &world.status("pool").ips[&ip(1).to_string()];
+        let entry = world.entry("pool", 1);
         assert!(entry.state == "in-progress" && entry.error.contains(words), "{entry:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::creation::{buying as purse, world as buying};
 use crate::faults::spec;
-use crate::reclaim::{FIRST, bought, message, release};
+use crate::reclaim::{FIRST, bought, release};
 use crate::world::{Trick, World, ip};
 use crate::zones::set_spec;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -65,7 +65,7 @@ fn an_address_is_deleted_only_if_no_entry_of_any_pool_names_it() {
         release(&mut world, FIRST);
         world.run(200);
         assert_eq!(world.cloud.contains_key(&ip(FIRST)), named);
-        let kept = message(&world, "ReclaimKept").or(message(&world, "ReclaimBlocked"));
+        let kept = world.message("pool", "ReclaimKept").or(world.message("pool", "ReclaimBlocked"));
         assert_eq!(kept.is_some_and(|told| told.contains("ns/long")), named, "{kept:?}");
     }
 }
@@ -85,7 +85,7 @@ fn no_address_is_bought_beyond_the_limit_of_the_operator_whoever_made_the_others
     world.cloud.remove(&ip(90));
     world.run(600);
     assert_eq!(world.created, 2, "there is room again");
-    assert!(!world.status("pool").conditions.iter().any(|told| told.kind == "CreationFailed"));
+    assert!(!world.has("pool", "CreationFailed"));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn records_in_a_zone_that_the_operator_may_not_write_stay_and_so_does_the_claim(
     world.run(120);
     assert_eq!((world.published("www.example.com"), world.count(from, "apply")), (before, 0));
     for (set, reason) in [("set", "ZoneNotAllowed"), ("younger", "ZoneNotAllowed")] {
-        let told = world.set_status(set).conditions.iter().find(|told| told.kind == "Ready").unwrap();
+        let told = world.condition(set, "Ready").unwrap();
         assert_eq!(told.reason, reason, "{set}: {}", told.message);
     }
     world.zones = Zones::parse("example.com").unwrap();
@@ -119,7 +119,7 @@ fn an_address_is_not_given_back_while_its_records_are_in_a_zone_that_the_operato
     release(&mut world, FIRST);
     world.run(300);
     assert!(world.cloud.contains_key(&ip(FIRST)));
-    let told = message(&world, "ReclaimBlocked").unwrap();
+    let told = world.message("pool", "ReclaimBlocked").unwrap();
     assert!(told.contains("--zones"), "{told}");
 }
 
@@ -135,7 +135,7 @@ fn a_thousand_addresses_that_the_account_does_not_have_delay_no_other_pool() {
         let from = world.now;
         world.set_node(1, false);
         world.run_while(90, |world| {
-            let entry = &world.status("pool").ips[&ip(1).to_string()];
+            let entry = world.entry("pool", 1);
             (entry.state.as_str(), entry.node_name.as_str()) != ("active", "node-2")
         });
         world.now.millis_since(from)

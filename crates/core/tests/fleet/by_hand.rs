@@ -1,11 +1,9 @@
 //! Moves by hand: which ones are made, which ones are refused, and what users are told.
 
-use crate::faults::spec;
+use crate::faults::spec_of;
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::manual_move::result::{LastMove, MoveOutcome};
-use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::fault::{FaultKind, WriteFailure};
-use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawRecordSet;
 use std::collections::BTreeSet;
 
@@ -22,12 +20,7 @@ pub(crate) fn outcome(world: &World) -> Option<MoveOutcome> {
 
 /// How many moves the provider was asked for.
 pub(crate) fn moves(world: &World) -> usize {
-    world.count(Moment::default(), "assign 192.0.2.1 node-3")
-}
-
-/// How many Events with this reason there were.
-pub(crate) fn told(world: &World, reason: &str) -> usize {
-    world.notices.iter().filter(|notice| **notice == reason).count()
+    world.total("assign 192.0.2.1 node-3")
 }
 
 /// A world at rest: two addresses on the first two of three nodes.
@@ -39,13 +32,13 @@ pub(crate) fn settled() -> World {
 }
 
 fn refused(world: &mut World, request: &str, why: &str) {
-    let (before, warnings) = (world.assigns, told(world, "MoveRefused"));
+    let (before, warnings) = (world.assigns, world.events_of("MoveRefused").len());
     world.ask("pool", Some(request));
     world.run(30);
     assert_eq!(outcome(world), Some(MoveOutcome::Refused), "{request}: {:?}", last(world));
     assert!(last(world).message.contains(why), "{request}: {:?}", last(world));
     assert_eq!(last(world).request, request);
-    assert_eq!(told(world, "MoveRefused"), warnings + 1, "{request}");
+    assert_eq!(world.events_of("MoveRefused").len(), warnings + 1, "{request}");
     assert!(world.events.last().unwrap().message.contains(why), "{:?}", world.events.last());
     assert_eq!(world.assigns, before, "{request}");
 }
@@ -65,7 +58,11 @@ fn an_address_goes_where_it_is_asked_to_and_stays_there() {
     assert_eq!((left.as_str(), to.as_str(), message.as_str()), ("node-1", "node-3", ""));
     let began_s = i64::try_from(from.as_millis() / 1_000).unwrap();
     assert!((began_s..began_s + 10).contains(&time_s), "{time_s} {began_s}");
-    assert_eq!((told(&world, "Assigned"), told(&world, "MatchLost")), (3, 0), "one Event tells of it");
+    assert_eq!(
+        (world.events_of("Assigned").len(), world.events_of("MatchLost").len()),
+        (3, 0),
+        "one Event tells of it"
+    );
     let (assigns, writes) = (world.assigns, world.status_writes);
     world.run(1_800);
     assert_eq!((world.assigns, world.status_writes), (assigns, writes), "nothing brings it back");
@@ -191,7 +188,7 @@ fn what_is_under_way_on_the_address_or_the_node_is_waited_for() {
     let mut world = settled();
     world.add_ip(3);
     world.tricks.push_back(Trick::Slow(20));
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(3).to_string()], ..spec() });
+    world.add_pool("other", spec_of([3]));
     world.run(2);
     world.ask("pool", Some(REQUEST));
     world.run(10);
@@ -205,7 +202,7 @@ fn what_is_under_way_on_the_address_or_the_node_is_waited_for() {
 fn what_cannot_be_met_is_refused_for_good() {
     let mut world = settled();
     world.add_ip(7);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(7).to_string()], ..spec() });
+    world.add_pool("other", spec_of([7]));
     world.run(10);
     assert_eq!(world.holder(3), Some(ip(7)));
     world.set_node(4, true);
@@ -262,9 +259,7 @@ fn an_address_that_is_disabled_or_gone_and_a_pool_that_is_frozen_move_nothing() 
 #[test]
 fn a_foreign_address_or_one_that_another_pool_let_go_keeps_its_node() {
     let mut world = settled();
-    world.add_ip(99);
-    world.move_by_hand(99, Some(3));
-    world.moved.clear();
+    world.add_foreign_ip(99, 3);
     world.run(60);
     refused(&mut world, REQUEST, "node-3 already has 192.0.2.99");
 }
@@ -281,10 +276,10 @@ fn the_same_request_is_not_met_twice_and_another_text_asks_anew() {
     world.run(10);
     world.ask("pool", Some("192.0.2.1=node-1#back"));
     world.run(10);
-    assert_eq!((outcome(&world), told(&world, "MoveIgnored")), (Some(MoveOutcome::Done), 1));
+    assert_eq!((outcome(&world), world.events_of("MoveIgnored").len()), (Some(MoveOutcome::Done), 1));
     assert!(world.events.last().unwrap().message.contains("another text after #"));
     world.run(600);
-    assert_eq!(told(&world, "MoveIgnored"), 1);
+    assert_eq!(world.events_of("MoveIgnored").len(), 1);
     world.ask("pool", Some("192.0.2.1=node-3#2"));
     world.run(10);
     assert_eq!((outcome(&world), world.holder(3)), (Some(MoveOutcome::Done), Some(ip(1))));
@@ -300,7 +295,10 @@ fn a_request_that_changes_before_it_begins_is_dropped_and_the_new_one_is_met() {
     assert_eq!(outcome(&world), Some(MoveOutcome::Pending));
     world.ask("pool", None);
     world.run(5);
-    assert_eq!((outcome(&world), told(&world, "MoveInterrupted")), (Some(MoveOutcome::Interrupted), 1));
+    assert_eq!(
+        (outcome(&world), world.events_of("MoveInterrupted").len()),
+        (Some(MoveOutcome::Interrupted), 1)
+    );
     world.ask("pool", Some("192.0.2.1=node-3#2"));
     world.run(5);
     world.ask("pool", Some("192.0.2.1=node-4"));
@@ -322,7 +320,7 @@ fn crds_that_drop_the_answer_get_it_as_an_event_alone() {
         world.ask("pool", Some(REQUEST));
         world.run(1_200);
         assert_eq!((moves(&world), outcome(&world)), (0, None), "{all}");
-        assert_eq!(told(&world, "MoveRefused"), 1, "{all}");
+        assert_eq!(world.events_of("MoveRefused").len(), 1, "{all}");
         assert!(world.events.iter().any(|event| event.message.contains("drop status.lastMove")), "{all}");
         assert!(world.status_writes <= writes + 3, "{all}: {}", world.status_writes - writes);
         (world.go_crds, world.faults.drops_moves) = (false, false);
@@ -350,7 +348,7 @@ fn a_status_that_cannot_be_written_moves_nothing() {
     world.denied.insert("pool".into());
     world.ask("pool", Some(REQUEST));
     world.run(60);
-    assert_eq!((moves(&world), told(&world, "MoveRefused")), (0, 1));
+    assert_eq!((moves(&world), world.events_of("MoveRefused").len()), (0, 1));
     world.denied.clear();
     world.run(700);
     assert_eq!((moves(&world), outcome(&world)), (0, Some(MoveOutcome::Refused)));
@@ -386,7 +384,7 @@ fn what_the_provider_refuses_or_gives_up_is_not_tried_again() {
             (MoveOutcome::Refused, "MoveRefused")
         };
         assert_eq!((outcome(&world), moves(&world)), (Some(expected), 1), "{trick:?}");
-        assert_eq!((told(&world, event), world.holder(1)), (1, Some(ip(1))), "{trick:?}");
+        assert_eq!((world.events_of(event).len(), world.holder(1)), (1, Some(ip(1))), "{trick:?}");
         assert!(!last(&world).message.is_empty(), "{trick:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Moves by hand while leaders come and go. A request is met once, and never by a leader that may have come too late.
 
-use crate::by_hand::{REQUEST, last, moves, outcome, settled, told};
+use crate::by_hand::{REQUEST, last, moves, outcome, settled};
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::manual_move::result::{LastMove, MoveOutcome};
 use flipop_core::fleet::Input;
@@ -13,13 +13,13 @@ fn a_request_that_stands_there_at_first_sight_is_ignored() {
     world.ask("pool", Some(REQUEST));
     world.start();
     world.run(60);
-    assert_eq!((outcome(&world), told(&world, "MoveIgnored")), (Some(MoveOutcome::Ignored), 1));
+    assert_eq!((outcome(&world), world.events_of("MoveIgnored").len()), (Some(MoveOutcome::Ignored), 1));
     assert!(last(&world).message.contains("another text after #"), "{:?}", last(&world));
     assert_eq!((last(&world).ip, last(&world).to.as_str()), (Some(ip(1)), "node-3"));
     let writes = world.status_writes;
     world.start();
     world.run(600);
-    assert_eq!((moves(&world), told(&world, "MoveIgnored"), world.status_writes), (0, 1, writes));
+    assert_eq!((moves(&world), world.events_of("MoveIgnored").len(), world.status_writes), (0, 1, writes));
     world.ask("pool", Some("192.0.2.1=node-3#2"));
     world.run(10);
     assert_eq!((outcome(&world), world.holder(3)), (Some(MoveOutcome::Done), Some(ip(1))));
@@ -51,7 +51,7 @@ fn a_standby_that_saw_the_pool_without_the_request_meets_it() {
             world.ask("pool", Some(REQUEST));
         }
         world.run(5);
-        assert_eq!((moves(&world), told(&world, "MoveIgnored")), (0, 0), "it does not lead");
+        assert_eq!((moves(&world), world.events_of("MoveIgnored").len()), (0, 0), "it does not lead");
         world.observe(Input::Permit(true));
         world.lead_again();
         world.run(60);
@@ -82,7 +82,7 @@ fn a_standby_leaves_alone_what_the_leader_answered() {
     world.lead_again();
     world.run(60);
     assert_eq!((moves(&world), last(&world)), (0, &done));
-    assert_eq!(told(&world, "MoveIgnored"), 0);
+    assert_eq!(world.events_of("MoveIgnored").len(), 0);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn check_end(world: &World, case: &str) {
     };
     assert_eq!(world.holder(3), expected, "{case}: {:?}", last(world));
     assert!(moves(world) <= 1, "{case}: {} moves", moves(world));
-    assert_eq!(told(world, "MovedByOthers"), 0, "{case}");
+    assert_eq!(world.events_of("MovedByOthers").len(), 0, "{case}");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_crash_at_any_moment_leaves_a_move_done_or_interrupted() {
             world.run(180);
             check_end(&world, &format!("{trick:?}, crash after {ms} ms"));
             ends.insert(last(&world).outcome);
-            let (writes, warnings) = (world.status_writes, told(&world, "MoveInterrupted"));
+            let (writes, warnings) = (world.status_writes, world.events_of("MoveInterrupted").len());
             assert_eq!(warnings, usize::from(outcome(&world) == Some(MoveOutcome::Interrupted)));
             world.start();
             world.run(120);
@@ -192,12 +192,12 @@ fn a_request_that_was_refused_in_a_gap_stays_refused() {
     world.faults.held_status_writes = Some(Vec::new());
     world.ask("pool", Some(REQUEST));
     world.run(1);
-    assert_eq!(told(&world, "MoveRefused"), 1);
+    assert_eq!(world.events_of("MoveRefused").len(), 1);
     world.faults.held_status_writes = None;
     world.set_node(3, true);
     world.lead_again();
     world.run(60);
-    assert_eq!((moves(&world), told(&world, "MoveRefused")), (0, 1));
+    assert_eq!((moves(&world), world.events_of("MoveRefused").len()), (0, 1));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_list_from_before_the_move_is_not_believed() {
     assert_eq!(outcome(&world), Some(MoveOutcome::Pending), "the list may be older than the move");
     world.faults.stale = None;
     world.run(120);
-    assert_eq!((outcome(&world), told(&world, "MovedByOthers")), (Some(MoveOutcome::Done), 0));
+    assert_eq!((outcome(&world), world.events_of("MovedByOthers").len()), (Some(MoveOutcome::Done), 0));
 }
 
 #[test]
@@ -247,5 +247,5 @@ fn a_pending_move_of_an_address_that_the_pool_names_no_more_is_closed() {
     let observed = Input::Pools(Observed::Apply(world.pools["pool"].clone()));
     world.observe(observed);
     world.run(60);
-    assert_eq!(told(&world, "MoveInterrupted"), 1);
+    assert_eq!(world.events_of("MoveInterrupted").len(), 1);
 }

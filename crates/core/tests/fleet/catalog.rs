@@ -6,29 +6,14 @@ use flipop_core::model::condition::{ConditionType, Status};
 use flipop_core::model::fault::FaultKind;
 use flipop_core::model::ids::ObjectKind;
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// Pages that a text may link to, and the beginning of every other link.
 const BESIDE: [&str; 5] = ["conditions.md", "events.md", "endpoints.md", "floatingippool.md", "#"];
 
 /// The source of the core outside the catalog, and of the shell, without comments.
 fn sources() -> Vec<(String, String)> {
-    fn visit(folder: &Path, found: &mut Vec<(String, String)>) {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() && !path.ends_with("catalog") {
-                visit(&path, found);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = std::fs::read_to_string(&path).unwrap();
-                let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-                found.push((path.display().to_string(), code.collect::<Vec<_>>().join("\n")));
-            }
-        }
-    }
-    let mut found = Vec::new();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    visit(&root.join("src"), &mut found);
-    visit(&root.join("../../src"), &mut found);
+    let mut found = ["src", "../../src"].map(crate::purity::sources).concat();
+    found.retain(|(path, _)| !path.contains("/catalog/"));
     assert!(found.len() > 100, "only {} files were looked at", found.len());
     found
 }

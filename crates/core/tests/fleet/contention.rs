@@ -230,9 +230,7 @@ proptest! {
         labels in (7..10_u8, 7..10_u8),
         history in proptest::collection::vec(events(), 0..50),
     ) {
-        let mut world = World::new();
-        (1..=5).for_each(|n| world.add_ip(n));
-        (1..=4).for_each(|n| world.set_node(n, true));
+        let mut world = World::bare(5, 4);
         world.add_pool("pool", first());
         world.add_pool("second", second());
         edit(&mut world, 0, labels.0);

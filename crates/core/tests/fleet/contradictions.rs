@@ -5,7 +5,6 @@ use crate::faults::{CONTRADICTION, spec};
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::pool::memory::Memory;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::model::moment::Moment;
 
 #[test]
 fn a_list_that_contradicts_itself_shows_where_addresses_stand_and_the_others_are_read_singly() {
@@ -14,13 +13,11 @@ fn a_list_that_contradicts_itself_shows_where_addresses_stand_and_the_others_are
     world.faults.unlisted.insert(ip(2));
     world.run(10);
     assert!((1..=2).all(|n| world.holder(n).is_some()), "{:?}", world.calls);
-    let conditions = &world.status("pool").conditions;
-    let told = conditions.iter().find(|condition| condition.kind == "ProviderReady").unwrap();
+    let told = world.condition("pool", "ProviderReady").unwrap();
     assert_eq!((told.status.as_str(), told.message.as_str()), ("False", CONTRADICTION));
     world.faults.contradiction = None;
     world.run(61);
-    let conditions = &world.status("pool").conditions;
-    assert!(conditions.iter().all(|condition| condition.kind != "ProviderReady"), "{conditions:?}");
+    assert!(!world.has("pool", "ProviderReady"));
 }
 
 #[test]
@@ -66,7 +63,7 @@ fn a_list_that_contradicts_itself_closes_no_purchase() {
     for effect in [true, false] {
         let mut world = world(1);
         world.tricks.push_back(Trick::Lost(effect));
-        world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+        world.run_while(5, |world| world.total("create") == 0);
         world.faults.contradiction = Some(CONTRADICTION);
         world.faults.unlisted.insert(ip(201));
         world.run(400);
@@ -82,7 +79,7 @@ fn a_list_that_contradicts_itself_closes_no_purchase() {
 fn one_of_two_lists_that_agree_must_not_contradict_itself() {
     let mut world = world(1);
     world.tricks.push_back(Trick::Lost(true));
-    world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+    world.run_while(5, |world| world.total("create") == 0);
     // The first list is whole but leaves the new address out. The second contradicts itself. The third shows all.
     world.faults.unlisted.insert(ip(201));
     world.run(20);
@@ -95,11 +92,8 @@ fn one_of_two_lists_that_agree_must_not_contradict_itself() {
 
 #[test]
 fn an_address_of_unknown_origin_is_not_forgotten_because_such_lists_leave_it_out() {
-    let mut world = World::new();
-    world.set_node(1, true);
-    world.add_ip(7);
-    world.move_by_hand(7, Some(1));
-    world.moved.clear();
+    let mut world = World::bare(0, 1);
+    world.add_foreign_ip(7, 1);
     world.add_pool("pool", RawPoolSpec { provider: PROVIDER.into(), desired_ips: 1, ..spec() });
     world.start();
     world.run(10);

@@ -42,12 +42,9 @@ impl World {
 
 /// A world with three nodes and a pool that lacks this many addresses. No process runs yet.
 pub(crate) fn buying(desired: i64) -> World {
-    let mut world = World::new();
-    (1..=3).for_each(|n| world.set_node(n, true));
+    let mut world = World::bare(0, 3);
     // An address on a droplet outside the cluster proves the scope.
-    world.add_ip(90);
-    world.move_by_hand(90, Some(90));
-    world.moved.clear();
+    world.add_foreign_ip(90, 90);
     world.add_pool("pool", RawPoolSpec { desired_ips: desired, ..spec() });
     world
 }
@@ -88,7 +85,7 @@ fn a_status_that_is_refused_while_a_purchase_is_under_way_forgets_nothing_of_it(
     for trick in [Trick::Slow(8), Trick::Lost(true), Trick::Lost(false)] {
         let mut world = world(2);
         world.tricks.push_back(trick);
-        world.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+        world.run_while(5, |world| world.total("create") == 0);
         let refused = WriteFailure::Invalid("no such field".into());
         world.faults.unwritten = Some(("pool", refused));
         world.set_node(4, true);
@@ -119,7 +116,7 @@ fn a_region_in_capitals_costs_no_second_purchase_and_keeps_no_node_waiting() {
     world.run(120);
     assert_eq!((world.created, spec_ips(&world), world.cloud.len()), (1, 1, 2), "{:?}", world.calls);
     assert!((1..=3).any(|n| world.holder(n).is_some()));
-    assert_eq!(world.count(Moment::default(), "create in nyc3"), 1);
+    assert_eq!(world.total("create in nyc3"), 1);
 }
 
 #[test]
@@ -156,14 +153,7 @@ fn when_several_new_addresses_appear_only_the_user_can_tell() {
     world.run(1);
     world.add_ip(150);
     world.run(120);
-    let condition = |world: &World| {
-        world
-            .status("pool")
-            .conditions
-            .iter()
-            .find(|c| c.kind == "CreationUncertain")
-            .map(|c| c.message.clone())
-    };
+    let condition = |world: &World| world.message("pool", "CreationUncertain").map(str::to_owned);
     let message = condition(&world).unwrap();
     assert!(message.contains("192.0.2.150") && message.contains("192.0.2.201"), "{message}");
     assert_eq!((world.created, spec_ips(&world)), (1, 0));
@@ -213,7 +203,7 @@ fn a_pool_that_goes_while_it_is_not_known_what_was_bought_for_it_says_so() {
         let pool = world.pools.remove("pool").unwrap();
         world.observe(Input::Pools(Observed::Delete(pool)));
         world.run(5);
-        let told = world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count();
+        let told = world.events_of("CreatedWithoutPool").len();
         assert_eq!(told, usize::from(leads && lost), "{leads} {lost}");
     }
 }
@@ -224,7 +214,7 @@ fn a_quota_is_an_error_that_is_tried_again_slowly() {
     world.tricks.push_back(Trick::Refused(FaultKind::Quota));
     world.run(30);
     assert!(world.status("pool").error.contains("Quota"), "{}", world.status("pool").error);
-    assert_eq!(world.count(Moment::default(), "create"), 1);
+    assert_eq!(world.total("create"), 1);
     world.run(60);
     assert_eq!(world.created, 1);
     assert_eq!(world.status("pool").error, "");
@@ -397,7 +387,7 @@ fn of_one_account_only_one_request_is_under_way_even_when_its_pool_goes_meanwhil
         let second = world.calls.iter().rev().find(|(_, call)| call.starts_with("create")).unwrap().0;
         assert_eq!(world.count(start, "create"), 2);
         assert!(second.millis_since(sent) >= 20_000, "{} ms, {finalised}", second.millis_since(sent));
-        assert_eq!(world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count(), 1);
+        assert_eq!(world.events_of("CreatedWithoutPool").len(), 1);
         assert_eq!(world.pools["other"].spec.as_ref().unwrap().ips.len(), 1);
     }
 }
@@ -411,7 +401,7 @@ fn an_acceptance_for_a_pool_that_went_meanwhile_lets_the_other_pools_buy_at_once
     world.run_while(90, |world| world.count(start, "create") < 2);
     world.delete_pool("pool");
     world.run(25);
-    assert_eq!(world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count(), 1);
+    assert_eq!(world.events_of("CreatedWithoutPool").len(), 1);
     assert_eq!(world.count(start, "create"), 3, "the account's token was accepted: {:?}", world.calls);
     assert_eq!(world.pools["other"].spec.as_ref().unwrap().ips.len(), 1);
 }
@@ -441,7 +431,7 @@ fn addresses_that_were_invisible_for_a_while_are_not_bought_again_while_they_com
     world.run(300);
     let first = account.remove(&ip(201)).unwrap();
     world.cloud.insert(first.ip, first);
-    let state = |world: &World| world.status("pool").ips[&ip(201).to_string()].state.clone();
+    let state = |world: &World| world.entry("pool", 201).state.clone();
     world.run_while(70, |world| state(world) != "active");
     world.run(5);
     world.cloud.append(&mut account);
@@ -453,20 +443,18 @@ fn addresses_that_were_invisible_for_a_while_are_not_bought_again_while_they_com
 
 #[test]
 fn addresses_of_unknown_origin_are_looked_for_anew_when_the_first_purchase_came_to_nothing() {
-    let mut world = World::new();
-    world.set_node(1, true);
-    world.set_node(2, true);
+    let mut world = World::bare(0, 2);
     world.add_ip(7);
     world.move_by_hand(7, Some(1));
     world.tricks.push_back(Trick::Refused(FaultKind::Invalid));
     world.add_pool("pool", RawPoolSpec { desired_ips: 1, region: "nyc9".into(), ..spec() });
     world.start();
     world.run(30);
-    assert_eq!(world.count(Moment::default(), "create"), 1);
+    assert_eq!(world.total("create"), 1);
     world.edit("pool", |spec| spec.region = "nyc3".into());
     world.run(120);
     assert_eq!(world.created, 0, "{:?}", world.calls);
-    assert!(world.status("pool").conditions.iter().any(|c| c.kind == "CreationUncertain"));
+    assert!(world.has("pool", "CreationUncertain"));
 }
 
 #[test]

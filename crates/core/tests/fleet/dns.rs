@@ -1,6 +1,6 @@
 //! Record sets without faults: which addresses are published, when, and in how many calls.
 
-use crate::faults::{nodes_key, spec};
+use crate::faults::{nodes_key, spec_of};
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -14,18 +14,10 @@ const WWW: &str = "www.example.com";
 
 /// A pool of this many addresses with a record set, and this many nodes.
 pub(crate) fn pool(addresses: u8, nodes: u8) -> World {
-    let mut world = World::new();
-    (1..=addresses).for_each(|n| world.add_ip(n));
-    (1..=nodes).for_each(|n| world.set_node(n, true));
-    let ips = (1..=addresses).map(|n| ip(n).to_string()).collect();
-    world.add_pool("pool", RawPoolSpec { ips, record_set: Some(record_set("www")), ..spec() });
+    let mut world = World::bare(addresses, nodes);
+    world.add_pool("pool", RawPoolSpec { record_set: Some(record_set("www")), ..spec_of(1..=addresses) });
     world.start();
     world
-}
-
-pub(crate) fn condition<'a>(world: &'a World, set: &str, kind: &str) -> Option<&'a str> {
-    let conditions = &world.set_status(set).conditions;
-    conditions.iter().find(|condition| condition.kind == kind).map(|condition| condition.message.as_str())
 }
 
 #[test]
@@ -298,8 +290,7 @@ fn neither_a_leaving_pod_nor_an_annotated_node_that_does_not_match_makes_a_set_f
         serving,
         fails_since_s: None,
     };
-    let mut world = World::new();
-    (1..=3).for_each(|n| world.set_node(n, true));
+    let mut world = World::bare(0, 3);
     for pod in [pod(1, true), pod(2, true), pod(3, false)] {
         world.pods.insert(pod.name.clone(), pod);
     }
@@ -340,7 +331,7 @@ fn a_set_follows_addresses_annotation_and_address_type() {
     world.edit_set("set", |spec| spec.address_type = RESERVED_IP_ANNOTATION.into());
     world.run(5);
     assert_eq!(world.published(WWW), [1, 2], "no matching node has one: the set stays");
-    assert!(condition(&world, "set", "AddressMissing").unwrap().contains("node-1"));
+    assert!(world.message("set", "AddressMissing").unwrap().contains("node-1"));
     assert_eq!(world.set_status("set").state, "active");
     world.annotations.insert("node-2".into(), external(77).to_string());
     world.set_node(2, true);
@@ -385,14 +376,14 @@ fn a_ttl_is_raised_to_the_floor_with_a_condition_and_an_existing_one_is_kept_whe
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = 5);
     world.run(5);
     assert_eq!(ttls(&world), [30, 30]);
-    assert!(condition(&world, "set", "TTLRaised").unwrap().contains("30"));
+    assert!(world.message("set", "TTLRaised").unwrap().contains("30"));
     // While a spec is invalid, no condition is about the former spec.
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = -5);
     world.run(5);
-    assert_eq!((ttls(&world), condition(&world, "set", "TTLRaised")), (vec![30, 30], None));
+    assert_eq!((ttls(&world), world.message("set", "TTLRaised")), (vec![30, 30], None));
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = 300);
     world.run(5);
-    assert_eq!((ttls(&world), condition(&world, "set", "TTLRaised")), (vec![300, 300], None));
+    assert_eq!((ttls(&world), world.message("set", "TTLRaised")), (vec![300, 300], None));
     // Where 1 s leaves the TTL to the provider, it is not raised.
     world.edit_set("set", |spec| {
         let set = spec.record_set.as_mut().unwrap();
@@ -400,7 +391,7 @@ fn a_ttl_is_raised_to_the_floor_with_a_condition_and_an_existing_one_is_kept_whe
     });
     world.run(10);
     let published = world.dns.addresses(CLOUDFLARE, WWW).len();
-    assert_eq!((published, condition(&world, "set", "TTLRaised")), (2, None));
+    assert_eq!((published, world.message("set", "TTLRaised")), (2, None));
 }
 
 #[test]
@@ -465,9 +456,7 @@ fn a_pool_of_which_too_little_is_known_is_not_emptied_even_where_its_spec_says_s
     let mut world = pool(2, 2);
     world.edit("pool", |spec| spec.record_set.as_mut().unwrap().when_empty = "Delete".into());
     // Another address proves that droplets can be seen.
-    world.add_ip(90);
-    world.move_by_hand(90, Some(90));
-    world.moved.clear();
+    world.add_foreign_ip(90, 90);
     world.faults.unlisted.extend([ip(1), ip(2)]);
     world.run(30);
     assert_eq!(world.published(WWW), [1, 2]);

@@ -71,7 +71,7 @@ fn assert_room_for_others(world: &mut World) {
     world.add_record_set("small", set_spec("small"));
     world.run(4);
     assert!(!world.published("small.example.com").is_empty());
-    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active");
+    assert_eq!(world.entry("pool", 2).state, "active");
 }
 
 #[test]
@@ -148,8 +148,7 @@ fn calls_that_were_not_sent_leave_room_for_others_however_many_they_are() {
 
 /// One node, a record set for each of these numbers, and a process that has just begun.
 fn with_names(numbers: Range<u32>) -> World {
-    let mut world = World::new();
-    world.set_node(1, true);
+    let mut world = World::bare(0, 1);
     for n in numbers {
         world.add_record_set(&format!("set-{n}"), set_spec(&format!("name-{n}")));
     }

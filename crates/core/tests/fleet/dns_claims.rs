@@ -1,7 +1,7 @@
 //! Two objects with one name, and bad specs and their reach.
 
-use crate::dns::{condition, pool};
-use crate::faults::spec;
+use crate::dns::pool;
+use crate::faults::{spec, spec_of};
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, ZONE_ID, external, internal, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -24,9 +24,9 @@ fn of_two_sets_with_one_name_the_older_writes_and_the_other_says_so_until_it_tak
     assert_eq!(world.dns.addresses(PROVIDER, WWW), [external(1), external(2)]);
     let status = world.set_status("young");
     assert!(status.state == "error" && status.error.contains("NodeDNSRecordSet ns/set"), "{status:?}");
-    assert!(condition(&world, "young", "Conflict").is_some());
+    assert!(world.has("young", "Conflict"));
     assert!(status.addresses.is_empty());
-    assert!(condition(&world, "set", "Conflict").is_none());
+    assert!(!world.has("set", "Conflict"));
     let told = world.events.iter().filter(|notice| notice.reason.as_str() == "NameClaimed");
     assert!(
         told.clone().all(|n| n.kind == ObjectKind::RecordSet && n.warning && n.object.name.name == "young")
@@ -37,7 +37,7 @@ fn of_two_sets_with_one_name_the_older_writes_and_the_other_says_so_until_it_tak
     world.run(10);
     assert_eq!(world.dns.addresses(PROVIDER, WWW)[0].as_v4().unwrap().octets()[0], 10);
     assert_eq!(world.set_status("young").state, "active");
-    assert!(condition(&world, "young", "Conflict").is_none());
+    assert!(!world.has("young", "Conflict"));
     assert_eq!(world.dns.applies.len(), applies + 1);
     assert_eq!(world.dns.reads, reads, "the knowledge about the name passes on with it");
     assert!(world.dns.emptied.is_empty());
@@ -51,7 +51,7 @@ fn a_record_set_made_again_under_its_name_takes_its_records_over() {
     world.run(20);
     assert_eq!(world.dns.addresses(PROVIDER, WWW), [external(1), external(2)]);
     assert_eq!(world.set_status("set").state, "active");
-    assert!(condition(&world, "set", "Conflict").is_none(), "the former record set claims nothing");
+    assert!(!world.has("set", "Conflict"), "the former record set claims nothing");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_pool_that_loses_its_name_says_so_and_goes_on_assigning() {
     let mut world = World::with_set(2);
     world.add_ip(1);
     let record_set = Some(record_set("www"));
-    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], record_set, ..spec() });
+    world.add_pool("pool", RawPoolSpec { record_set, ..spec_of([1]) });
     world.run(10);
     assert_eq!(world.holder(1), Some(ip(1)));
     assert_eq!(world.dns.addresses(PROVIDER, WWW), [external(1), external(2)]);
@@ -352,8 +352,7 @@ fn in_zone(zone: &str) -> RawRecordSetSpec {
 
 #[test]
 fn an_older_object_whose_zone_is_not_answered_for_keeps_its_name() {
-    let mut world = World::new();
-    world.set_node(1, true);
+    let mut world = World::bare(0, 1);
     world.add_record_set("old", in_zone("example.com"));
     world.add_record_set("young", in_zone(ZONE_ID));
     world.edit_set("young", |spec| spec.address_type = "InternalIP".into());
@@ -367,8 +366,7 @@ fn an_older_object_whose_zone_is_not_answered_for_keeps_its_name() {
 #[test]
 fn of_the_objects_whose_zone_is_being_looked_up_the_oldest_is_waited_for() {
     for (old, young) in [("a", "z"), ("z", "a")] {
-        let mut world = World::new();
-        world.set_node(1, true);
+        let mut world = World::bare(0, 1);
         world.dns.slow_name_ms = 20_000;
         world.add_record_set(old, in_zone("example.com"));
         world.add_record_set(

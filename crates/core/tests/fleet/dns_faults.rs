@@ -1,6 +1,6 @@
 //! Record sets under faults: lost replies, lagging lists, refusals, aliases, missing permits.
 
-use crate::dns::{condition, pool};
+use crate::dns::pool;
 use crate::faults::fault;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
@@ -116,10 +116,7 @@ fn an_alias_blocks_with_a_condition_and_no_write_until_it_is_gone() {
     world.dns.records.get_mut(&key).unwrap().retain(|(_, record)| record.id != id);
     world.run(700);
     assert_eq!(world.published("alias.example.com"), [1]);
-    assert_eq!(
-        (world.set_status("blocked").state.as_str(), condition(&world, "blocked", "Ready").is_some()),
-        ("active", true)
-    );
+    assert_eq!((world.set_status("blocked").state.as_str(), world.has("blocked", "Ready")), ("active", true));
 }
 
 #[test]
@@ -355,10 +352,10 @@ fn a_set_whose_nodes_cannot_be_watched_says_so() {
         |message: Option<&str>| Input::WatchTrouble(crate::faults::nodes_key(), message.map(str::to_owned));
     world.observe(trouble(Some("nodes is forbidden")));
     world.run(5);
-    assert_eq!(condition(&world, "set", "WatchFailing"), Some("nodes is forbidden"));
+    assert_eq!(world.message("set", "WatchFailing"), Some("nodes is forbidden"));
     world.observe(trouble(None));
     world.run(5);
-    assert_eq!(condition(&world, "set", "WatchFailing"), None);
+    assert_eq!(world.message("set", "WatchFailing"), None);
 }
 
 /// A set at Cloudflare whose records are right, in a zone that is given by name.
@@ -469,7 +466,7 @@ fn what_a_change_waits_for_again_and_again_is_told() {
     world.run(30);
     let status = world.set_status("set");
     assert_eq!((status.state.as_str(), status.error.as_str()), ("in-progress", ""));
-    let waits = condition(&world, "set", "Ready").unwrap();
+    let waits = world.message("set", "Ready").unwrap();
     assert_eq!(waits, fault(FaultKind::InProgress, false).message);
     assert!(world.events.iter().all(|notice| !notice.warning));
     world.run(300);

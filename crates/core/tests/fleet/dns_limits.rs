@@ -6,11 +6,6 @@ use flipop_core::fleet::Input;
 use flipop_core::mechanism::budget::{Quota, RateReport};
 use flipop_core::model::fault::FaultKind;
 
-fn message(world: &World) -> &str {
-    let ready = world.set_status("set").conditions.iter().find(|condition| condition.kind == "Ready");
-    &ready.unwrap().message
-}
-
 /// A set whose token has these limits when the second node comes, more than a minute after the start of the clock.
 fn limited(provider: &str, report: impl Fn(&World) -> RateReport) -> World {
     let mut world = World::with_set(1);
@@ -46,13 +41,17 @@ fn whose_limit_holds_records_back_and_until_when_is_told_in_one_write() {
             let minutes = ends(&world).as_millis().div_ceil(60_000);
             world.run(30);
             let told = format!("the change of the records waits: {says} 00:{minutes:02} UTC");
-            assert_eq!(message(&world), told);
+            assert_eq!(world.told("set", "Ready").2, told);
             let writes = world.status_writes;
             world.run(560);
-            assert_eq!((message(&world), world.status_writes), (told.as_str(), writes), "it is told once");
+            assert_eq!(
+                (world.told("set", "Ready").2, world.status_writes),
+                (told.as_str(), writes),
+                "it is told once"
+            );
             world.run(120);
             assert_eq!(world.dns.addresses(provider, "www.example.com"), [external(1), external(2)]);
-            assert_eq!(message(&world), "2 addresses: 203.0.113.1, 203.0.113.2");
+            assert_eq!(world.told("set", "Ready").2, "2 addresses: 203.0.113.1, 203.0.113.2");
         }
     }
 }
@@ -64,13 +63,13 @@ fn a_refusal_for_excess_without_a_time_is_told_in_the_words_of_the_provider() {
     world.dns.tricks.extend((0..6).map(|_| DnsTrick::Refused(0, FaultKind::Throttled)));
     world.set_node(2, true);
     world.run(12);
-    let told = message(&world).to_owned();
+    let told = world.told("set", "Ready").2.to_owned();
     assert!(
         told.starts_with("the change of the records waits: the provider throttles the token: "),
         "{told}"
     );
     world.run(120);
-    assert_eq!(message(&world), "2 addresses: 203.0.113.1, 203.0.113.2");
+    assert_eq!(world.told("set", "Ready").2, "2 addresses: 203.0.113.1, 203.0.113.2");
 }
 
 #[test]
@@ -79,5 +78,5 @@ fn a_full_window_of_requests_is_told_without_a_time() {
     world.run(60);
     let told = "the change of the records waits: the rate limit of the token for cloudflare leaves no request for them \
                 yet";
-    assert_eq!(message(&world), told);
+    assert_eq!(world.told("set", "Ready").2, told);
 }

@@ -1,6 +1,6 @@
 //! Marks of external-dns, at a name and beside it: a warning, at little cost.
 
-use crate::dns::{condition, pool};
+use crate::dns::pool;
 use crate::world::{PROVIDER, World};
 use crate::zones::{CLOUDFLARE, ZONE_ID, set_spec};
 use flipop_core::fleet::Input;
@@ -13,7 +13,7 @@ const MARK: &str = "\"heritage=external-dns,external-dns/owner=me\"";
 
 /// The place of the mark according to the condition.
 fn warned_of(world: &World) -> Option<String> {
-    let (_, place) = condition(world, "set", "ExternalDNS")?.split_once("has a TXT record at ")?;
+    let (_, place) = world.message("set", "ExternalDNS")?.split_once("has a TXT record at ")?;
     Some(place.split_once(':')?.0.to_owned())
 }
 
@@ -27,8 +27,7 @@ fn looks_in_an_hour(world: &mut World) -> (usize, usize) {
 #[test]
 fn a_mark_of_external_dns_is_a_warning_and_nothing_more() {
     for at in [WWW, BESIDE] {
-        let mut world = World::new();
-        world.set_node(1, true);
+        let mut world = World::bare(0, 1);
         world.dns.add(PROVIDER, "example.com", at, "TXT", MARK);
         world.dns.add(PROVIDER, "example.com", WWW, "A", "198.51.100.9");
         world.add_record_set("set", set_spec("www"));
@@ -126,7 +125,7 @@ fn only_the_owner_of_a_name_looks_for_its_mark_and_is_warned() {
     world.add_record_set("younger", set_spec("www"));
     world.run(60);
     assert_eq!(warned_of(&world).as_deref(), Some(BESIDE));
-    assert!(condition(&world, "younger", "ExternalDNS").is_none());
+    assert!(!world.has("younger", "ExternalDNS"));
     assert_eq!(looks_in_an_hour(&mut world), (6, 6));
 }
 

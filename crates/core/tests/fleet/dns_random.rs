@@ -1,7 +1,7 @@
 //! Random histories of record sets. Whatever happens, no name is emptied by mistake, and foreign records stay
 //! untouched. Once the faults stop, everything becomes right and comes to rest.
 
-use crate::faults::spec;
+use crate::faults::spec_of;
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -82,11 +82,8 @@ fn own_events() -> impl Strategy<Value = Event> {
 }
 
 fn world() -> World {
-    let mut world = World::new();
-    (1..=3).for_each(|n| world.add_ip(n));
-    (1..=4).for_each(|n| world.set_node(n, true));
-    let ips = (1..=3).map(|n| ip(n).to_string()).collect();
-    world.add_pool("pool", RawPoolSpec { ips, record_set: Some(record_set("pool")), ..spec() });
+    let mut world = World::bare(3, 4);
+    world.add_pool("pool", RawPoolSpec { record_set: Some(record_set("pool")), ..spec_of(1..=3) });
     world.add_record_set("set", set_spec("www"));
     world.add_record_set("kept", set_spec("kept"));
     world.edit_set("kept", |spec| spec.record_set.as_mut().unwrap().when_empty = "Keep".into());

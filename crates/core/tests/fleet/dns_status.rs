@@ -94,7 +94,7 @@ fn trouble_that_a_former_process_has_told_is_no_event_again() {
     let mut world = World::with_set(1);
     world.dns.add(PROVIDER, "example.com", WWW, "CNAME", "elsewhere.example.com");
     world.run(10);
-    let told = |world: &World| world.notices.iter().filter(|reason| **reason == "CNAME").count();
+    let told = |world: &World| world.events_of("CNAME").len();
     assert_eq!(told(&world), 1);
     world.start();
     world.run(60);

@@ -8,41 +8,30 @@ use flipop_core::fleet::Input;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::FaultKind;
 
-/// Status, reason and message of `Ready`.
-fn ready(world: &World) -> (&str, &str, &str) {
-    let ready =
-        world.set_status("set").conditions.iter().find(|condition| condition.kind == "Ready").unwrap();
-    (&ready.status, &ready.reason, &ready.message)
-}
-
-fn events(world: &World, reason: &str) -> usize {
-    world.notices.iter().filter(|notice| **notice == reason).count()
-}
-
 #[test]
 fn what_is_published_is_told_and_what_stays_although_nothing_is_to_be() {
     let mut world = World::with_set(2);
     world.run(10);
-    assert_eq!(ready(&world), ("True", "Published", "2 addresses: 203.0.113.1, 203.0.113.2"));
+    assert_eq!(world.told("set", "Ready"), ("True", "Published", "2 addresses: 203.0.113.1, 203.0.113.2"));
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().when_empty = "Keep".into());
     world.set_node(2, false);
     world.run(10);
-    assert_eq!(ready(&world), ("True", "Published", "1 address: 203.0.113.1"));
+    assert_eq!(world.told("set", "Ready"), ("True", "Published", "1 address: 203.0.113.1"));
     world.set_node(1, false);
     world.run(10);
     let stays = "no node matches spec.match (of 2 nodes: 2 are not Ready (node-1, node-2)); the records stay: 203.0.113.1";
-    assert_eq!(ready(&world), ("False", "NoMatchingNode", stays));
+    assert_eq!(world.told("set", "Ready"), ("False", "NoMatchingNode", stays));
     world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().when_empty = "Delete".into());
     world.run(10);
     let waits = "no node matches spec.match (of 2 nodes: 2 are not Ready (node-1, node-2)); the records stay for now \
                  (FLIPOP deletes them if no node matches within 10 min): 203.0.113.1";
-    assert_eq!(ready(&world), ("False", "NoMatchingNode", waits));
+    assert_eq!(world.told("set", "Ready"), ("False", "NoMatchingNode", waits));
     assert_eq!(world.set_status("set").state, "active");
     world.run_while(700, |world| world.dns.emptied.is_empty());
     assert_eq!(world.dns.emptied.len(), 1);
     world.run(30);
     assert_eq!(
-        ready(&world),
+        world.told("set", "Ready"),
         (
             "False",
             "NoMatchingNode",
@@ -61,7 +50,7 @@ fn what_is_published_is_told_and_what_stays_although_nothing_is_to_be() {
     }
     bare.run(10);
     let stays = "no matching node has an address to publish; the records stay: 203.0.113.1";
-    assert_eq!(ready(&bare), ("True", "Kept", stays));
+    assert_eq!(bare.told("set", "Ready"), ("True", "Kept", stays));
 }
 
 #[test]
@@ -78,7 +67,7 @@ fn a_passing_failure_is_told_only_when_it_comes_again_and_again() {
         let mut seen = false;
         for _ in 0..600 {
             world.run_until(world.now.plus_millis(100));
-            seen |= ready(&world).2.contains("by a trick");
+            seen |= world.told("set", "Ready").2.contains("by a trick");
         }
         assert_eq!((seen, world.published("www.example.com").len()), (told, 2), "{kind} {failures}");
     }
@@ -92,11 +81,11 @@ fn a_mistake_in_a_spec_is_one_event_of_the_object_that_has_it() {
     let mut set = World::with_set(1);
     set.edit_set("set", |spec| spec.record_set.as_mut().unwrap().record_name = "a b".into());
     set.run(10);
-    assert_eq!((events(&set, "InvalidSpec"), ready(&set).1), (1, "InvalidSpec"));
+    assert_eq!((set.events_of("InvalidSpec").len(), set.told("set", "Ready").1), (1, "InvalidSpec"));
     let mut pool = pool(1, 1);
     pool.edit("pool", |spec| spec.record_set.as_mut().unwrap().record_name = "a b".into());
     pool.run(10);
-    assert_eq!(events(&pool, "InvalidSpec"), 1);
+    assert_eq!(pool.events_of("InvalidSpec").len(), 1);
 }
 
 #[test]
@@ -105,20 +94,23 @@ fn a_provider_that_nobody_knows_is_told_once_and_where_it_is_written() {
     let mut inherited = World::with_set(1);
     inherited.edit_set("set", |spec| spec.provider = "nobody".into());
     inherited.run(10);
-    assert!(ready(&inherited).2.starts_with(&format!("spec.provider: {unknown}")), "{:?}", ready(&inherited));
+    assert!(
+        inherited.told("set", "Ready").2.starts_with(&format!("spec.provider: {unknown}")),
+        "{:?}",
+        inherited.told("set", "Ready")
+    );
     let mut own = World::with_set(1);
     own.edit_set("set", |spec| spec.record_set.as_mut().unwrap().provider = "nobody".into());
     own.run(10);
     assert!(
-        ready(&own).2.starts_with(&format!("spec.dnsRecordSet.provider: {unknown}")),
+        own.told("set", "Ready").2.starts_with(&format!("spec.dnsRecordSet.provider: {unknown}")),
         "{:?}",
-        ready(&own)
+        own.told("set", "Ready")
     );
     let mut pool = pool(1, 1);
     pool.edit("pool", |spec| spec.provider = "nobody".into());
     pool.run(10);
-    let valid =
-        pool.status("pool").conditions.iter().find(|condition| condition.kind == "SpecValid").unwrap();
+    let valid = pool.condition("pool", "SpecValid").unwrap();
     assert_eq!(valid.message.matches("nobody").count(), 1, "{}", valid.message);
 }
 
@@ -133,8 +125,7 @@ fn what_is_wrong_with_a_ttl_is_told_in_words() {
         let mut world = World::with_set(1);
         world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = ttl);
         world.run(10);
-        let conditions = &world.set_status("set").conditions;
-        let valid = conditions.iter().find(|condition| condition.kind == "SpecValid").unwrap();
+        let valid = world.condition("set", "SpecValid").unwrap();
         assert_eq!(valid.status == "True", words.is_empty());
         let field = if words.is_empty() { "" } else { "spec.dnsRecordSet.ttl: " };
         assert!(valid.message.starts_with(&format!("{field}{words}")), "{}", valid.message);
@@ -149,10 +140,7 @@ fn what_stands_in_a_field_is_shown_and_a_spec_that_cannot_be_read_is_its_only_mi
         spec.record_set.as_mut().unwrap().when_empty = "Later".into();
     });
     world.run(10);
-    let message = |world: &World| {
-        let conditions = &world.set_status("set").conditions;
-        conditions.iter().find(|condition| condition.kind == "SpecValid").unwrap().message.clone()
-    };
+    let message = |world: &World| world.told("set", "SpecValid").2.to_owned();
     let both = message(&world);
     assert!(both.contains("\"Somewhere\"") && both.contains("\"Later\""), "{both}");
     for reason in ["no map", "no list"] {
@@ -184,8 +172,7 @@ fn what_a_node_lacks_is_told_by_the_type_of_the_addresses() {
         world.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
         world.edit_set("set", |spec| spec.address_type = address_type.into());
         world.run(10);
-        let conditions = &world.set_status("set").conditions;
-        let missing = conditions.iter().find(|condition| condition.kind == "AddressMissing").unwrap();
+        let missing = world.condition("set", "AddressMissing").unwrap();
         assert!(
             missing.message.contains(lacking) && missing.message.contains("node-1"),
             "{}",

@@ -1,5 +1,6 @@
 //! The records of pools whose addresses can no longer be read.
 
+use crate::faults::spec_of;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, record_set};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -19,13 +20,10 @@ fn place(provider: &str, name: &str) -> RawRecordSet {
 /// A pool with three addresses, two of them on nodes and in records at this provider. The token of the addresses is
 /// refused from then on. An older pool exists too.
 fn unread(provider: &str) -> World {
-    let mut world = World::new();
-    (1..=3).for_each(|n| world.add_ip(n));
-    (1..=2).for_each(|n| world.set_node(n, true));
-    let ips = (1..=3).map(|n| ip(n).to_string()).collect();
+    let mut world = World::bare(3, 2);
     let record_set = Some(place(provider, "www"));
-    world.add_pool("older", RawPoolSpec { ips: vec![ip(9).to_string()], ..crate::faults::spec() });
-    world.add_pool("pool", RawPoolSpec { ips, record_set, ..crate::faults::spec() });
+    world.add_pool("older", spec_of([9]));
+    world.add_pool("pool", RawPoolSpec { record_set, ..spec_of(1..=3) });
     world.start();
     world.run(20);
     assert_eq!(world.dns.addresses(provider, WWW), [ip(1), ip(2)]);

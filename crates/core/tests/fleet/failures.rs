@@ -100,15 +100,15 @@ fn failures_and_successes_are_counted_and_told() {
         let mut world = World::with(1, 1);
         world.tricks.push_back(Trick::Refused(kind));
         world.run(10);
-        let entry = &world.status("pool").ips[&ip(1).to_string()];
+        let entry = world.entry("pool", 1);
         let error = if told == 1 { format!("{kind}: {kind} by a trick") } else { String::new() };
         let state = if told == 1 { "error" } else { "active" };
         assert_eq!((entry.state.as_str(), entry.error.as_str()), (state, error.as_str()));
         world.run(100);
-        assert_eq!(world.status("pool").ips[&ip(1).to_string()].error, "");
+        assert_eq!(world.entry("pool", 1).error, "");
         let counted = &world.fleet.snapshot().pools[0].ips[0];
         assert_eq!((counted.assignments, counted.errors), (1, told));
-        let notices = |reason: &str| world.notices.iter().filter(|notice| **notice == reason).count();
+        let notices = |reason: &str| world.events_of(reason).len();
         assert_eq!((notices("Assigned"), notices("AssignmentFailed")), (1, usize::from(told == 1)));
     }
 }
@@ -118,7 +118,7 @@ fn an_address_on_its_way_is_told_with_its_node() {
     let mut world = World::with(1, 1);
     world.tricks.push_back(Trick::Slow(100));
     world.run(10);
-    let entry = &world.status("pool").ips[&ip(1).to_string()];
+    let entry = world.entry("pool", 1);
     assert_eq!((entry.state.as_str(), entry.node_name.as_str()), ("in-progress", "node-1"));
 }
 
@@ -213,9 +213,9 @@ fn an_accepted_action_that_polls_do_not_know_goes_to_one_node_only() {
         assert_eq!(world.assigns, 1, "{seconds}");
         world.run(20);
         assert_eq!(world.assigns == 1, in_time, "another node is tried after a minute, and no sooner");
-        assert!(!world.notices.contains(&"MovedByOthers"), "{seconds}: {:?}", world.notices);
+        assert!(world.events_of("MovedByOthers").is_empty(), "{seconds}: {:?}", world.events);
         if in_time {
-            assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active", "{seconds}");
+            assert_eq!(world.entry("pool", 1).state, "active", "{seconds}");
         }
     }
 }

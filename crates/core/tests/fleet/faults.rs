@@ -164,6 +164,12 @@ pub(crate) fn spec() -> RawPoolSpec {
     RawPoolSpec { provider: PROVIDER.into(), region: "nyc3".into(), ..RawPoolSpec::default() }
 }
 
+/// The spec of a pool that names these addresses.
+pub(crate) fn spec_of(numbers: impl IntoIterator<Item = u8>) -> RawPoolSpec {
+    let ips = numbers.into_iter().map(|n| crate::world::ip(n).to_string()).collect();
+    RawPoolSpec { ips, ..spec() }
+}
+
 pub(crate) fn fault(kind: FaultKind, outcome_unknown: bool) -> Fault {
     Fault { outcome_unknown, ..Fault::new(kind, format!("{kind} by a trick")) }
 }

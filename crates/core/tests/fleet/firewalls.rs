@@ -1,7 +1,9 @@
 //! `spec.firewall`: which ports are open on which machines, in which order they open and close, and what that costs.
 
+use crate::faults::spec_of;
 use crate::walls::{Slip, opens, rule};
 use crate::world::{World, droplet, ip};
+use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::firewalls::facts::Rule;
 use flipop_core::fleet::Input;
 use flipop_core::model::fault::FaultKind;
@@ -20,7 +22,7 @@ fn every_node_with_the_labels_is_in_a_firewall_of_the_pool_before_it_gets_an_add
     world.run(10);
     assert_eq!(world.walls.members(), nodes(1..=3), "readiness does not count");
     assert_eq!((world.holder(1), world.walls.open(1)), (Some(ip(1)), ["443".to_owned()].into()));
-    assert_eq!(world.condition("FirewallReady"), ("True".into(), "Applied".into()));
+    assert_eq!(world.verdict("pool", "FirewallReady"), ("True", "Applied"));
     let order: Vec<&str> = world
         .calls
         .iter()
@@ -67,7 +69,7 @@ fn a_firewall_that_a_predecessor_only_announced_is_waited_for_too() {
     while world.status("pool").firewalls.is_empty() {
         world.run_until(world.now.plus_millis(5));
     }
-    assert_eq!((world.count(Moment::default(), "create"), world.assigns), (0, 0));
+    assert_eq!((world.total("create"), world.assigns), (0, 0));
     world.start();
     world.run(9);
     assert_eq!(world.assigns, 0, "{:?}", world.calls);
@@ -81,11 +83,11 @@ fn without_spec_firewall_no_call_is_made_and_nothing_is_said() {
     let mut world = World::with(2, 3);
     world.walls.add("base", &[1, 2, 3], &[]);
     world.run(200);
-    assert_eq!(world.count(Moment::default(), "look"), 0);
+    assert_eq!(world.total("look"), 0);
     assert!(world.status("pool").conditions.iter().all(|told| !told.kind.starts_with("Firewall")));
     world.edit("pool", |spec| spec.firewall = opens(&[]));
     world.run(100);
-    assert_eq!(world.count(Moment::default(), "look"), 0, "an empty list of ports asks for no firewall");
+    assert_eq!(world.total("look"), 0, "an empty list of ports asks for no firewall");
 }
 
 #[test]
@@ -219,7 +221,7 @@ fn a_denial_in_ours_is_removed_before_anything_else_and_nothing_that_is_asked_fo
     world.run(75);
     assert_eq!(world.walls.named("uid-pool-1").unwrap().rules, [rule("443", "0.0.0.0/0")].into());
     assert_eq!(world.count(from, "remove rules"), 2, "the denial alone, and then the other");
-    assert_eq!(world.condition("FirewallReady").1, "Applied");
+    assert_eq!(world.told("pool", "FirewallReady").1, "Applied");
 }
 
 #[test]
@@ -238,14 +240,14 @@ fn a_denial_of_others_is_told_with_its_firewall_and_no_address_waits_for_it() {
         world.walls.pending_ms = 0;
         world.walls.by_hand(|all| all.iter_mut().for_each(|wall| wall.pending.clear()));
         world.run(60);
-        assert_eq!(world.condition("FirewallReady").1, reason);
+        assert_eq!(world.told("pool", "FirewallReady").1, reason);
         let told =
             world.status("pool").conditions.iter().any(|told| told.message.contains("a rule of base denies"));
         assert_eq!(told, denied);
         assert_eq!(world.walls.members(), nodes(1..=2), "ours is as wanted all the same");
         world.walls.by_hand(|all| all[0].rules.clear());
         world.run(75);
-        assert_eq!(world.condition("FirewallReady"), ("True".into(), "Applied".into()));
+        assert_eq!(world.verdict("pool", "FirewallReady"), ("True", "Applied"));
     }
 }
 
@@ -261,7 +263,7 @@ fn removing_the_firewall_takes_members_out_and_then_deletes_what_is_ours() {
     let from = world.now;
     world.run(300);
     assert_eq!(world.count(from, "look"), 0, "and nobody looks any more");
-    assert_eq!(world.condition("FirewallReady"), Default::default());
+    assert_eq!(world.condition("pool", "FirewallReady"), None);
 }
 
 #[test]
@@ -269,10 +271,7 @@ fn a_firewall_that_was_announced_and_refused_is_forgotten_with_the_wish() {
     let mut world = World::walled(1, 1);
     world.walls.slips.extend([Slip::Refused(FaultKind::Quota); 100]);
     world.run(4);
-    assert_eq!(
-        (world.condition("FirewallReady").1, world.status("pool").firewalls.len()),
-        ("Quota".into(), 1)
-    );
+    assert_eq!((world.told("pool", "FirewallReady").1, world.status("pool").firewalls.len()), ("Quota", 1));
     world.edit("pool", |spec| spec.firewall = None);
     world.run(300);
     assert!(world.status("pool").firewalls.is_empty(), "{:?}", world.status("pool").firewalls);
@@ -305,16 +304,16 @@ fn a_firewall_in_trouble_holds_up_no_address() {
         world.edit("pool", |spec| spec.firewall = opens(&["443"]));
         world.run(3);
         assert_eq!(world.holder(1), Some(ip(1)), "{kind}");
-        assert_eq!(world.condition("FirewallReady"), ("False".into(), kind.reason().into()));
-        assert_eq!(world.condition("Ready").0, "True");
+        assert_eq!(world.verdict("pool", "FirewallReady"), ("False", kind.reason()));
+        assert_eq!(world.told("pool", "Ready").0, "True");
     }
     let mut world = World::walled(1, 1);
     world.walls.slips.push_back(Slip::Refused(FaultKind::Quota));
     world.run(4);
     assert_eq!(world.holder(1), Some(ip(1)));
-    assert_eq!(world.condition("FirewallReady").1, "Quota");
+    assert_eq!(world.told("pool", "FirewallReady").1, "Quota");
     world.run(80);
-    assert_eq!(world.condition("FirewallReady").1, "Applied", "it is tried again");
+    assert_eq!(world.told("pool", "FirewallReady").1, "Applied", "it is tried again");
 }
 
 #[test]
@@ -322,14 +321,7 @@ fn a_refused_change_is_tried_once_a_minute_for_all_pools() {
     let mut world = World::walled(1, 1);
     world.walls.slips.extend([Slip::Refused(FaultKind::Unauthorized); 100]);
     world.add_ip(2);
-    world.add_pool(
-        "other",
-        flipop_core::addresses::pool::spec::RawPoolSpec {
-            ips: vec![ip(2).to_string()],
-            firewall: opens(&["80"]),
-            ..crate::faults::spec()
-        },
-    );
+    world.add_pool("other", RawPoolSpec { firewall: opens(&["80"]), ..spec_of([2]) });
     world.run(60);
     let from = world.now;
     world.run(600);
@@ -343,7 +335,7 @@ fn an_assignment_waits_ten_seconds_for_its_machine_and_not_longer() {
     world.walls.pending_ms = 3_600_000;
     world.run(9);
     assert_eq!(world.holder(1), None);
-    assert_eq!(world.condition("FirewallReady"), ("True".into(), "Applying".into()));
+    assert_eq!(world.verdict("pool", "FirewallReady"), ("True", "Applying"));
     world.run(3);
     assert_eq!(world.holder(1), Some(ip(1)));
 }
@@ -356,7 +348,7 @@ fn a_creation_whose_answer_is_lost_is_found_by_its_name_and_never_made_twice() {
         world.run(100);
         assert_eq!(world.walls.ours().count(), 1, "{done}");
         assert_eq!(world.walls.members(), nodes(1..=1));
-        assert_eq!(world.count(Moment::default(), "create"), if done { 1 } else { 2 });
+        assert_eq!(world.total("create"), if done { 1 } else { 2 });
     }
 }
 

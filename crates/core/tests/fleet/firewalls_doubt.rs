@@ -1,6 +1,6 @@
 //! Firewalls in doubt: no machine is isolated, and nothing changes before the facts are known.
 
-use crate::faults::spec;
+use crate::faults::{spec, spec_of};
 use crate::walls::{Slip, opens, rule};
 use crate::world::{World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -18,14 +18,14 @@ fn a_machine_that_no_firewall_governs_is_left_open_and_gets_its_address_at_once(
     world.run(3);
     assert_eq!(world.walls.members(), [2].into());
     assert_eq!(world.holder(1), Some(ip(1)), "it is open: nothing to wait for");
-    assert_eq!(world.condition("FirewallWouldIsolate"), ("True".into(), "NoOtherFirewall".into()));
-    assert_eq!(world.condition("FirewallReady").0, "True");
+    assert_eq!(world.verdict("pool", "FirewallWouldIsolate"), ("True", "NoOtherFirewall"));
+    assert_eq!(world.told("pool", "FirewallReady").0, "True");
     world.walls.by_hand(|all| {
         all[0].machines.insert(droplet(1));
     });
     world.run(60);
     assert_eq!(world.walls.members(), [1, 2].into());
-    assert_eq!(world.condition("FirewallWouldIsolate"), Default::default());
+    assert_eq!(world.condition("pool", "FirewallWouldIsolate"), None);
 }
 
 #[test]
@@ -39,12 +39,10 @@ fn a_machine_that_no_firewall_governs_is_judged_once_and_keeps_no_port_open() {
     let ours = world.walls.ours().next().unwrap();
     assert_eq!(ours.rules, [rule("80", "0.0.0.0/0")].into(), "the former port is closed");
     let from = world.now;
-    let mut told = BTreeSet::new();
     for _ in 0..100 {
         world.run(1);
-        told.insert(world.condition("FirewallReady"));
+        assert_eq!(world.verdict("pool", "FirewallReady"), ("True", "Applied"));
     }
-    assert_eq!(told, [("True".into(), "Applied".into())].into());
     assert!(world.count(from, "look") <= 3, "no more looks than usual: {}", world.count(from, "look"));
 }
 
@@ -74,7 +72,7 @@ fn a_member_that_loses_its_last_other_firewall_is_taken_out_after_a_second_look(
         world.walls.by_hand(|all| all.retain(|wall| wall.name != "base"));
         world.run(58);
         assert_eq!(world.walls.members(), BTreeSet::new(), "{paused}");
-        let told = world.notices.iter().filter(|reason| **reason == "FirewallWouldIsolate").count();
+        let told = world.events_of("FirewallWouldIsolate").len();
         assert_eq!(told, 1);
         world.run(120);
         assert_eq!(world.walls.members(), BTreeSet::new(), "it does not come back");
@@ -110,7 +108,7 @@ fn a_token_that_may_not_read_tags_changes_nothing_and_is_told() {
     world.set_node(3, true);
     world.run(200);
     assert_eq!(world.walls.all, before);
-    assert_eq!(world.condition("FirewallReady"), ("False".into(), "ScopeMissing".into()));
+    assert_eq!(world.verdict("pool", "FirewallReady"), ("False", "ScopeMissing"));
     world.set_node(1, false);
     world.run(5);
     assert_eq!(world.holder(3), Some(ip(1)), "no address waits for that");
@@ -135,7 +133,7 @@ fn lists_that_leave_ours_out_or_show_it_empty_change_nothing() {
         world.edit("pool", |spec| spec.firewall = opens(&["80"]));
         world.run_until(world.now.plus_millis(4_000));
         assert_eq!(world.walls.all, before);
-        assert_eq!(world.condition("FirewallReady"), ("False".into(), "CoverageUnknown".into()));
+        assert_eq!(world.verdict("pool", "FirewallReady"), ("False", "CoverageUnknown"));
         world.walls.hidden.clear();
         world.walls.memberless = false;
         world.run(100);
@@ -157,7 +155,7 @@ fn two_firewalls_of_one_name_are_left_to_the_user() {
     };
     world.walls.by_hand(|all| all.extend([twin("a"), twin("b")]));
     world.run(60);
-    assert_eq!(world.condition("FirewallReady").1, "CoverageUnknown");
+    assert_eq!(world.told("pool", "FirewallReady").1, "CoverageUnknown");
     assert!(world.walls.members().is_empty() && world.holder(1).is_some());
 }
 
@@ -181,7 +179,7 @@ fn an_address_on_a_node_without_the_labels_keeps_its_ports_until_it_has_left() {
 fn two_pools_of_one_node_open_both_their_ports() {
     let mut world = World::walled(1, 2);
     world.add_ip(2);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], firewall: opens(&["80"]), ..spec() });
+    world.add_pool("other", RawPoolSpec { firewall: opens(&["80"]), ..spec_of([2]) });
     world.run(60);
     assert_eq!(world.walls.open(1), ["443".to_owned(), "80".to_owned()].into());
     world.edit("other", |spec| spec.firewall = None);
@@ -199,9 +197,9 @@ fn a_spec_of_which_nothing_can_be_followed_closes_nothing() {
     });
     world.run(100);
     assert_eq!(world.walls.all, before);
-    assert_eq!(world.condition("SpecValid"), ("False".into(), "FirewallIgnored".into()));
-    assert_eq!(world.condition("FirewallReady"), ("False".into(), "InvalidSpec".into()));
-    assert_eq!(world.condition("Ready").0, "True");
+    assert_eq!(world.verdict("pool", "SpecValid"), ("False", "FirewallIgnored"));
+    assert_eq!(world.verdict("pool", "FirewallReady"), ("False", "InvalidSpec"));
+    assert_eq!(world.told("pool", "Ready").0, "True");
 }
 
 #[test]
@@ -230,13 +228,11 @@ fn a_firewall_whose_members_were_all_taken_out_is_in_no_doubt() {
     let mut world = World::walled(1, 2);
     world.run(30);
     world.walls.by_hand(|all| all.retain(|wall| wall.name != "base"));
-    let mut told = BTreeSet::new();
     for _ in 0..120 {
         world.run(1);
-        told.insert(world.condition("FirewallReady").0);
+        assert_eq!(world.verdict("pool", "FirewallReady").0, "True");
     }
     assert_eq!(world.walls.members(), BTreeSet::new(), "nothing is isolated");
-    assert_eq!(told, ["True".to_owned()].into());
 }
 
 #[derive(Debug, Clone)]

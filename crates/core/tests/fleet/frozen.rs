@@ -1,8 +1,7 @@
 //! Invalid specs, and statuses that say too little or too much. Existing assignments stay.
 
 use crate::bounds::too_large;
-use crate::faults::{nodes_key, spec};
-use crate::pause::condition;
+use crate::faults::{nodes_key, spec, spec_of};
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
@@ -76,7 +75,7 @@ fn a_frozen_pool_tells_where_its_addresses_are_after_others_have_moved_them() {
         let mut world = World::with(2, 2);
         world.run(10);
         let address = world.holder(1).unwrap().as_v4().unwrap().octets()[3];
-        let entry = |world: &World| world.status("pool").ips[&ip(address).to_string()].clone();
+        let entry = |world: &World| world.entry("pool", address).clone();
         world.edit("pool", freeze);
         world.move_by_hand(address, None);
         world.run(200);
@@ -114,11 +113,8 @@ fn a_pool_without_one_good_address_is_not_ready_and_a_purchase_counts_towards_wh
 #[test]
 fn a_pool_frozen_while_it_buys_still_finds_out_what_it_bought() {
     for freeze in freezes() {
-        let mut world = World::new();
-        (1..=3).for_each(|n| world.set_node(n, true));
-        world.add_ip(90);
-        world.move_by_hand(90, Some(90));
-        world.moved.clear();
+        let mut world = World::bare(0, 3);
+        world.add_foreign_ip(90, 90);
         world.add_pool("pool", RawPoolSpec { desired_ips: 1, ..spec() });
         world.start();
         world.tricks.push_back(crate::world::Trick::Lost(true));
@@ -145,7 +141,7 @@ fn a_watch_that_may_not_be_read_at_the_start_takes_nothing_back() {
     world.start_without_nodes();
     world.observe(Input::WatchTrouble(nodes_key(), Some("may not list nodes".into())));
     world.run(60);
-    let failing = |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "WatchFailing");
+    let failing = |world: &World| world.has("pool", "WatchFailing");
     assert!(failing(&world));
     assert_eq!((&world.status("pool").ips, &world.annotations), (&ips, &annotations));
     world.observe(Input::WatchTrouble(nodes_key(), None));
@@ -164,7 +160,7 @@ fn a_provider_that_fails_from_the_start_is_told_and_takes_nothing_back() {
         world.faults.reads = Some(kind);
         world.start();
         world.run(60);
-        let told = |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "ProviderReady");
+        let told = |world: &World| world.has("pool", "ProviderReady");
         assert!(told(&world));
         assert_eq!((&world.status("pool").ips, world.annotations.len()), (&ips, 2));
         world.faults.reads = None;
@@ -260,11 +256,8 @@ fn a_selector_that_is_changed_and_changed_back_in_a_moment_goes_on_matching() {
 
 #[test]
 fn a_released_address_that_stands_on_a_candidate_is_no_unknown_one() {
-    let mut world = World::new();
-    (1..=2).for_each(|n| world.add_ip(n));
-    (1..=2).for_each(|n| world.set_node(n, true));
-    let ips = (1..=2).map(|n| ip(n).to_string()).collect();
-    world.add_pool("pool", RawPoolSpec { ips, desired_ips: 2, ..spec() });
+    let mut world = World::bare(2, 2);
+    world.add_pool("pool", RawPoolSpec { desired_ips: 2, ..spec_of(1..=2) });
     world.start();
     world.run(60);
     world.edit("pool", |spec| {
@@ -273,7 +266,7 @@ fn a_released_address_that_stands_on_a_candidate_is_no_unknown_one() {
     });
     world.moved.insert(ip(1));
     world.run(60);
-    assert!(!world.status("pool").conditions.iter().any(|c| c.kind == "CreationUncertain"));
+    assert!(!world.has("pool", "CreationUncertain"));
     assert_eq!(world.created, 1);
     assert!((1..=2).all(|n| world.holder(n).is_some_and(|held| held != ip(1))));
 }
@@ -282,7 +275,7 @@ fn a_released_address_that_stands_on_a_candidate_is_no_unknown_one() {
 fn a_pool_that_does_nothing_tells_conflicting_claims_too_and_forgets_them() {
     let mut world = World::with(2, 2);
     world.run(10);
-    let nothing = RawPoolSpec { ips: vec![ip(2).to_string()], provider: "nowhere".into(), ..spec() };
+    let nothing = RawPoolSpec { provider: "nowhere".into(), ..spec_of([2]) };
     world.add_pool("younger", nothing);
     // A pool that is frozen because of its selector still belongs to the account.
     world.edit("younger", |spec| {
@@ -290,11 +283,13 @@ fn a_pool_that_does_nothing_tells_conflicting_claims_too_and_forgets_them() {
         spec.matching.node_label = "a in".into();
     });
     world.run(10);
-    let conflict = |world: &World| world.status("younger").conditions.iter().any(|c| c.kind == "Conflict");
-    assert!(conflict(&world), "{:?}", world.status("younger"));
+    let told = world.status("younger");
+    assert!(world.has("younger", "Conflict"), "{told:?}");
+    let entry = world.entry("younger", 2);
+    assert!(entry.state == "error" && entry.error.contains("ns/pool"), "{told:?}");
     world.edit("pool", |spec| spec.ips.truncate(1));
     world.run(10);
-    assert!(!conflict(&world), "{:?}", world.status("younger"));
+    assert!(!world.has("younger", "Conflict"), "{:?}", world.status("younger"));
 }
 
 #[test]
@@ -302,18 +297,15 @@ fn a_conflicting_claim_moves_nothing_and_ends_with_the_older_pool() {
     let mut world = World::with(2, 3);
     world.run(10);
     world.add_ip(3);
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(2).to_string(), ip(3).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([2, 3]));
     world.run(20);
     assert_eq!(world.holder(3), Some(ip(3)));
-    assert!(world.status("younger").conditions.iter().any(|c| c.kind == "Conflict"));
+    assert!(world.has("younger", "Conflict"));
     // The older pool lets the address go.
     world.edit("pool", |spec| spec.ips.truncate(1));
     world.run(20);
-    assert!(!world.status("younger").conditions.iter().any(|c| c.kind == "Conflict"));
-    assert_eq!(
-        (world.assigns, world.status("younger").ips[&ip(2).to_string()].state.as_str()),
-        (3, "active")
-    );
+    assert!(!world.has("younger", "Conflict"));
+    assert_eq!((world.assigns, world.entry("younger", 2).state.as_str()), (3, "active"));
     // The older pool is marked as deleted, and somebody's finalizer keeps it. Its claims end.
     let mut deleting = world.pools["pool"].clone();
     deleting.deleting = true;
@@ -337,7 +329,7 @@ fn a_pool_made_again_under_its_name_is_another_one() {
     world.run(20);
     assert_eq!((world.assigns, world.annotations.len()), (2, 2));
     assert_eq!(world.status("pool").ips.len(), 2);
-    assert!(condition(&world, "pool", "Conflict").is_none(), "the former pool claims nothing");
+    assert!(!world.has("pool", "Conflict"), "the former pool claims nothing");
 }
 
 /// The reason of an Event, and an act that causes it.
@@ -368,33 +360,37 @@ fn each_trouble_is_told_once_as_an_event() {
     for (reason, trouble) in edits {
         let mut world = World::with(2, 2);
         world.run(10);
-        world.notices.clear();
+        world.events.clear();
         trouble(&mut world);
         world.run(120);
-        let told = |world: &World| world.notices.iter().filter(|told| **told == reason).count();
-        assert_eq!(told(&world), 1, "{reason}: {:?}", world.notices);
+        let told = |world: &World| world.events_of(reason).len();
+        assert_eq!(told(&world), 1, "{reason}: {:?}", world.events);
         world.run(1_200);
         if reason != "AnnotationsDenied" {
             // Each process finds out anew that rights are missing.
             world.start();
         }
         world.run(60);
-        assert_eq!(told(&world), 1, "{reason}: {:?}", world.notices);
+        assert_eq!(told(&world), 1, "{reason}: {:?}", world.events);
     }
 }
 
 #[test]
-fn a_frozen_pool_goes_on_claiming_its_addresses() {
+fn a_frozen_pool_keeps_and_claims_its_addresses_until_it_thaws() {
     let mut world = World::with(1, 1);
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([1]));
     world.run(10);
     world.edit("pool", |spec| spec.matching.node_label = "a in".into());
     world.set_node(1, false);
     world.set_node(2, true);
     world.run(60);
     assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))), "{:?}", world.calls);
-    let error = &world.status("younger").ips[&ip(1).to_string()].error;
+    let error = &world.entry("younger", 1).error;
     assert!(error.contains("claimed by the older pool"), "{error}");
+    assert!(world.status("pool").error.contains("spec.match.nodeLabel"));
+    world.edit("pool", |spec| spec.matching.node_label = String::new());
+    world.run(10);
+    assert_eq!((world.holder(2), world.status("pool").error.as_str()), (Some(ip(1)), ""), "it thaws");
 }
 
 #[test]
@@ -442,7 +438,7 @@ fn a_frozen_pool_says_at_every_moment_what_stands() {
     let writes = world.status_writes;
     for _ in 0..120 {
         world.run(1);
-        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active");
+        assert_eq!(world.entry("pool", 1).state, "active");
         assert_eq!(world.annotations.len(), 1);
     }
     assert_eq!(world.status_writes, writes);

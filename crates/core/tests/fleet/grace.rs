@@ -29,23 +29,9 @@ fn bearing(grace: RawGrace, addresses: u8) -> World {
     world
 }
 
-fn condition(world: &World) -> Option<(&str, &str)> {
-    let found = world.status("pool").conditions.iter().find(|told| told.kind == "Suspect")?;
-    Some((&found.reason, &found.message))
-}
-
 fn counts(world: &World) -> (u64, u64, u64) {
     let counts = world.fleet.grace_counts();
     (counts.recovered, counts.expired, counts.overruled)
-}
-
-fn told(world: &World, reason: &str) -> Vec<String> {
-    world
-        .events
-        .iter()
-        .filter(|told| told.reason.as_str() == reason)
-        .map(|told| told.message.clone())
-        .collect()
 }
 
 fn taint(key: &str) -> Vec<Taint> {
@@ -60,16 +46,16 @@ fn a_pod_that_restarts_within_its_grace_moves_nothing() {
     assert_eq!((world.assigns, world.status("pool").ips["192.0.2.1"].state.as_str()), (1, "active"));
     let entry = &world.status("pool").ips["192.0.2.1"];
     assert_eq!((entry.suspect_since_s.is_some(), entry.suspect_reason.as_str()), (true, "PodNotReady"));
-    let (reason, message) = condition(&world).unwrap();
+    let (_, reason, message) = world.told("pool", "Suspect");
     assert_eq!(reason, "PodNotReady");
     assert!(message.starts_with("node-1 runs no matching pod that is Ready (since "), "{message}");
     assert!(message.contains("): 192.0.2.1 moves at "), "{message}");
     world.set_pod("p-1", 1, true);
     world.run(300);
     assert_eq!((world.assigns, counts(&world)), (1, (1, 0, 0)));
-    assert_eq!(condition(&world), None);
-    assert_eq!(told(&world, "FailoverDelayed").len(), 1);
-    let avoided = told(&world, "FailoverAvoided");
+    assert_eq!(world.message("pool", "Suspect"), None);
+    assert_eq!(world.events_of("FailoverDelayed").len(), 1);
+    let avoided = world.events_of("FailoverAvoided");
     assert_eq!(avoided, ["node-1 matches again after 29 s and keeps its address"]);
     assert_eq!(world.status("pool").ips["192.0.2.1"].suspect_since_s, None);
     assert!(!world.calls.iter().any(|(_, call)| call == "read node-1"), "nothing had to be proved");
@@ -86,8 +72,8 @@ fn at_the_end_of_its_grace_the_failure_is_proved_and_the_address_moves() {
     assert_eq!(at("read node-1"), Some(30_000));
     assert_eq!(at("assign 192.0.2.1 node-2"), Some(30_050), "at once when the read has answered");
     assert_eq!((world.holder(2), counts(&world)), (Some(ip(1)), (0, 1, 0)));
-    assert_eq!((condition(&world), told(&world, "FailoverAvoided").len()), (None, 0));
-    let lost = told(&world, "MatchLost");
+    assert_eq!((world.message("pool", "Suspect"), world.events_of("FailoverAvoided").len()), (None, 0));
+    let lost = world.events_of("MatchLost");
     assert_eq!(lost, ["node-1 is not Ready: 192.0.2.1 moves to node-2"]);
 }
 
@@ -180,7 +166,7 @@ fn a_node_that_holds_nothing_is_no_candidate_while_it_fails() {
     world.set_node(2, false);
     world.run(1);
     assert_eq!(*world.status("pool").assignable_nodes, [""; 0]);
-    assert_eq!((condition(&world), counts(&world)), (None, (0, 0, 0)));
+    assert_eq!((world.message("pool", "Suspect"), counts(&world)), (None, (0, 0, 0)));
     // Nor is a node suspected after somebody has moved its address away.
     world.set_node(2, true);
     world.set_node(1, false);
@@ -188,14 +174,13 @@ fn a_node_that_holds_nothing_is_no_candidate_while_it_fails() {
     world.move_by_hand(1, Some(2));
     world.run(90);
     assert_eq!((world.holder(2), world.assigns), (Some(ip(1)), 1));
-    assert_eq!(condition(&world), None);
+    assert_eq!(world.message("pool", "Suspect"), None);
     // Nor does it count as a node that matches.
     let mut world = self::world(60, 60);
     world.set_node(2, false);
     world.delete_node(1);
     world.run(10);
-    let ready = world.status("pool").conditions.iter().find(|told| told.kind == "Ready").unwrap();
-    assert_eq!(ready.reason, "NoMatchingNode", "{ready:?}");
+    assert_eq!(world.verdict("pool", "Ready").1, "NoMatchingNode");
 }
 
 #[test]
@@ -204,10 +189,10 @@ fn a_surplus_address_has_no_grace() {
     assert_eq!(world.holder(2), Some(ip(2)));
     world.set_node(2, false);
     world.run(5);
-    assert!(condition(&world).is_some());
+    assert!(world.has("pool", "Suspect"));
     world.edit("pool", |spec| spec.desired_ips = 1);
     world.run(5);
-    assert_eq!(condition(&world), None);
+    assert_eq!(world.message("pool", "Suspect"), None);
 }
 
 #[test]
@@ -293,7 +278,7 @@ fn a_standby_that_saw_the_start_goes_on_and_a_new_process_asks_the_status() {
 }
 
 pub(crate) fn told_once(world: &World) -> usize {
-    told(world, "FailoverDelayed").len()
+    world.events_of("FailoverDelayed").len()
 }
 
 #[test]
@@ -306,7 +291,7 @@ fn a_grace_that_is_over_stays_so_for_every_leader() {
     let gone = |world: &World| {
         let entry = &world.status("pool").ips["192.0.2.1"];
         assert_eq!((entry.state.as_str(), entry.node_name.as_str()), ("no-match", ""));
-        assert_eq!((condition(world), world.annotations.len()), (None, 0));
+        assert_eq!((world.message("pool", "Suspect"), world.annotations.len()), (None, 0));
     };
     gone(&world);
     let (writes, events) = (world.status_writes, world.events.len());
@@ -417,7 +402,7 @@ fn a_grace_that_is_over_does_not_come_back_by_a_status_that_is_old() {
     assert_eq!((counts(&world), world.annotations.len()), ((0, 1, 0), 0));
     world.faults.unwritten = None;
     world.run(60);
-    assert_eq!((counts(&world), condition(&world)), ((0, 1, 0), None));
+    assert_eq!((counts(&world), world.message("pool", "Suspect")), ((0, 1, 0), None));
 }
 
 #[test]
@@ -440,7 +425,7 @@ fn an_address_can_be_moved_by_hand_off_a_suspect_and_not_onto_one() {
     world.run(5);
     world.ask("pool", Some("192.0.2.1=node-2"));
     world.run(10);
-    assert_eq!((world.holder(2), condition(&world)), (Some(ip(1)), None));
+    assert_eq!((world.holder(2), world.message("pool", "Suspect")), (Some(ip(1)), None));
     assert_eq!(outcome(&world), Some(MoveOutcome::Done));
     // A failing node that holds nothing is no candidate.
     world.ask("pool", Some("192.0.2.1=node-1"));

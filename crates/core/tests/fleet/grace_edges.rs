@@ -89,11 +89,9 @@ fn a_mistake_ends_a_grace_that_runs_and_nothing_else() {
     world.run(20);
     world.edit("pool", |spec| spec.grace.pod_seconds = -1);
     world.run(5);
-    let conditions = &world.status("pool").conditions;
-    let valid = conditions.iter().find(|told| told.kind == "SpecValid").unwrap();
-    assert_eq!(valid.reason, "GraceIgnored");
-    assert!(valid.message.contains("spec.grace.podSeconds"), "{valid:?}");
-    assert!(!conditions.iter().any(|told| told.kind == "Suspect"));
+    let (_, reason, message) = world.told("pool", "SpecValid");
+    assert!(reason == "GraceIgnored" && message.contains("spec.grace.podSeconds"), "{message}");
+    assert!(!world.has("pool", "Suspect"));
     assert_eq!(world.holder(2), Some(ip(1)));
 }
 
@@ -233,8 +231,7 @@ fn a_grace_that_is_over_in_a_pause_stays_so_for_a_new_leader() {
     world.pause_set("set", Some("incident 7"));
     world.set_node(2, false);
     world.run(120);
-    let suspect =
-        |world: &World| world.set_status("set").conditions.iter().any(|told| told.kind == "Suspect");
+    let suspect = |world: &World| world.has("set", "Suspect");
     assert!(!suspect(&world));
     world.start();
     world.run(30);

@@ -26,37 +26,23 @@ fn bearing(node_seconds: i64) -> RawGrace {
     RawGrace { node_seconds, ..RawGrace::default() }
 }
 
-fn condition<'a>(world: &'a World, kind: &str) -> Option<(&'a str, &'a str)> {
-    let found = world.set_status("set").conditions.iter().find(|told| told.kind == kind)?;
-    Some((&found.reason, &found.message))
-}
-
-fn told(world: &World, reason: &str) -> Vec<String> {
-    let told = world.events.iter().filter(|told| told.reason.as_str() == reason);
-    told.map(|told| told.message.clone()).collect()
-}
-
-fn changes(world: &World) -> usize {
-    world.calls.iter().filter(|(_, call)| call.starts_with("apply")).count()
-}
-
 #[test]
 fn a_node_that_recovers_within_its_grace_stays_published() {
     let mut world = set(bearing(60));
-    let before = changes(&world);
+    let before = world.total("apply");
     world.set_node(2, false);
     world.run(30);
     let suspect = world.set_status("set").suspects.get("node-2").cloned().unwrap();
     assert_eq!(suspect.reason, "NotReady");
-    let (reason, message) = condition(&world, "Suspect").unwrap();
+    let (_, reason, message) = world.told("set", "Suspect");
     assert_eq!(reason, "NodeFailing");
     assert!(message.starts_with("node-2 is not Ready (since "), "{message}");
     assert!(message.contains("): its records follow at "), "{message}");
     world.set_node(2, true);
     world.run(120);
-    assert_eq!((world.published(NAME), changes(&world)), (vec![1, 2], before));
-    assert_eq!(told(&world, "FailoverAvoided"), ["node-2 matches again after 30 s and stays in the set"]);
-    assert_eq!((condition(&world, "Suspect"), world.set_status("set").suspects.len()), (None, 0));
+    assert_eq!((world.published(NAME), world.total("apply")), (vec![1, 2], before));
+    assert_eq!(world.events_of("FailoverAvoided"), ["node-2 matches again after 30 s and stays in the set"]);
+    assert_eq!((world.message("set", "Suspect"), world.set_status("set").suspects.len()), (None, 0));
 }
 
 #[test]
@@ -79,7 +65,7 @@ fn after_its_grace_the_record_goes_and_a_cordon_takes_it_at_once() {
     };
     world.taint(2, vec![taint]);
     world.run(5);
-    assert_eq!((world.published(NAME), condition(&world, "Suspect")), (vec![1], None));
+    assert_eq!((world.published(NAME), world.message("set", "Suspect")), (vec![1], None));
 }
 
 #[test]
@@ -100,21 +86,21 @@ fn a_node_that_is_not_published_has_no_grace() {
     let mut world = set(bearing(60));
     world.set_node(3, false);
     world.run(5);
-    assert_eq!((world.published(NAME), condition(&world, "Suspect")), (vec![1, 2], None));
+    assert_eq!((world.published(NAME), world.message("set", "Suspect")), (vec![1, 2], None));
 }
 
 #[test]
 fn a_mistake_in_grace_keeps_the_records_going() {
     for grace in [bearing(-1), bearing(3_601)] {
         let mut world = set(grace);
-        assert_eq!(condition(&world, "SpecValid").unwrap().0, "GraceIgnored");
-        assert_eq!(condition(&world, "Ready").unwrap().0, "Published");
+        assert_eq!(world.verdict("set", "SpecValid").1, "GraceIgnored");
+        assert_eq!(world.verdict("set", "Ready").1, "Published");
         world.set_node(2, false);
         world.run(5);
         assert_eq!(world.published(NAME), [1], "nothing waits");
         world.edit_set("set", |spec| spec.record_set.as_mut().unwrap().ttl = -1);
         world.run(5);
-        assert_eq!(condition(&world, "SpecValid").unwrap().0, "RecordSetIgnored", "it reaches farther");
+        assert_eq!(world.verdict("set", "SpecValid").1, "RecordSetIgnored", "it reaches farther");
     }
 }
 
@@ -128,7 +114,7 @@ fn a_new_process_goes_on_where_the_status_says() {
     world.run(60);
     let read = world.calls.iter().find(|(_, call)| call == "read node-2").unwrap().0;
     assert!(read.millis_since(start).abs_diff(60_000) <= 1_050, "{read:?}");
-    assert_eq!((world.published(NAME), told(&world, "FailoverDelayed").len()), (vec![1], 1));
+    assert_eq!((world.published(NAME), world.events_of("FailoverDelayed").len()), (vec![1], 1));
 }
 
 #[test]
@@ -138,13 +124,13 @@ fn what_is_left_of_nodes_that_are_gone_has_no_grace_of_a_new_leader() {
     world.set_node(1, false);
     world.set_node(2, false);
     world.run(60);
-    assert_eq!(condition(&world, "Ready").unwrap().0, "NoMatchingNode");
+    assert_eq!(world.verdict("set", "Ready").1, "NoMatchingNode");
     let events = world.events.len();
     for _ in 0..5 {
         world.start();
         world.run(720);
-        assert_eq!(condition(&world, "Ready").unwrap().0, "NoMatchingNode");
-        assert_eq!((condition(&world, "Suspect"), world.published(NAME)), (None, vec![1, 2]));
+        assert_eq!(world.verdict("set", "Ready").1, "NoMatchingNode");
+        assert_eq!((world.message("set", "Suspect"), world.published(NAME)), (None, vec![1, 2]));
     }
     assert_eq!(world.events.len(), events);
 }
@@ -156,7 +142,7 @@ fn a_grace_that_is_over_stays_so_while_the_record_cannot_be_deleted() {
     world.dns.tricks.extend([DnsTrick::Refused(0, FaultKind::Transient); 9]);
     world.set_node(2, false);
     world.run(40);
-    assert_eq!((world.published(NAME), condition(&world, "Suspect")), (vec![1, 2], None));
+    assert_eq!((world.published(NAME), world.message("set", "Suspect")), (vec![1, 2], None));
     // The node fails in another way while the status and the records still name its address.
     let taint = Taint {
         key: "node.kubernetes.io/not-ready".into(),
@@ -165,7 +151,7 @@ fn a_grace_that_is_over_stays_so_while_the_record_cannot_be_deleted() {
     };
     world.taint(2, vec![taint]);
     world.run(10);
-    assert_eq!((condition(&world, "Suspect"), told(&world, "FailoverDelayed").len()), (None, 1));
+    assert_eq!((world.message("set", "Suspect"), world.events_of("FailoverDelayed").len()), (None, 1));
     world.dns.read_fault = None;
     world.run(600);
     let reads = world.calls.iter().filter(|(_, call)| call == "read node-2").count();
@@ -199,17 +185,17 @@ fn the_records_of_a_pool_stay_with_its_suspect() {
     let mut world = pool(1, 2);
     world.edit("pool", |spec| spec.grace = bearing(60));
     world.run(10);
-    let (before, records) = (changes(&world), world.published(NAME));
+    let (before, records) = (world.total("apply"), world.published(NAME));
     let holder: Vec<u8> = (1..=2).filter(|n| world.holder(*n).is_some()).collect();
     let [holder] = holder.as_slice() else { panic!("{holder:?}") };
     world.set_node(*holder, false);
     world.run(50);
-    assert_eq!((world.published(NAME), changes(&world)), (records.clone(), before));
+    assert_eq!((world.published(NAME), world.total("apply")), (records.clone(), before));
     let annotation = world.annotations.get(&format!("node-{holder}"));
     assert_eq!(annotation.map(String::as_str), Some(Address::from([192, 0, 2, 1]).to_string().as_str()));
     world.set_node(*holder, true);
     world.run(60);
-    assert_eq!((world.published(NAME), changes(&world), world.assigns), (records, before, 1));
+    assert_eq!((world.published(NAME), world.total("apply"), world.assigns), (records, before, 1));
 }
 
 #[test]

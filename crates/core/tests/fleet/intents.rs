@@ -1,7 +1,7 @@
 //! Intents: how a purchase is announced before it is sent, who may announce one, and how an uncertain one ends.
 
 use crate::creation::buying;
-use crate::faults::spec;
+use crate::faults::{spec, spec_of};
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::memory::Intent;
@@ -9,15 +9,10 @@ use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::mechanism::epoch::Answer;
 use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
-use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawMatch;
 
 fn intent<'a>(world: &'a World, pool: &str) -> Option<&'a Intent> {
     world.status(pool).memory.as_ref()?.intent.as_ref()
-}
-
-fn creations(world: &World) -> usize {
-    world.count(Moment::default(), "create")
 }
 
 /// Edits after which nothing may be bought.
@@ -82,10 +77,10 @@ fn a_refusal_that_comes_when_the_pool_is_gone_is_no_purchase() {
         let mut world = buying(1);
         world.tricks.push_back(trick);
         world.start();
-        world.run_while(5, |world| creations(world) == 0);
+        world.run_while(5, |world| world.total("create") == 0);
         world.delete_pool("pool");
         world.run(10);
-        let notices = world.notices.iter().filter(|reason| **reason == "CreatedWithoutPool").count();
+        let notices = world.events_of("CreatedWithoutPool").len();
         assert_eq!(notices, told, "{trick:?}");
     }
 }
@@ -109,7 +104,7 @@ fn an_uncertain_purchase_ends_when_all_but_one_of_its_addresses_are_somebodys() 
         match taken {
             0 => world.move_by_hand(150, Some(91)),
             1 => drop(world.cloud.remove(&ip(150))),
-            _ => world.add_pool("other", RawPoolSpec { ips: vec![ip(150).to_string()], ..spec() }),
+            _ => world.add_pool("other", spec_of([150])),
         }
         world.run(120);
         assert_eq!(intent(&world, "pool"), None, "{taken}");
@@ -147,7 +142,7 @@ fn what_was_announced_is_not_bought_once_the_pool_may_not_buy_any_more() {
         let mut world = buying(1);
         world.start();
         world.run_while(5, |world| intent(world, "pool").is_none());
-        assert_eq!(creations(&world), 0);
+        assert_eq!(world.total("create"), 0);
         world.edit("pool", forbid);
         world.run(120);
         assert_eq!((world.created, intent(&world, "pool")), (0, None), "{number}");
@@ -172,7 +167,7 @@ fn what_was_announced_waits_for_the_permit_and_for_a_token_that_is_not_refused()
             world.observe(Input::Permit(false));
         }
         world.run(120);
-        assert_eq!(creations(&world), 0);
+        assert_eq!(world.total("create"), 0);
         assert_eq!((world.created, intent(&world, "pool").is_some()), (0, true), "{permit}");
         (world.faults.reads, world.faults.lists) = (None, None);
         world.observe(Input::Permit(true));
@@ -211,20 +206,18 @@ fn of_a_purchase_without_an_answer_only_a_new_address_that_nobody_names_is_adopt
         world.add_ip(91);
         world.tricks.push_back(Trick::Lost(bought));
         world.start();
-        world.run_while(5, |world| creations(world) == 0);
+        world.run_while(5, |world| world.total("create") == 0);
         // Somebody buys an address in another region, and one that is on a droplet.
         world.add_ip(151);
         world.cloud.get_mut(&ip(151)).unwrap().region = "ams3".into();
-        world.add_ip(152);
-        world.move_by_hand(152, Some(92));
-        world.moved.clear();
+        world.add_foreign_ip(152, 92);
         world.hold_watches = true;
         world.add_ip(150);
         let matching = RawMatch { node_label: "a=b".into(), ..RawMatch::default() };
-        world.add_pool("other", RawPoolSpec { ips: vec![ip(150).to_string()], matching, ..spec() });
+        world.add_pool("other", RawPoolSpec { matching, ..spec_of([150]) });
         world.run(200);
         assert_eq!((world.created, intent(&world, "pool")), (1, None), "{bought}");
-        assert!(!world.notices.contains(&"CreationUncertain"), "{bought}: there is no doubt");
+        assert!(world.events_of("CreationUncertain").is_empty(), "{bought}: there is no doubt");
         assert_eq!(world.pools["pool"].spec.as_ref().unwrap().ips, [ip(201).to_string()], "{bought}");
     }
 }
@@ -236,9 +229,7 @@ fn an_address_of_others_that_comes_to_a_candidate_after_the_first_purchase_stand
     world.start();
     world.run(120);
     assert_eq!(world.created, 1);
-    world.add_ip(77);
-    world.move_by_hand(77, Some(3));
-    world.moved.clear();
+    world.add_foreign_ip(77, 3);
     world.run(60);
     world.edit("pool", |spec| spec.desired_ips = 2);
     world.run(120);
@@ -251,7 +242,7 @@ fn a_purchase_under_way_is_not_forgotten_when_the_crds_stop_keeping_the_memory()
         let mut world = buying(1);
         world.tricks.push_back(trick);
         world.start();
-        world.run_while(5, |world| creations(world) == 0);
+        world.run_while(5, |world| world.total("create") == 0);
         world.go_crds = true;
         world.set_node(3, false);
         world.run(2);
@@ -274,7 +265,7 @@ fn a_process_that_ends_while_the_crds_are_replaced_leaves_what_it_bought_in_the_
     let mut world = buying(1);
     world.tricks.push_back(Trick::Slow(3));
     world.start();
-    world.run_while(5, |world| creations(world) == 0);
+    world.run_while(5, |world| world.total("create") == 0);
     world.go_crds = true;
     world.observe(Input::Draining);
     world.run(8);
@@ -298,15 +289,15 @@ fn what_was_announced_waits_for_the_answer_to_another_pools_purchase() {
     let mut world = where_the_second_may_buy_first();
     world.tricks.push_back(Trick::Slow(90));
     world.start();
-    world.run_while(5, |world| creations(world) == 0);
+    world.run_while(5, |world| world.total("create") == 0);
     assert!(intent(&world, "second").is_some() && intent(&world, "pool").is_none());
     world.faults.unwritten = None;
     world.run_while(50, |world| intent(world, "pool").is_none());
-    assert_eq!(creations(&world), 1);
+    assert_eq!(world.total("create"), 1);
     world.run(5);
-    assert_eq!((creations(&world), world.created), (1, 1), "the answer may still come");
+    assert_eq!((world.total("create"), world.created), (1, 1), "the answer may still come");
     world.run(200);
-    assert_eq!((creations(&world), world.created), (2, 2));
+    assert_eq!((world.total("create"), world.created), (2, 2));
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! Labels of nodes: which node has which labels, and that they leave before the address does.
 
-use crate::faults::spec;
+use crate::faults::spec_of;
 use crate::world::{World, ip};
-use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::action::Outcome;
 use flipop_core::model::facts::{Observed, Taint};
 use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::ids::{Address, Uid};
 use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::model::matching::Toleration;
-use flipop_core::model::moment::Moment;
 use flipop_core::model::node_labels::{LabelChanges, LabelKey, SeenLabel};
 use flipop_core::model::spec::RawMatch;
 use std::collections::BTreeMap;
@@ -156,7 +154,7 @@ fn without_the_field_no_label_is_written() {
     world.run(60);
     world.set_node(1, false);
     world.run(60);
-    assert_eq!(world.count(Moment::default(), "label"), 0);
+    assert_eq!(world.total("label"), 0);
 }
 
 #[test]
@@ -172,7 +170,7 @@ fn the_labels_of_the_older_tool_follow_the_match() {
     // The node has an address of a pool without labels, so the label for "no address" goes.
     world.add_ip(9);
     world.move_by_hand(9, Some(1));
-    world.add_pool("plain", RawPoolSpec { ips: vec![ip(9).to_string()], ..spec() });
+    world.add_pool("plain", spec_of([9]));
     world.run(90);
     assert_eq!(world.annotations["node-1"], ip(9).to_string());
     assert_eq!(world.labels_of(1), Vec::<String>::new());
@@ -248,10 +246,7 @@ fn a_refused_removal_is_an_answer() {
     world.taint(1, vec![Taint { key: "k".into(), value: String::new(), effect: "NoSchedule".into() }]);
     assert!(begins_after(&mut world) <= 70);
     world.run(30);
-    let denied = |world: &World| {
-        let conditions = &world.status("pool").conditions;
-        conditions.iter().any(|condition| condition.kind == "LabelsDenied")
-    };
+    let denied = |world: &World| world.has("pool", "LabelsDenied");
     assert!(denied(&world) && world.annotations["node-2"] == ip(1).to_string());
     world.run(900);
     assert!(!denied(&world) && world.labels_of(1).is_empty(), "it is tried again");
@@ -353,13 +348,13 @@ fn a_paused_pool_changes_no_label() {
     let mut world = labelled(1, 3, LEGACY);
     world.pause("pool", Some("incident 7"));
     world.run(5);
-    let before = world.count(Moment::default(), "label");
+    let before = world.total("label");
     world.set_node(1, false);
     world.set_node(4, true);
     world.run(700);
     world.start();
     world.run(700);
-    assert_eq!(world.count(Moment::default(), "label"), before);
+    assert_eq!(world.total("label"), before);
     world.pause("pool", None);
     world.run(60);
     assert_eq!((world.labels_of(1), world.labels_of(2)), (vec![], legacy(1)));
@@ -390,11 +385,10 @@ fn a_pool_that_selects_by_its_own_label_sets_none_and_says_so() {
             spec.matching = RawMatch { node_label, tolerations, ..RawMatch::default() };
         });
         world.run(60);
-        let conditions = &world.status("pool").conditions;
-        let valid = conditions.iter().find(|condition| condition.kind == "SpecValid").unwrap();
+        let valid = world.condition("pool", "SpecValid").unwrap();
         assert_eq!(valid.reason, "LabelsIgnored");
         assert!(valid.message.contains(key.as_str()), "{}", valid.message);
-        assert_eq!(world.count(Moment::default(), "label "), 0);
+        assert_eq!(world.total("label "), 0);
         assert_eq!(world.holder(1), Some(ip(1)), "the rest of the pool works");
     }
 }

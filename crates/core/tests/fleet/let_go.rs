@@ -4,7 +4,6 @@
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::moment::Moment;
 
 /// One node, and a pool whose address is on its way to it.
 fn on_its_way() -> World {
@@ -63,7 +62,7 @@ fn where_an_address_went_since_the_last_list_is_known_when_no_pool_names_it_any_
     let mut world = World::with(1, 1);
     world.add_ip(2);
     world.run(5);
-    assert_eq!((world.holder(1), world.count(Moment::default(), "list")), (Some(ip(1)), 1));
+    assert_eq!((world.holder(1), world.total("list")), (Some(ip(1)), 1));
     world.faults.lists = Some(FaultKind::Transient);
     let spec = world.pools["pool"].spec.clone().unwrap();
     world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec });

@@ -6,10 +6,6 @@ use flipop_core::fleet::Input;
 use flipop_core::mechanism::budget::RateReport;
 use flipop_core::model::fault::FaultKind;
 
-fn active(world: &World) -> usize {
-    world.status("pool").ips.values().filter(|entry| entry.state == "active").count()
-}
-
 /// Ten actions take 20 s each, and 2 s later lists begin to fail.
 fn ten_pending_while_lists_fail() -> World {
     let mut world = World::with(10, 10);
@@ -24,7 +20,7 @@ fn many_pending_actions_are_polled_one_by_one_while_lists_fail() {
     let mut world = ten_pending_while_lists_fail();
     let from = world.now;
     world.run(28);
-    assert_eq!(active(&world), 10);
+    assert_eq!(world.active("pool"), 10);
     assert!((60..130).contains(&world.count(from, "poll")), "{}", world.count(from, "poll"));
     // Once lists work again, they serve all addresses.
     world.faults.lists = None;
@@ -34,7 +30,7 @@ fn many_pending_actions_are_polled_one_by_one_while_lists_fail() {
     (11..=20).for_each(|n| world.set_node(n, true));
     let from = world.now;
     world.run(30);
-    assert_eq!((active(&world), world.count(from, "poll")), (10, 0));
+    assert_eq!((world.active("pool"), world.count(from, "poll")), (10, 0));
 }
 
 #[test]
@@ -57,14 +53,14 @@ fn many_pending_actions_wait_for_no_list_that_hangs() {
     world.run(1);
     world.faults.late_lists_ms = 10_000;
     world.run(9);
-    assert_eq!(active(&world), 10, "{:?}", world.calls);
+    assert_eq!(world.active("pool"), 10, "{:?}", world.calls);
 }
 
 #[test]
 fn no_pending_action_is_called_stalled_because_lists_fail() {
     let mut world = ten_pending_while_lists_fail();
     world.run(400);
-    assert!(!world.notices.contains(&"Stalled"), "{:?}", world.notices);
+    assert!(world.events_of("Stalled").is_empty(), "{:?}", world.events);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Knowledge that is forgotten in time, and knowledge that is recalled. Outdated watches and the view of a standby
 //! decide nothing.
 
-use crate::faults::{OF_BOTH, nodes_key, spec};
+use crate::faults::{OF_BOTH, nodes_key, spec, spec_of};
 use crate::reclaim::bought;
 use crate::world::{PROVIDER, World, droplet, ip};
 use flipop_core::addresses::pool::memory::Intent;
@@ -54,7 +54,7 @@ fn a_pool_that_comes_before_the_last_one_is_seen_to_go_begins_with_a_list() {
     world.run(120);
     assert!(!world.pools.contains_key("pool") && world.fleet.watches().is_empty());
     world.add_ip(9);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(9).to_string()], ..spec() });
+    world.add_pool("other", spec_of([9]));
     world.faults.mute = false;
     world.run(60);
     assert_eq!(world.holder(1), Some(ip(9)));
@@ -62,8 +62,7 @@ fn a_pool_that_comes_before_the_last_one_is_seen_to_go_begins_with_a_list() {
 
 #[test]
 fn a_new_leader_remembers_what_its_first_list_says_and_not_what_it_saw_as_a_standby() {
-    let mut world = World::new();
-    world.set_node(1, true);
+    let mut world = World::bare(0, 1);
     world.add_pool("pool", RawPoolSpec { desired_ips: 1, region: "nyc3".into(), ..spec() });
     let before = world.pools["pool"].clone();
     world.start();
@@ -89,10 +88,7 @@ fn a_new_leader_remembers_what_its_first_list_says_and_not_what_it_saw_as_a_stan
 fn a_watch_in_trouble_is_reported_at_once_and_so_is_its_end() {
     let mut world = World::with(1, 1);
     world.run(65);
-    let failing = |world: &World| {
-        let conditions = &world.status("pool").conditions;
-        conditions.iter().find(|c| c.kind == "WatchFailing").map(|c| c.message.clone())
-    };
+    let failing = |world: &World| world.message("pool", "WatchFailing").map(str::to_owned);
     for trouble in [Some("nodes is forbidden"), Some("nodes hang"), None] {
         world.observe(Input::WatchTrouble(nodes_key(), trouble.map(str::to_owned)));
         let begun = world.now;
@@ -106,7 +102,7 @@ fn a_watch_in_trouble_is_reported_at_once_and_so_is_its_end() {
 #[test]
 fn outdated_crds_are_reported_no_longer_once_they_keep_the_conditions_of_a_pool_that_buys_nothing() {
     let mut world = World::with(1, 1);
-    let outdated = |world: &World| world.notices.iter().filter(|reason| **reason == "CRDsOutdated").count();
+    let outdated = |world: &World| world.events_of("CRDsOutdated").len();
     world.go_crds = true;
     world.run(700);
     assert!(outdated(&world) > 0);
@@ -141,11 +137,9 @@ fn a_budget_keeps_no_more_of_the_past_than_its_windows() {
 
 #[test]
 fn a_new_leader_does_not_take_pods_that_it_saw_as_a_standby_for_those_that_run() {
-    let mut world = World::new();
-    world.add_ip(1);
-    (1..=2).for_each(|n| world.set_node(n, true));
+    let mut world = World::bare(1, 2);
     let matching = RawMatch { pod_namespace: "ns".into(), ..RawMatch::default() };
-    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], matching, ..spec() });
+    world.add_pool("pool", RawPoolSpec { matching, ..spec_of([1]) });
     world.set_pod("a", 1, true);
     world.start();
     world.run(10);
@@ -185,7 +179,7 @@ fn an_address_that_was_let_go_is_remembered_until_it_is_gone_for_good_or_belongs
     assert!(former(&world).is_empty(), "it is the pool's again");
 
     let mut world = let_go();
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.add_pool("other", spec_of([2]));
     world.run(10);
     assert!(former(&world).is_empty(), "it is another pool's");
 
@@ -205,7 +199,7 @@ fn where_an_address_stands_is_not_forgotten_with_the_pool_that_brought_it_there(
     world.add_ip(2);
     world.start();
     world.run(10);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.add_pool("other", spec_of([2]));
     world.run(28);
     assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
     let from = world.now;

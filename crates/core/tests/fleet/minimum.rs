@@ -4,13 +4,6 @@ use crate::faults::spec;
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 
-/// Status, reason and message of a condition.
-fn told<'a>(world: &'a World, kind: &str) -> (&'a str, &'a str, &'a str) {
-    let conditions = &world.status("pool").conditions;
-    let found = conditions.iter().find(|condition| condition.kind == kind);
-    found.map_or(("", "", ""), |c| (c.status.as_str(), c.reason.as_str(), c.message.as_str()))
-}
-
 /// A world with this many addresses and nodes, and a pool that asks for this many active addresses.
 fn asking(addresses: u8, nodes: u8, min_active: i64) -> World {
     let mut world = World::with(addresses, nodes);
@@ -30,9 +23,9 @@ fn a_pool_is_ready_only_with_as_many_active_addresses_as_it_asks_for() {
         (2, 4, 3, ("False", "BelowMinimum")),
     ] {
         let world = asking(addresses, nodes, min_active);
-        let (status, reason, _) = told(&world, "Ready");
+        let (status, reason, _) = world.told("pool", "Ready");
         assert_eq!((status, reason), right, "{addresses} {nodes} {min_active}");
-        assert_eq!(told(&world, "SpecValid"), ("True", "Valid", ""));
+        assert_eq!(world.told("pool", "SpecValid"), ("True", "Valid", ""));
     }
     let mut world = asking(3, 3, 2);
     world.set_node(1, false);
@@ -40,32 +33,32 @@ fn a_pool_is_ready_only_with_as_many_active_addresses_as_it_asks_for() {
     world.run(10);
     let message = "fewer than spec.minActive (2) are active: 1 of 3 addresses are on matching nodes; no matching node \
                    waits for one";
-    assert_eq!(told(&world, "Ready"), ("False", "BelowMinimum", message));
+    assert_eq!(world.told("pool", "Ready"), ("False", "BelowMinimum", message));
     world.set_node(2, true);
     world.run(10);
-    assert_eq!(told(&world, "Ready").0, "True");
+    assert_eq!(world.told("pool", "Ready").0, "True");
 }
 
 #[test]
 fn another_reason_stays_and_names_the_minimum_only_where_it_is_not_reached() {
     let without = asking(1, 0, 0);
     let with = asking(1, 0, 1);
-    let (status, reason, message) = told(&with, "Ready");
+    let (status, reason, message) = with.told("pool", "Ready");
     assert_eq!((status, reason), ("False", "NoMatchingNode"));
-    let before = told(&without, "Ready").2;
+    let before = without.told("pool", "Ready").2;
     assert_eq!(message, format!("{before}; fewer than spec.minActive (1) are active"));
 
     let mut frozen = asking(2, 2, 2);
     frozen.edit("pool", |spec| spec.matching.node_label = "role in (".into());
     frozen.run(10);
-    let (_, reason, message) = told(&frozen, "Ready");
+    let (_, reason, message) = frozen.told("pool", "Ready");
     assert_eq!(reason, "InvalidSpec");
     assert!(!message.contains("minActive"), "both are active as they were: {message}");
 
     let mut unread = asking(1, 1, 2);
     unread.start_without_nodes();
     unread.run(10);
-    assert_eq!(told(&unread, "Ready").1, "BelowMinimum", "as it was, until something is known");
+    assert_eq!(unread.told("pool", "Ready").1, "BelowMinimum", "as it was, until something is known");
 }
 
 #[test]
@@ -75,9 +68,9 @@ fn a_minimum_out_of_bounds_is_told_of_and_changes_nothing_else() {
         let told_of = format!(
             "spec.minActive: {min_active} is ignored; use a number from 1 to 1000, or 0 to ask for none"
         );
-        assert_eq!(told(&world, "SpecValid"), ("False", "MinActiveIgnored", told_of.as_str()));
+        assert_eq!(world.told("pool", "SpecValid"), ("False", "MinActiveIgnored", told_of.as_str()));
         assert_eq!(world.status("pool").error, told_of);
-        assert_eq!(told(&world, "Ready").0, "True", "the feature is off");
+        assert_eq!(world.told("pool", "Ready").0, "True", "the feature is off");
         assert!(world.holder(1).is_some());
     }
 }
@@ -101,7 +94,7 @@ fn any_other_mistake_gives_the_reason_and_all_are_named() {
             }
         });
         world.run(10);
-        let (status, told_reason, message) = told(&world, "SpecValid");
+        let (status, told_reason, message) = world.told("pool", "SpecValid");
         assert_eq!((status, told_reason), ("False", reason));
         assert!(message.contains(field) && message.contains("spec.minActive: -1"), "{message}");
     }
@@ -120,8 +113,7 @@ fn the_status_counts_the_addresses_that_the_pool_uses() {
     world.run(10);
     assert_eq!(used(&world), Some(1), "with desiredIPs so many");
 
-    let mut buys = World::new();
-    buys.set_node(1, true);
+    let mut buys = World::bare(0, 1);
     buys.add_pool("pool", RawPoolSpec { desired_ips: 2, region: String::new(), ips: vec![], ..spec() });
     buys.start();
     buys.run(10);

@@ -175,16 +175,6 @@ pub(crate) fn moved_after(world: &World, from: Moment) -> Option<u64> {
     moved.map(|(at, _)| at.millis_since(from))
 }
 
-pub(crate) fn told(world: &World, reason: &str) -> Vec<String> {
-    let told = world.events.iter().filter(|told| told.reason.as_str() == reason);
-    told.map(|told| told.message.clone()).collect()
-}
-
-pub(crate) fn condition(world: &World, kind: &str) -> Option<(String, String)> {
-    let found = world.status("pool").conditions.iter().find(|told| told.kind == kind)?;
-    Some((found.reason.clone(), found.message.clone()))
-}
-
 #[test]
 fn a_dead_machine_loses_its_address_once_it_has_been_silent_and_missed_a_renewal() {
     let times = [(10_000, 4_500), (20_000, 7_000), (40_000, 12_000)];
@@ -198,13 +188,13 @@ fn a_dead_machine_loses_its_address_once_it_has_been_silent_and_missed_a_renewal
         let expected = expected_ms - 1_000..=expected_ms + 500;
         assert!(expected.contains(&after), "after {after} ms, {wait}, {duration_ms}");
         assert_eq!((world.assigns, world.holder(1)), (2, None));
-        assert_eq!(told(&world, "MatchLost").len(), 1);
-        let [unreachable] = told(&world, "NodeUnreachable").try_into().unwrap();
+        assert_eq!(world.events_of("MatchLost").len(), 1);
+        let [unreachable] = world.events_of("NodeUnreachable").try_into().unwrap();
         let begins = "node-1 (10.0.0.1:10250) has answered no check for ";
         assert!(unreachable.starts_with(begins), "{unreachable}");
         assert!(unreachable.contains("in a row), and its Lease in kube-node-lease was not renewed for "));
         let grace = world.fleet.grace_counts();
-        assert_eq!((grace.expired, told(&world, "FailoverDelayed").len()), (0, 0));
+        assert_eq!((grace.expired, world.events_of("FailoverDelayed").len()), (0, 0));
         assert_eq!(world.fleet.take_detections_ms().len(), 1);
     }
 }
@@ -225,7 +215,7 @@ fn one_kind_of_evidence_alone_condemns_nobody() {
         half(&mut clinic);
         clinic.run(&mut world, 600);
         assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
-        assert_eq!(told(&world, "NodeUnreachable"), [""; 0]);
+        assert_eq!(world.events_of("NodeUnreachable"), [""; 0]);
     }
 }
 
@@ -246,7 +236,7 @@ fn while_most_leases_stand_still_nothing_is_concluded_from_any() {
     clinic.dies(1);
     clinic.run(&mut world, 300);
     assert_eq!(world.assigns, 1);
-    let (reason, message) = condition(&world, "ChecksDoubted").unwrap();
+    let (_, reason, message) = world.told("pool", "ChecksDoubted");
     assert!(
         reason == "LeasesStandStill"
             && message.starts_with("1 of 5 nodes answers no check, and its Lease is not renewed"),
@@ -255,7 +245,7 @@ fn while_most_leases_stand_still_nothing_is_concluded_from_any() {
     // Renewals of two of the four others are enough.
     clinic.idle.remove(&2);
     clinic.run(&mut world, 20);
-    assert_eq!((world.assigns, condition(&world, "ChecksDoubted")), (2, None));
+    assert_eq!((world.assigns, world.message("pool", "ChecksDoubted")), (2, None));
 }
 
 #[test]
@@ -267,7 +257,7 @@ fn leases_of_nodes_that_no_longer_exist_keep_no_address_on_a_dead_node() {
     clinic.run(&mut world, 15);
     clinic.dies(1);
     clinic.run(&mut world, 20);
-    assert_eq!(world.assigns, 2, "{:?}", condition(&world, "ChecksDoubted"));
+    assert_eq!(world.assigns, 2, "{:?}", world.message("pool", "ChecksDoubted"));
 }
 
 #[test]
@@ -297,9 +287,9 @@ fn failures_during_which_the_lease_is_renewed_are_not_believed_and_told() {
     let (mut world, mut clinic) = world(1, 3);
     clinic.silent.insert(1);
     clinic.run(&mut world, 20);
-    assert_eq!(condition(&world, "ChecksDoubted"), None, "it may be over at once");
+    assert_eq!(world.message("pool", "ChecksDoubted"), None, "it may be over at once");
     clinic.run(&mut world, 40);
-    let (reason, message) = condition(&world, "ChecksDoubted").unwrap();
+    let (_, reason, message) = world.told("pool", "ChecksDoubted");
     assert_eq!(reason, "LeasesRenewed");
     assert!(
         message
@@ -310,12 +300,12 @@ fn failures_during_which_the_lease_is_renewed_are_not_believed_and_told() {
     clinic.run(&mut world, 35);
     clinic.idle.remove(&1);
     clinic.run(&mut world, 20);
-    assert_eq!((world.assigns, condition(&world, "ChecksDoubted").is_some()), (1, true));
+    assert_eq!((world.assigns, world.has("pool", "ChecksDoubted")), (1, true));
     clinic.silent.remove(&1);
     clinic.run(&mut world, 9);
-    assert!(condition(&world, "ChecksDoubted").is_some(), "nine passed checks");
+    assert!(world.has("pool", "ChecksDoubted"), "nine passed checks");
     clinic.run(&mut world, 3);
-    assert_eq!(condition(&world, "ChecksDoubted"), None);
+    assert_eq!(world.message("pool", "ChecksDoubted"), None);
     clinic.dies(1);
     clinic.run(&mut world, 54);
     assert_eq!(world.assigns, 2, "a machine that answered again can die");
@@ -348,7 +338,7 @@ fn before_the_move_a_consistent_read_has_to_bear_the_verdict_out() {
     assert_eq!((world.assigns, world.count(from, "read node-1")), (1, 1), "{:?}", &world.calls[before..]);
     clinic.run(&mut world, 300);
     assert_eq!((world.assigns, world.count(from, "read node-1")), (1, 1), "until a check passes");
-    assert_eq!(told(&world, "MatchLost"), [""; 0]);
+    assert_eq!(world.events_of("MatchLost"), [""; 0]);
 }
 
 #[test]
@@ -468,7 +458,7 @@ fn grace_of_nodes_applies_and_the_read_at_its_end_reads_the_lease_too() {
     let after = moved_after(&world, died).unwrap();
     assert!((41_000..=43_500).contains(&after), "{after}");
     assert_eq!(world.fleet.grace_counts().expired, 1);
-    let [delayed] = told(&world, "FailoverDelayed").try_into().unwrap();
+    let [delayed] = world.events_of("FailoverDelayed").try_into().unwrap();
     assert!(
         delayed.starts_with("node-1 answers no check and missed a renewal of its Lease (since "),
         "{delayed}"

@@ -1,7 +1,7 @@
 //! Which nodes are checked and how often, when checks are off, and how checks affect record sets.
 
 use crate::faults::{nodes_key, spec};
-use crate::node_checks::{Clinic, condition, lease, moved_after, name, standing, world};
+use crate::node_checks::{Clinic, lease, moved_after, name, standing, world};
 use crate::world::{World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
@@ -30,7 +30,7 @@ fn a_node_whose_address_is_that_of_no_machine_is_not_checked_and_named() {
         clinic.run(&mut world, 20);
         let names = world.fleet.checks().1.values().map(|target| target.name.clone());
         assert_eq!(names.collect::<Vec<_>>(), ["node-1", "node-3"], "{address}");
-        let (reason, message) = condition(&world, "ChecksDoubted").unwrap();
+        let (_, reason, message) = world.told("pool", "ChecksDoubted");
         assert_eq!(reason, "AddressRefused");
         assert!(message.ends_with(&format!("so they are not checked: node-2 ({address})")), "{message}");
     }
@@ -108,12 +108,12 @@ fn without_the_right_to_read_leases_checks_are_off_and_a_condition_names_it() {
     clinic.run(&mut world, 120);
     assert_eq!((world.assigns, world.fleet.checks().1.len()), (1, 0));
     assert!(world.fleet.wants_leases(), "it may come back");
-    let (reason, message) = condition(&world, "ChecksUnavailable").unwrap();
+    let (_, reason, message) = world.told("pool", "ChecksUnavailable");
     assert_eq!(reason, "Forbidden");
     assert!(message.contains("kube-node-lease") && message.contains("k8s/nodecheck"), "{message}");
     world.observe(Input::LeasesDenied(false));
     clinic.run(&mut world, 40);
-    assert_eq!((world.assigns, condition(&world, "ChecksUnavailable")), (2, None));
+    assert_eq!((world.assigns, world.message("pool", "ChecksUnavailable")), (2, None));
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn a_bad_value_switches_the_checks_off_and_nothing_else() {
     let bad = RawNodeCheck { port: Some(0), ..RawNodeCheck::default() };
     world.edit("pool", |spec| spec.node_check = Some(bad));
     clinic.run(&mut world, 5);
-    let (reason, message) = condition(&world, "SpecValid").unwrap();
-    assert_eq!((reason.as_str(), world.fleet.checks().1.len()), ("NodeCheckIgnored", 0));
+    let (_, reason, message) = world.told("pool", "SpecValid");
+    assert_eq!((reason, world.fleet.checks().1.len()), ("NodeCheckIgnored", 0));
     assert!(
         message.starts_with("spec.nodeCheck.port: 0 is ignored, and no node is checked; use "),
         "{message}"

@@ -1,6 +1,6 @@
 //! `spec.nodeCheck` with the provider as a witness: a machine that is off or gone, and answers that prove nothing.
 
-use crate::node_checks::{Clinic, moved_after, name, standing, told, world};
+use crate::node_checks::{Clinic, moved_after, name, standing, world};
 use crate::world::{PROVIDER, World, droplet, ip};
 use flipop_core::fleet::Input;
 use flipop_core::mechanism::evidence::Standing;
@@ -40,10 +40,10 @@ fn a_machine_that_is_off_loses_its_address_within_three_seconds_with_or_without_
         let after = moved_after(&world, died).expect("no move");
         assert!(after <= 3_000, "after {after} ms");
         assert_eq!((world.assigns, world.holder(1)), (2, None));
-        let [unreachable] = told(&world, "NodeUnreachable").try_into().unwrap();
+        let [unreachable] = world.events_of("NodeUnreachable").try_into().unwrap();
         let words = "in a row), and its provider reports that droplet 101 is switched off";
         assert!(unreachable.contains(words), "{unreachable}");
-        let [lost] = told(&world, "MatchLost").try_into().unwrap();
+        let [lost] = world.events_of("MatchLost").try_into().unwrap();
         assert!(lost.contains("node-1 answers no check and is switched off"), "{lost}");
         let grace = world.fleet.grace_counts();
         assert_eq!((grace.expired, world.fleet.take_detections_ms().len()), (0, 1));
@@ -101,7 +101,7 @@ fn before_the_move_a_consistent_read_has_to_show_no_report_of_the_kubelet() {
     world.leases.insert(name(1), lease);
     clinic.run(&mut world, 60);
     assert_eq!((world.assigns, world.count(died, "read node-1")), (1, 1));
-    assert_eq!(told(&world, "NodeUnreachable").len(), 1);
+    assert_eq!(world.events_of("NodeUnreachable").len(), 1);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_late_answer_about_failures_that_are_over_proves_nothing() {
     clinic.run(&mut world, 9);
     assert_eq!(world.assigns, 1);
     clinic.run(&mut world, 10);
-    assert_eq!(told(&world, "NodeUnreachable").len(), 1, "once the Lease says so");
+    assert_eq!(world.events_of("NodeUnreachable").len(), 1, "once the Lease says so");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_machine_that_no_longer_exists_has_no_grace_where_the_token_shows_another_on
         assert_eq!(after.is_some(), moves, "{others:?}: {:?}", world.calls);
         if moves {
             assert!(after < Some(3_500), "{after:?}");
-            let [unreachable] = told(&world, "NodeUnreachable").try_into().unwrap();
+            let [unreachable] = world.events_of("NodeUnreachable").try_into().unwrap();
             assert!(unreachable.ends_with("its provider no longer has droplet 101"), "{unreachable}");
             assert_eq!((reads(&world, 1, died).len(), reads(&world, 2, died).len()), (1, 1));
         } else {
@@ -155,12 +155,12 @@ fn that_a_machine_that_was_found_off_is_gone_ends_its_grace() {
     world.edit("pool", |spec| spec.grace = RawGrace { node_seconds: 600, ..RawGrace::default() });
     let died = dies(&mut world, &mut clinic, Ok(true));
     clinic.run(&mut world, 4);
-    let [delayed] = told(&world, "FailoverDelayed").try_into().unwrap();
+    let [delayed] = world.events_of("FailoverDelayed").try_into().unwrap();
     assert!(delayed.starts_with("node-1 answers no check and is switched off (since "), "{delayed}");
     world.faults.machines.insert(droplet(1), Err(FaultKind::NotFound));
     clinic.run(&mut world, 6);
     assert!(moved_after(&world, died) > Some(4_000), "{:?}", world.calls);
-    assert_eq!(told(&world, "NodeUnreachable").len(), 1);
+    assert_eq!(world.events_of("NodeUnreachable").len(), 1);
 }
 
 #[test]

@@ -22,9 +22,7 @@ fn with_spec_and_status_wiped_what_stands_on_candidates_is_named_and_not_bought_
     world.start();
     world.run(200);
     assert_eq!(world.created, 2);
-    let uncertain =
-        world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain");
-    assert!(uncertain, "{:?}", world.status("pool").conditions);
+    assert!(is_uncertain(&world), "{:?}", world.status("pool").conditions);
     // A node that stops matching for a while changes nothing, even with a new process.
     for restart in [false, true] {
         world.set_node(1, false);
@@ -38,7 +36,7 @@ fn with_spec_and_status_wiped_what_stands_on_candidates_is_named_and_not_bought_
     }
     world.edit("pool", |spec| spec.ips = vec![ip(201).to_string(), ip(202).to_string()]);
     world.run(20);
-    assert!(!world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain"));
+    assert!(!is_uncertain(&world));
     assert_eq!((world.created, unknown(&world)), (2, [].into()));
 }
 
@@ -84,7 +82,7 @@ fn addresses_of_unknown_origin_that_a_token_no_longer_shows_on_their_droplets_ar
         world.faults.blind = false;
         world.run(200);
         assert_eq!(world.created, bought);
-        assert!(world.status("pool").conditions.iter().any(|found| found.kind == "CreationUncertain"));
+        assert!(is_uncertain(&world));
     }
 }
 
@@ -171,7 +169,7 @@ fn what_is_to_be_released_is_let_go_although_the_memory_was_lost() {
 }
 
 pub(crate) fn is_uncertain(world: &World) -> bool {
-    world.status("pool").conditions.iter().any(|condition| condition.kind == "CreationUncertain")
+    world.has("pool", "CreationUncertain")
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Outages of providers: what waits is due again soon after the end, and not before.
 
-use crate::faults::spec;
+use crate::faults::spec_of;
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -57,8 +57,7 @@ fn a_request_that_did_not_reach_the_provider_is_sent_again_as_soon() {
 #[test]
 fn a_zone_that_could_not_be_looked_up_is_looked_up_as_soon() {
     for seconds in [100, 120, 140, 160] {
-        let mut world = World::new();
-        world.set_node(1, true);
+        let mut world = World::bare(0, 1);
         world.dns.out = true;
         world.add_record_set("set", RawRecordSetSpec { provider: CLOUDFLARE.into(), ..set_spec("www") });
         world.start();
@@ -89,7 +88,7 @@ fn a_request_that_fails_while_reads_succeed_keeps_its_schedule() {
     world.faults.broken = Some((ip(1), Trick::Lost(false)));
     world.run(120);
     assert!((5..=10).contains(&world.assigns), "{:?}", world.calls);
-    assert_eq!(world.count(Moment::default(), "test"), 0);
+    assert_eq!(world.total("test"), 0);
 }
 
 #[test]
@@ -154,11 +153,9 @@ fn a_leader_that_follows_during_an_outage_resumes_as_soon() {
 #[test]
 fn records_follow_when_dns_alone_was_out() {
     for provider in [PROVIDER, CLOUDFLARE] {
-        let mut world = World::new();
-        (1..=2).for_each(|n| world.set_node(n, true));
-        world.add_ip(1);
+        let mut world = World::bare(1, 2);
         let record_set = Some(RawRecordSet { provider: provider.into(), ..record_set("www") });
-        world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], record_set, ..spec() });
+        world.add_pool("pool", RawPoolSpec { record_set, ..spec_of([1]) });
         world.start();
         world.run(90);
         world.dns.out = true;

@@ -2,12 +2,11 @@
 //! the account.
 
 use crate::creation::buying;
-use crate::faults::spec;
+use crate::faults::{spec, spec_of};
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::fleet::Input;
-use flipop_core::model::condition::Condition;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Owner, Uid};
@@ -82,19 +81,9 @@ impl World {
     }
 }
 
-/// This condition in the pool's status.
-pub(crate) fn condition<'a>(world: &'a World, pool: &str, kind: &str) -> Option<&'a Condition> {
-    world.status(pool).conditions.iter().find(|condition| condition.kind == kind)
-}
-
 /// How many moves and purchases were requested.
 fn begun(world: &World) -> usize {
-    ["assign", "unassign", "create"].map(|call| world.count(Moment::default(), call)).iter().sum()
-}
-
-fn events(world: &World, reason: &str) -> Vec<String> {
-    let of = world.events.iter().filter(|event| event.reason.as_str() == reason);
-    of.map(|event| event.message.clone()).collect()
+    ["assign", "unassign", "create"].map(|call| world.total(call)).iter().sum()
 }
 
 /// Two nodes with an address each, a third without, and a pause.
@@ -117,7 +106,7 @@ fn a_paused_pool_assigns_nothing_until_the_annotation_is_gone() {
         world.run(700);
         assert_eq!((begun(&world), &world.annotations), (before, &annotations), "{text:?}");
         assert_eq!(world.holder(1), Some(ip(1)), "{text:?}");
-        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "no-match", "{text:?}");
+        assert_eq!(world.entry("pool", 1).state, "no-match", "{text:?}");
         world.pause("pool", None);
         world.run(3);
         assert_eq!(world.holder(3), Some(ip(1)), "{text:?}");
@@ -130,14 +119,14 @@ fn a_paused_pool_assigns_nothing_until_the_annotation_is_gone() {
 fn a_pool_that_is_paused_from_the_start_does_nothing_also_under_a_new_leader() {
     let mut world = World::with(0, 3);
     world.add_ip(1);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("other", spec_of([1]));
     world.pause("other", Some(WHY));
     for _ in 0..3 {
         world.run(120);
         world.start();
     }
     assert_eq!((begun(&world), world.annotations.len()), (0, 0));
-    assert_eq!(condition(&world, "other", "Ready").unwrap().reason, "Paused");
+    assert_eq!(world.verdict("other", "Ready").1, "Paused");
     world.pause("other", None);
     world.run(3);
     assert_eq!(world.holder(1), Some(ip(1)));
@@ -146,13 +135,13 @@ fn a_pool_that_is_paused_from_the_start_does_nothing_also_under_a_new_leader() {
 #[test]
 fn the_status_tells_the_truth_and_why_no_more_happens() {
     let mut world = paused();
-    let told = condition(&world, "pool", "Paused").unwrap();
+    let told = world.condition("pool", "Paused").unwrap();
     assert_eq!((told.status.as_str(), told.reason.as_str()), ("True", "Annotation"));
     assert!(told.message.ends_with(": incident 7"), "{told:?}");
-    assert_eq!(condition(&world, "pool", "Ready").unwrap().status, "True", "two of two addresses serve");
+    assert_eq!(world.verdict("pool", "Ready").0, "True", "two of two addresses serve");
     world.set_node(2, false);
     world.run(2);
-    let ready = condition(&world, "pool", "Ready").unwrap();
+    let ready = world.condition("pool", "Ready").unwrap();
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Paused"));
     assert!(ready.message.starts_with("1 of 2 addresses are on matching nodes"), "{ready:?}");
     assert!(ready.message.ends_with("incident 7"), "{ready:?}");
@@ -161,34 +150,34 @@ fn the_status_tells_the_truth_and_why_no_more_happens() {
     assert!(waiting[0].1.starts_with("the pool is paused by the annotation"), "{waiting:?}");
     world.pause("pool", Some("another reason"));
     world.run(2);
-    assert!(condition(&world, "pool", "Paused").unwrap().message.ends_with(": another reason"));
+    assert!(world.told("pool", "Paused").2.ends_with(": another reason"));
     world.pause("pool", None);
     world.run(3);
-    assert_eq!(condition(&world, "pool", "Paused"), None);
-    assert_eq!(condition(&world, "pool", "Ready").unwrap().status, "True");
+    assert_eq!(world.condition("pool", "Paused"), None);
+    assert_eq!(world.verdict("pool", "Ready").0, "True");
 }
 
 #[test]
 fn the_beginning_and_the_end_are_told_once_each_whoever_leads() {
     let mut world = paused();
-    assert_eq!(events(&world, "Paused").len(), 1);
-    assert!(events(&world, "Paused")[0].ends_with(": incident 7"));
+    assert_eq!(world.events_of("Paused").len(), 1);
+    assert!(world.events_of("Paused")[0].ends_with(": incident 7"));
     world.start();
     world.run(120);
-    assert_eq!((events(&world, "Paused").len(), events(&world, "Resumed").len()), (1, 0));
+    assert_eq!((world.events_of("Paused").len(), world.events_of("Resumed").len()), (1, 0));
     world.pause("pool", None);
     world.run(120);
-    assert_eq!((events(&world, "Paused").len(), events(&world, "Resumed").len()), (1, 1));
+    assert_eq!((world.events_of("Paused").len(), world.events_of("Resumed").len()), (1, 1));
     world.start();
     world.run(120);
-    assert_eq!((events(&world, "Paused").len(), events(&world, "Resumed").len()), (1, 1));
+    assert_eq!((world.events_of("Paused").len(), world.events_of("Resumed").len()), (1, 1));
     // Nobody led when this annotation was removed.
     world.pause("pool", Some(WHY));
     world.run(5);
     world.pools.get_mut("pool").unwrap().paused = None;
     world.start();
     world.run(5);
-    assert_eq!((events(&world, "Paused").len(), events(&world, "Resumed").len()), (2, 2));
+    assert_eq!((world.events_of("Paused").len(), world.events_of("Resumed").len()), (2, 2));
 }
 
 #[test]
@@ -201,7 +190,7 @@ fn a_surplus_address_makes_no_room_while_the_pool_is_paused() {
         spec.ips.reverse();
     });
     world.run(120);
-    assert_eq!((world.holder(1), world.count(Moment::default(), "unassign")), (Some(ip(1)), 0));
+    assert_eq!((world.holder(1), world.total("unassign")), (Some(ip(1)), 0));
     assert_eq!(world.annotations["node-1"], ip(1).to_string());
     world.pause("pool", None);
     world.moved.insert(ip(1));
@@ -218,10 +207,10 @@ fn after_room_was_made_the_successor_waits_for_the_end_of_the_pause() {
         spec.desired_ips = 1;
         spec.ips.reverse();
     });
-    world.run_while(10, |world| world.count(Moment::default(), "unassign") == 0);
+    world.run_while(10, |world| world.total("unassign") == 0);
     world.pause("pool", Some(WHY));
     world.run(120);
-    assert_eq!((world.holder(1), world.count(Moment::default(), "unassign")), (None, 1));
+    assert_eq!((world.holder(1), world.total("unassign")), (None, 1));
     world.pause("pool", None);
     world.run(5);
     assert_eq!(world.holder(1), Some(ip(2)));
@@ -243,7 +232,7 @@ fn an_assignment_that_was_sent_before_is_finished_with_its_annotation() {
         assert_eq!(world.holder(on), Some(ip(1)), "after {delay_ms} ms");
         let annotated: Vec<&String> = world.annotations.keys().collect();
         assert_eq!(annotated, [&format!("node-{on}")], "after {delay_ms} ms");
-        let state = &world.status("pool").ips[&ip(1).to_string()].state;
+        let state = &world.entry("pool", 1).state;
         assert_eq!(state, if on == 1 { "no-match" } else { "active" }, "after {delay_ms} ms");
         // A finished request is not maintained, so somebody may remove the annotation.
         world.annotations.clear();
@@ -291,7 +280,7 @@ fn a_new_leader_finishes_what_the_status_says_was_sent() {
     let mut world = World::with(1, 1);
     world.tricks.push_back(Trick::Slow(5));
     world.run(2);
-    assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "in-progress");
+    assert_eq!(world.entry("pool", 1).state, "in-progress");
     world.pause("pool", Some(WHY));
     world.start();
     world.run(120);
@@ -347,8 +336,8 @@ fn a_paused_pool_announces_no_purchase_and_takes_back_one_that_was_not_sent() {
     world.pause("pool", Some(WHY));
     world.start();
     world.run(120);
-    assert_eq!((world.created, world.count(Moment::default(), "create")), (0, 0));
-    assert_eq!(condition(&world, "pool", "Ready").unwrap().reason, "Paused");
+    assert_eq!((world.created, world.total("create")), (0, 0));
+    assert_eq!(world.verdict("pool", "Ready").1, "Paused");
     world.pause("pool", None);
     // The intent is on its way to the server, and no request was sent.
     world.faults.held_status_writes = Some(Vec::new());
@@ -356,7 +345,7 @@ fn a_paused_pool_announces_no_purchase_and_takes_back_one_that_was_not_sent() {
     world.pause("pool", Some(WHY));
     world.release_status_writes();
     world.run(120);
-    assert_eq!(world.count(Moment::default(), "create"), 0);
+    assert_eq!(world.total("create"), 0);
     let intent = |world: &World| world.status("pool").memory.as_ref().and_then(|m| m.intent.clone());
     assert_eq!(intent(&world), None, "another pool of the account may buy");
     world.pause("pool", None);
@@ -377,7 +366,7 @@ fn an_open_purchase_is_resolved_and_written_down_while_the_pool_is_paused() {
         let mut world = buying(1);
         world.tricks.push_back(trick);
         world.start();
-        world.run_while(10, |world| world.count(Moment::default(), "create") == 0);
+        world.run_while(10, |world| world.total("create") == 0);
         world.pause("pool", Some(WHY));
         if restart {
             world.start();
@@ -398,14 +387,14 @@ fn reads_go_on_and_claims_hold_while_a_pool_is_paused() {
     let mut world = paused();
     let from = world.now;
     world.add_ip(3);
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string(), ip(3).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([1, 3]));
     world.run(200);
     assert!(world.count(from, "list") >= 4);
-    assert!(world.status("younger").ips[&ip(1).to_string()].error.contains("older pool ns/pool"));
+    assert!(world.entry("younger", 1).error.contains("older pool ns/pool"));
     assert_eq!((world.holder(1), world.holder(3)), (Some(ip(1)), Some(ip(3))));
     world.move_by_hand(1, None);
     world.run(70);
-    assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "unassigned");
+    assert_eq!(world.entry("pool", 1).state, "unassigned");
 }
 
 #[test]
@@ -445,8 +434,7 @@ fn no_change_comes_before_the_list_that_follows_a_pause() {
         let (before, annotations) = (begun(&world), world.annotations.clone());
         world.run(hold);
         assert_eq!((begun(&world), &world.annotations), (before, &annotations), "for {hold} s");
-        let ready = condition(&world, "pool", "Ready").unwrap();
-        assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "Assigning"));
+        assert_eq!(world.verdict("pool", "Ready"), ("False", "Assigning"));
         world.faults.lists = None;
         world.run(60);
         assert_eq!(world.holder(3), Some(ip(1)), "for {hold} s");
@@ -459,7 +447,7 @@ fn a_pause_of_one_pool_holds_up_no_other() {
     world.run(70);
     world.pause("pool", Some(WHY));
     world.add_ip(2);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.add_pool("other", spec_of([2]));
     world.run(5);
     world.set_node(2, true);
     world.run(2);

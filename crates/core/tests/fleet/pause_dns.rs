@@ -1,8 +1,7 @@
 //! DNS records of a paused object. They stay as they are, except for work that was sent before. After the pause they
 //! are read before they change.
 
-use crate::dns::{condition, pool};
-use crate::pause;
+use crate::dns::pool;
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::{DnsTrick, external, set_spec};
 use flipop_core::model::fault::FaultKind;
@@ -10,12 +9,6 @@ use flipop_core::model::spec::RawRecordSet;
 
 const WWW: &str = "www.example.com";
 const WHY: &str = "incident 7";
-
-fn reason<'a>(world: &'a World, kind: &str) -> Option<(&'a str, &'a str)> {
-    let conditions = &world.set_status("set").conditions;
-    let found = conditions.iter().find(|condition| condition.kind == kind)?;
-    Some((found.status.as_str(), found.reason.as_str()))
-}
 
 #[test]
 fn the_records_of_a_paused_set_stay_until_the_annotation_is_gone() {
@@ -38,15 +31,15 @@ fn the_records_of_a_paused_set_stay_until_the_annotation_is_gone() {
                 (applies, vec![9, 1, 2, 3]),
                 "{what}"
             );
-            assert_eq!(reason(&world, "Ready"), Some(("False", "Paused")), "{what}");
-            assert_eq!(reason(&world, "Paused"), Some(("True", "Annotation")), "{what}");
+            assert_eq!(world.verdict("set", "Ready"), ("False", "Paused"), "{what}");
+            assert_eq!(world.verdict("set", "Paused"), ("True", "Annotation"), "{what}");
             let told = world.set_status("set");
             assert_eq!((told.state.as_str(), told.addresses.len()), ("in-progress", 4), "{what}");
             world.pause_set("set", None);
             world.run(20);
             assert_eq!(world.published(WWW), [2, 3, 4], "{what}");
-            assert_eq!(reason(&world, "Ready"), Some(("True", "Published")), "{what}");
-            assert_eq!(reason(&world, "Paused"), None, "{what}");
+            assert_eq!(world.verdict("set", "Ready"), ("True", "Published"), "{what}");
+            assert_eq!(world.condition("set", "Paused"), None, "{what}");
         }
     }
 }
@@ -58,8 +51,8 @@ fn a_paused_set_whose_records_are_right_is_ready_and_says_that_it_is_paused() {
     world.pause_set("set", Some(WHY));
     let reads = world.dns.reads;
     world.run(1_300);
-    assert_eq!(reason(&world, "Ready"), Some(("True", "Published")));
-    assert!(condition(&world, "set", "Paused").unwrap().ends_with(": incident 7"));
+    assert_eq!(world.verdict("set", "Ready"), ("True", "Published"));
+    assert!(world.message("set", "Paused").unwrap().ends_with(": incident 7"));
     assert_eq!(world.dns.reads, reads + 3, "reading goes on");
     let told: Vec<_> = world.events.iter().filter(|event| event.reason.as_str() == "Paused").collect();
     assert!(told.len() == 1 && told[0].message.ends_with(": incident 7"), "{told:?}");
@@ -67,13 +60,12 @@ fn a_paused_set_whose_records_are_right_is_ready_and_says_that_it_is_paused() {
 
 #[test]
 fn a_set_that_is_paused_from_the_start_publishes_nothing() {
-    let mut world = World::new();
-    (1..=2).for_each(|n| world.set_node(n, true));
+    let mut world = World::bare(0, 2);
     world.add_record_set("set", set_spec("www"));
     world.pause_set("set", Some(WHY));
     world.start();
     world.run(60);
-    assert_eq!((world.published(WWW), reason(&world, "Ready")), (vec![], Some(("False", "Paused"))));
+    assert_eq!((world.published(WWW), world.verdict("set", "Ready")), (vec![], ("False", "Paused")));
     world.pause_set("set", None);
     world.run(5);
     assert_eq!(world.published(WWW), [1, 2]);
@@ -114,7 +106,7 @@ fn a_change_that_was_sent_is_finished_and_none_follows() {
         assert_eq!(world.dns.applies.len(), applies + 1, "{trick:?}");
         let right = world.published(WWW) == [1, 2, 3, 4];
         let expected = if right { ("True", "Published") } else { ("False", "Paused") };
-        assert_eq!(reason(&world, "Ready"), Some(expected), "{trick:?}");
+        assert_eq!(world.verdict("set", "Ready"), expected, "{trick:?}");
         world.pause_set("set", None);
         world.run(60);
         assert_eq!(world.published(WWW), [1, 2, 3, 4], "{trick:?}");
@@ -130,13 +122,13 @@ fn the_records_of_a_paused_pool_stay_and_its_conditions_say_why() {
     world.set_node(1, false);
     world.run(1_300);
     assert_eq!((world.dns.applies.len(), world.published(WWW)), (applies, vec![1, 2]));
-    let told = pause::condition(&world, "pool", "RecordSetReady").unwrap();
+    let told = world.condition("pool", "RecordSetReady").unwrap();
     assert_eq!((told.status.as_str(), told.reason.as_str()), ("False", "Paused"));
     assert!(told.message.ends_with("incident 7"), "{told:?}");
     world.pause("pool", None);
     world.run(5);
     assert_eq!((world.holder(3), world.published(WWW)), (Some(ip(1)), vec![1, 2]));
-    assert_eq!(pause::condition(&world, "pool", "RecordSetReady").unwrap().status, "True");
+    assert_eq!(world.verdict("pool", "RecordSetReady").0, "True");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pods decide which nodes are candidates.
 
-use crate::faults::{nodes_key, pods_key, spec};
+use crate::faults::{nodes_key, pods_key, spec_of};
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
@@ -9,12 +9,9 @@ use flipop_core::model::spec::RawMatch;
 
 /// Three nodes, of which the first two run a serving pod, and two addresses.
 fn world() -> World {
-    let mut world = World::new();
-    (1..=2).for_each(|n| world.add_ip(n));
-    (1..=3).for_each(|n| world.set_node(n, true));
+    let mut world = World::bare(2, 3);
     let matching = RawMatch { pod_namespace: "ns".into(), ..RawMatch::default() };
-    let ips = (1..=2).map(|n| ip(n).to_string()).collect();
-    world.add_pool("pool", RawPoolSpec { ips, matching, ..spec() });
+    world.add_pool("pool", RawPoolSpec { matching, ..spec_of(1..=2) });
     world.set_pod("a", 1, true);
     world.set_pod("b", 2, true);
     world.start();
@@ -29,7 +26,7 @@ fn only_nodes_with_a_serving_pod_are_candidates() {
     world.set_pod("a", 1, false);
     world.run(5);
     assert_eq!(world.annotations.keys().collect::<Vec<_>>(), ["node-2"]);
-    assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "no-match");
+    assert_eq!(world.entry("pool", 1).state, "no-match");
     world.set_pod("c", 3, true);
     world.run(5);
     assert_eq!(world.holder(3), Some(ip(1)));

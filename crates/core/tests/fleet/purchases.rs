@@ -108,7 +108,7 @@ proptest! {
         }
         world.run(3_000);
         let uncertain = NAMES.iter().any(|name| {
-            world.status(name).conditions.iter().any(|condition| condition.kind == "CreationUncertain")
+            world.has(name, "CreationUncertain")
         });
         prop_assert!(!uncertain, "{:?}", world.pools);
         let total: i64 = wanted.iter().sum();

@@ -101,11 +101,8 @@ proptest! {
         desired in 1..5_u8,
         history in proptest::collection::vec(events(), 0..25),
     ) {
-        let mut world = World::new();
-        (1..=4).for_each(|n| world.set_node(n, true));
-        world.add_ip(90);
-        world.move_by_hand(90, Some(90));
-        world.moved.clear();
+        let mut world = World::bare(0, 4);
+        world.add_foreign_ip(90, 90);
         world.add_pool("pool", RawPoolSpec { desired_ips: i64::from(desired), ..spec() });
         world.start();
         let by_hand = |event: &Event| matches!(event, Event::MoveByHand(..));

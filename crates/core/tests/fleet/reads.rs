@@ -57,8 +57,7 @@ fn what_keeps_the_scope_from_being_proved_is_told_until_it_is() {
         world.faults.proofs = Some(kind);
         world.run(30);
         let told = |world: &World| {
-            let conditions = &world.status("pool").conditions;
-            let ready = conditions.iter().find(|condition| condition.kind == "ProviderReady");
+            let ready = world.condition("pool", "ProviderReady");
             ready.map(|condition| (condition.status.clone(), condition.reason.clone()))
         };
         assert_eq!(told(&world), Some(("False".into(), reason.into())));
@@ -134,7 +133,7 @@ fn many_pending_actions_go_on_while_no_list_is_believed() {
     world.faults.blind = false;
     world.run(120);
     assert_eq!(world.assigns, 12);
-    assert_eq!(world.status("pool").ips.values().filter(|entry| entry.state == "active").count(), 12);
+    assert_eq!(world.active("pool"), 12);
 }
 
 #[test]
@@ -189,7 +188,7 @@ fn a_list_that_lags_behind_an_unassignment_by_others_moves_nothing() {
     world.faults.stale = Some(old);
     world.run(300);
     assert_eq!(world.assigns, 3);
-    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active");
+    assert_eq!(world.entry("pool", 2).state, "active");
 }
 
 #[test]
@@ -271,7 +270,7 @@ fn a_poll_that_fails_says_nothing_of_the_action() {
     world.faults.reads = None;
     world.run(30);
     assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))));
-    assert!(!world.notices.contains(&"AssignmentFailed"), "{:?}", world.notices);
+    assert!(world.events_of("AssignmentFailed").is_empty(), "{:?}", world.events);
 }
 
 #[test]
@@ -448,7 +447,7 @@ fn an_unlisted_address_that_is_gone_for_good_is_asked_for_as_seldom_as_any_other
     world.faults.unlisted.insert(ip(9));
     world.edit("pool", |spec| spec.ips.push(ip(9).to_string()));
     world.run(120);
-    let state = |world: &World| world.status("pool").ips[&ip(9).to_string()].state.clone();
+    let state = |world: &World| world.entry("pool", 9).state.clone();
     let gone = world.cloud.remove(&ip(9)).unwrap();
     world.run(55);
     assert_eq!(state(&world), "error");

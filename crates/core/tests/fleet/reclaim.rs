@@ -35,11 +35,6 @@ pub(crate) fn release(world: &mut World, n: u8) {
     });
 }
 
-pub(crate) fn message<'a>(world: &'a World, kind: &str) -> Option<&'a str> {
-    let told = world.status("pool").conditions.iter().find(|told| told.kind == kind);
-    told.map(|told| told.message.as_str())
-}
-
 fn at(world: &World, what: &str) -> Moment {
     let found = world.calls.iter().find(|(_, call)| call.starts_with(what));
     found.unwrap_or_else(|| panic!("no {what}: {:?}", world.calls)).0
@@ -72,7 +67,7 @@ fn a_released_address_leaves_records_annotation_and_node_and_is_deleted() {
     assert_eq!(world.holder(2), Some(ip(202)), "the other one stays");
     let told = world.events.iter().find(|event| event.reason.as_str() == "Reclaimed");
     assert_eq!(told.map(|told| told.warning), Some(false));
-    assert!(message(&world, "Reclaiming").is_none() && message(&world, "ReclaimKept").is_none());
+    assert!(!world.has("pool", "Reclaiming") && !world.has("pool", "ReclaimKept"));
     assert_eq!(world.count(from, "create"), 0);
 }
 
@@ -90,7 +85,7 @@ fn what_is_left_in_spec_ips_goes_there_when_the_address_is_gone() {
     assert_eq!(ips(&world), [ip(202).to_string()]);
     assert_eq!(world.bought("pool", ip(FIRST)), None);
     world.run(120);
-    assert_eq!(world.count(Moment::default(), "delete"), 1);
+    assert_eq!(world.total("delete"), 1);
 }
 
 #[test]
@@ -107,7 +102,7 @@ fn without_the_policy_nothing_is_deleted_then_or_later() {
         world.edit("pool", |spec| spec.reclaim_policy = "Delete".into());
         world.run(600);
         assert!(world.cloud.contains_key(&ip(FIRST)), "{policy}: it was let go for good");
-        assert_eq!(world.count(Moment::default(), "delete"), 0);
+        assert_eq!(world.total("delete"), 0);
     }
 }
 
@@ -134,7 +129,7 @@ fn an_address_that_no_answer_named_is_never_deleted() {
     other.run(300);
     for (world, n) in [(world, FIRST), (other, 1)] {
         assert!(world.cloud.contains_key(&ip(n)));
-        assert_eq!(world.count(Moment::default(), "delete"), 0);
+        assert_eq!(world.total("delete"), 0);
     }
 }
 
@@ -143,8 +138,8 @@ fn fewer_desired_addresses_delete_none_and_the_status_says_that_they_cost() {
     let mut world = bought(2, |_| {});
     world.edit("pool", |spec| spec.desired_ips = 1);
     world.run(600);
-    assert_eq!(world.count(Moment::default(), "delete"), 0);
-    assert!(message(&world, "AddressesIdle").is_some_and(|told| told.contains("192.0.2.202")));
+    assert_eq!(world.total("delete"), 0);
+    assert!(world.message("pool", "AddressesIdle").is_some_and(|told| told.contains("192.0.2.202")));
 }
 
 #[test]
@@ -190,7 +185,7 @@ fn crds_that_know_nothing_of_it_delete_nothing() {
     world.go_crds = true;
     release(&mut world, FIRST);
     world.run(600);
-    assert_eq!(world.count(Moment::default(), "delete"), 0);
+    assert_eq!(world.total("delete"), 0);
     assert!(world.cloud.contains_key(&ip(FIRST)));
 }
 
@@ -206,7 +201,7 @@ fn a_status_that_was_copied_to_another_object_gives_nothing_back() {
     world.run(10);
     release(&mut world, FIRST);
     world.run(300);
-    assert_eq!(world.count(Moment::default(), "delete"), 0);
+    assert_eq!(world.total("delete"), 0);
     assert!(world.cloud.contains_key(&ip(FIRST)));
 }
 
@@ -217,7 +212,7 @@ fn a_paused_pool_gives_back_nothing_until_the_pause_is_over() {
     release(&mut world, FIRST);
     world.run(300);
     assert_eq!((world.published(WWW), world.holder(1)), (vec![FIRST, 202], Some(ip(FIRST))));
-    assert!(message(&world, "Reclaiming").is_some_and(|told| told.contains("paused")));
+    assert!(world.message("pool", "Reclaiming").is_some_and(|told| told.contains("paused")));
     world.pause("pool", None);
     world.run(120);
     assert!(!world.cloud.contains_key(&ip(FIRST)));
@@ -237,7 +232,7 @@ fn purchases_and_deletions_take_turns() {
     // The unassignment, and the deletion after it.
     world.tricks.extend([Trick::Fine, Trick::Slow(20)]);
     release(&mut world, FIRST);
-    world.run_while(5, |world| world.count(Moment::default(), "delete") == 0);
+    world.run_while(5, |world| world.total("delete") == 0);
     let from = world.now;
     world.edit("pool", |spec| spec.desired_ips = 2);
     world.run(18);
@@ -250,7 +245,7 @@ fn purchases_and_deletions_take_turns() {
 fn no_deletion_is_sent_while_nobody_knows_what_a_purchase_brought() {
     let mut world = bought(2, |_| {});
     release(&mut world, FIRST);
-    world.run_while(200, |world| world.count(Moment::default(), "unassign") == 0);
+    world.run_while(200, |world| world.total("unassign") == 0);
     // The answer to a purchase is lost just before the deletion is due.
     world.tricks.push_back(Trick::Lost(true));
     world.edit("pool", |spec| spec.desired_ips = 2);

@@ -1,7 +1,7 @@
 //! Deleted pools that give back the addresses that were bought for them.
 
-use crate::faults::spec;
-use crate::reclaim::{FIRST, bought, message, release};
+use crate::faults::spec_of;
+use crate::reclaim::{FIRST, bought, release};
 use crate::walls::opens;
 use crate::world::{Trick, World, ip};
 use crate::zones::record_set;
@@ -11,10 +11,6 @@ use flipop_core::model::ids::{ObjectName, ObjectRef, Uid};
 use flipop_core::model::moment::Moment;
 
 const WWW: &str = "www.example.com";
-
-fn deletions(world: &World) -> usize {
-    world.count(Moment::default(), "delete")
-}
 
 #[test]
 fn the_finalizer_stands_while_something_was_bought_and_the_policy_asks_for_it() {
@@ -53,12 +49,12 @@ fn a_deleted_pool_goes_when_everything_that_was_bought_is_gone() {
     world.run(20);
     assert!(world.published(WWW).is_empty(), "the last record goes");
     assert!(world.annotations.contains_key("node-1"), "clients may still use it");
-    assert!(message(&world, "Reclaiming").is_some_and(|told| told.contains("192.0.2.202")));
+    assert!(world.message("pool", "Reclaiming").is_some_and(|told| told.contains("192.0.2.202")));
     world.run(100);
     assert!(!world.pools.contains_key("pool"));
     assert!(!world.cloud.contains_key(&ip(FIRST)) && !world.cloud.contains_key(&ip(202)));
     assert!(world.annotations.is_empty());
-    assert_eq!((deletions(&world), world.created), (2, 2));
+    assert_eq!((world.total("delete"), world.created), (2, 2));
 }
 
 #[test]
@@ -97,7 +93,7 @@ fn what_was_not_bought_stays_with_its_record() {
     world.begin_deletion("pool");
     world.run(150);
     assert!(!world.pools.contains_key("pool"));
-    assert_eq!((world.published(WWW), deletions(&world)), (vec![7], 2));
+    assert_eq!((world.published(WWW), world.total("delete")), (vec![7], 2));
     assert!(world.cloud[&ip(7)].machine.is_some());
 }
 
@@ -106,14 +102,13 @@ fn a_deleted_pool_yields_its_name_and_its_addresses() {
     let mut world = bought(2, |_| {});
     world.begin_deletion("pool");
     world.run(5);
-    let other =
-        RawPoolSpec { ips: vec![ip(FIRST).to_string()], record_set: Some(record_set("www")), ..spec() };
+    let other = RawPoolSpec { record_set: Some(record_set("www")), ..spec_of([FIRST]) };
     world.add_pool("other", other);
     world.run(200);
     assert!(!world.pools.contains_key("pool"));
     assert!(world.cloud.contains_key(&ip(FIRST)) && !world.cloud.contains_key(&ip(202)));
     assert_eq!(world.published(WWW), [FIRST]);
-    assert!(world.notices.contains(&"ReclaimKept"));
+    assert!(!world.events_of("ReclaimKept").is_empty());
 }
 
 #[test]
@@ -125,7 +120,7 @@ fn another_policy_lets_a_deleted_pool_go_within_a_second() {
     world.run(1);
     assert!(!world.pools.contains_key("pool"));
     world.run(300);
-    assert_eq!((deletions(&world), world.cloud.len()), (0, 3));
+    assert_eq!((world.total("delete"), world.cloud.len()), (0, 3));
 }
 
 #[test]
@@ -134,7 +129,7 @@ fn a_paused_pool_waits_and_a_frozen_one_does_not() {
     world.pause("pool", Some("wait"));
     world.begin_deletion("pool");
     world.run(300);
-    assert_eq!((deletions(&world), world.published(WWW).len()), (0, 2));
+    assert_eq!((world.total("delete"), world.published(WWW).len()), (0, 2));
     world.pause("pool", None);
     world.run(150);
     assert!(!world.pools.contains_key("pool"));
@@ -144,7 +139,7 @@ fn a_paused_pool_waits_and_a_frozen_one_does_not() {
     world.begin_deletion("pool");
     world.run(150);
     assert!(!world.pools.contains_key("pool"));
-    assert_eq!(deletions(&world), 2);
+    assert_eq!(world.total("delete"), 2);
 }
 
 #[test]
@@ -153,13 +148,13 @@ fn a_purchase_that_is_open_is_found_out_first_and_never_repeated() {
         let mut world = bought(1, |_| {});
         world.tricks.push_back(Trick::Lost(effect));
         world.edit("pool", |spec| spec.desired_ips = 2);
-        world.run_while(5, |world| world.count(Moment::default(), "create") < 2);
+        world.run_while(5, |world| world.total("create") < 2);
         world.begin_deletion("pool");
         world.run(20);
         assert!(world.pools.contains_key("pool"), "{effect}: the intent is open");
         world.run(250);
         assert!(!world.pools.contains_key("pool"), "{effect}");
-        assert_eq!(world.count(Moment::default(), "create"), 2, "{effect}");
+        assert_eq!(world.total("create"), 2, "{effect}");
         assert_eq!(world.cloud.contains_key(&ip(202)), effect, "what nobody is sure of stays");
         let told = world.events.iter().any(|event| event.message.contains("192.0.2.202"));
         assert_eq!(told, effect, "and is named");
@@ -175,7 +170,7 @@ fn whatever_leader_takes_over_a_deleted_pool_goes() {
         world.start();
         // A new leader has seen no TTL, because no record is left at the name.
         world.run(3_900);
-        assert!(!world.pools.contains_key("pool"), "{ms}: {:?}", message(&world, "Reclaiming"));
+        assert!(!world.pools.contains_key("pool"), "{ms}: {:?}", world.message("pool", "Reclaiming"));
         assert_eq!(world.cloud.len(), 1, "{ms}");
     }
 }
@@ -188,23 +183,23 @@ fn without_the_right_to_write_the_finalizer_nothing_is_bought() {
     world.start();
     world.run(60);
     assert_eq!(world.created, 0);
-    assert!(message(&world, "ReclaimBlocked").is_some_and(|told| told.contains("may not update")));
+    assert!(world.message("pool", "ReclaimBlocked").is_some_and(|told| told.contains("may not update")));
     world.faults.finalizers = None;
     world.run(600);
     assert_eq!(world.created, 1);
-    assert!(message(&world, "ReclaimBlocked").is_none());
+    assert!(!world.has("pool", "ReclaimBlocked"));
 }
 
 #[test]
 fn a_refused_deletion_keeps_the_pool_and_says_how_to_let_it_go() {
     let mut world = bought(1, |_| {});
     world.begin_deletion("pool");
-    world.run_while(5, |world| world.count(Moment::default(), "unassign") == 0);
+    world.run_while(5, |world| world.total("unassign") == 0);
     world.run_until(world.now.plus_millis(1_000));
     world.tricks.extend([Trick::Refused(FaultKind::Unauthorized); 3]);
     world.run(100);
     assert!(world.pools.contains_key("pool"));
-    assert!(message(&world, "ReclaimBlocked").is_some_and(|told| told.contains("reclaimPolicy")));
+    assert!(world.message("pool", "ReclaimBlocked").is_some_and(|told| told.contains("reclaimPolicy")));
     world.run(200);
     assert!(!world.pools.contains_key("pool"));
 }
@@ -215,18 +210,20 @@ fn a_pool_beside_the_operator_is_at_risk_while_it_deletes() {
     let mut pool = world.pools["pool"].clone();
     world.edit("pool", |spec| spec.reclaim_policy = "Delete".into());
     world.run(10);
-    assert_eq!(message(&world, "ReclaimAtRisk"), None, "it is in another namespace");
+    assert_eq!(world.message("pool", "ReclaimAtRisk"), None, "it is in another namespace");
     world.delete_pool("pool");
     pool.object = ObjectRef { uid: Uid("beside".into()), name: ObjectName::new("flipop", "pool") };
     world.put_pool(pool);
     world.run(10);
-    assert_eq!(message(&world, "ReclaimAtRisk"), None, "it deletes nothing");
+    assert_eq!(world.message("pool", "ReclaimAtRisk"), None, "it deletes nothing");
     world.edit("pool", |spec| spec.reclaim_policy = "Delete".into());
     world.run(10);
-    assert!(message(&world, "ReclaimAtRisk").is_some_and(|told| told.contains("FLIPOP runs in flipop too")));
+    assert!(
+        world.message("pool", "ReclaimAtRisk").is_some_and(|told| told.contains("FLIPOP runs in flipop too"))
+    );
     world.edit("pool", |spec| spec.reclaim_policy = "Retain".into());
     world.run(10);
-    assert_eq!(message(&world, "ReclaimAtRisk"), None);
+    assert_eq!(world.message("pool", "ReclaimAtRisk"), None);
 }
 
 #[test]
@@ -237,7 +234,7 @@ fn a_pool_whose_only_address_somebody_deleted_goes_as_well() {
     world.begin_deletion("pool");
     world.run(200);
     assert!(!world.pools.contains_key("pool"), "nothing is left to wait for");
-    assert_eq!(deletions(&world), 0);
+    assert_eq!(world.total("delete"), 0);
     assert!(world.annotations.is_empty());
-    assert!(world.notices.contains(&"MovedByOthers"));
+    assert!(!world.events_of("MovedByOthers").is_empty());
 }

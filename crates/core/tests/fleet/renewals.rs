@@ -1,6 +1,5 @@
 //! Zones that change under their names while the former zone still answers.
 
-use crate::dns::condition;
 use crate::world::World;
 use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
 use flipop_core::model::fault::FaultKind;
@@ -71,14 +70,14 @@ fn a_zone_that_is_found_no_more_goes_on_as_long_as_it_answers() {
 fn a_zone_whose_plan_changes_takes_what_it_may_take_from_then_on() {
     let mut world = at_cloudflare(30);
     assert_eq!(ttls(&world), [60, 60]);
-    assert!(condition(&world, "set", "TTLRaised").is_some());
+    assert!(world.has("set", "TTLRaised"));
     world.dns.change_plan(30);
     world.run(610);
-    assert_eq!((ttls(&world), condition(&world, "set", "TTLRaised")), (vec![30, 30], None));
+    assert_eq!((ttls(&world), world.message("set", "TTLRaised")), (vec![30, 30], None));
     world.dns.change_plan(60);
     world.run(610);
     assert_eq!(ttls(&world), [60, 60]);
-    assert!(condition(&world, "set", "TTLRaised").is_some());
+    assert!(world.has("set", "TTLRaised"));
 }
 
 #[test]
@@ -90,7 +89,7 @@ fn a_ttl_that_nobody_asked_for_is_what_the_zone_takes_and_nothing_is_told_of_it(
     world.run(10);
     let mut ttls = ttls(&world);
     ttls.sort_unstable();
-    assert_eq!((ttls[2], condition(&world, "set", "TTLRaised")), (120, None), "{ttls:?}");
+    assert_eq!((ttls[2], world.message("set", "TTLRaised")), (120, None), "{ttls:?}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn an_address_whose_droplet_is_only_not_shown_is_not_taken_off_it() {
     assert_eq!((world.assigns, world.holder(1)), (1, Some(ip(1))), "{:?}", world.calls);
     world.faults.blind = false;
     world.run(120);
-    assert_eq!((world.assigns, world.status("pool").ips[&ip(1).to_string()].state.as_str()), (1, "active"));
+    assert_eq!((world.assigns, world.entry("pool", 1).state.as_str()), (1, "active"));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn an_assignment_whose_answer_was_lost_has_not_failed_because_its_droplet_is_not
         world.faults.blind = false;
         world.run(120);
         assert_eq!((world.assigns, world.holder(2)), (2, Some(ip(2))), "{:?}", world.calls);
-        assert!(!world.notices.contains(&"AssignmentFailed"), "{:?}", world.notices);
+        assert!(world.events_of("AssignmentFailed").is_empty(), "{:?}", world.events);
     }
 }
 
@@ -82,9 +82,7 @@ fn where_addresses_that_are_named_anew_stand_is_not_told_by_a_proof_of_the_past(
     }
     // While no address of ours is on a droplet, a list shows the places of others.
     let mut world = World::with(1, 0);
-    world.add_ip(9);
-    world.move_by_hand(9, Some(1));
-    world.moved.clear();
+    world.add_foreign_ip(9, 1);
     world.run(60);
     world.faults.blind = true;
     world.run(60);
@@ -105,7 +103,7 @@ fn one_address_that_shows_no_droplet_keeps_no_other_from_its_node() {
     world.set_node(3, true);
     world.run(3);
     assert!(world.holder(3).is_some(), "{:?}", world.calls);
-    let ready = world.status("pool").conditions.iter().find(|condition| condition.kind == "ProviderReady");
+    let ready = world.condition("pool", "ProviderReady");
     assert!(ready.is_none_or(|condition| condition.status == "True"), "{ready:?}");
     world.faults.proofs = None;
     world.run(60);
@@ -154,7 +152,7 @@ fn what_nobody_could_see_is_listed_before_anything_moves() {
 fn a_look_from_before_a_pause_keeps_no_later_one_from_its_proof() {
     let mut world = World::with(1, 1);
     world.tricks.extend([Trick::Lost(false), Trick::Lost(false)]);
-    world.run_while(10, |world| world.count(T(0), "get") == 0);
+    world.run_while(10, |world| world.total("get") == 0);
     world.lead_again();
     world.run(40);
     assert_eq!((world.assigns, world.holder(1)), (3, Some(ip(1))), "{:?}", world.calls);
@@ -177,11 +175,11 @@ fn an_address_on_no_list_costs_no_proof_with_each_list() {
 fn a_move_by_hand_that_was_first_looked_at_with_a_refused_token_is_put_right_as_soon() {
     let mut world = World::with(3, 2);
     world.run_until(T(1_099_990));
-    let lists = world.count(T(0), "list");
+    let lists = world.total("list");
     let on_first = world.holder(1).unwrap();
     world.move_by_hand(on_first.as_v4().unwrap().octets()[3], None);
     world.run_until(T(1_100_010));
-    assert_eq!(world.count(T(0), "list"), lists + 1, "a list shows it");
+    assert_eq!(world.total("list"), lists + 1, "a list shows it");
     // The token loses the scope before the second look is answered, and a move is refused.
     world.tricks.push_back(Trick::Refused(FaultKind::Unauthorized));
     world.set_node(3, true);

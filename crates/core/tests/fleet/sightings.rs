@@ -1,7 +1,7 @@
 //! Purchases, and lists that leave addresses out or are outdated.
 
 use crate::creation::{buying, world};
-use crate::faults::spec;
+use crate::faults::{spec, spec_of};
 use crate::orphans::{forgotten, is_uncertain, unknown};
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -48,7 +48,7 @@ fn run_to_the_next_list(world: &mut World) {
 fn what_a_pool_bought_since_the_last_list_counts_also_for_the_pool_that_takes_its_place() {
     for seconds in [0, 1, 10] {
         let mut world = buying(1);
-        world.add_pool("other", RawPoolSpec { ips: vec![ip(90).to_string()], ..spec() });
+        world.add_pool("other", spec_of([90]));
         world.start();
         // Bought, on its way to the droplet, and there.
         world.run_while(10, |world| world.assigns < 2);
@@ -150,7 +150,7 @@ fn an_announced_purchase_is_taken_back_while_it_is_not_known_which_nodes_match()
 fn what_another_pool_bought_since_the_last_list_is_not_taken_for_what_a_lost_request_brought() {
     let mut world = buying(1);
     (1..=3).for_each(|n| world.set_node(n, false));
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(90).to_string()], ..spec() });
+    world.add_pool("other", spec_of([90]));
     world.start();
     world.run_while(10, |world| world.created == 0);
     world.run(1);
@@ -166,7 +166,7 @@ fn the_last_of_several_addresses_is_not_adopted_once_it_is_deleted() {
     let mut world = in_question(&[95]);
     world.cloud.remove(&ip(201));
     omit_once(&mut world, 201);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(95).to_string()], ..spec() });
+    world.add_pool("other", spec_of([95]));
     world.run(200);
     assert_eq!((world.created, named(&world, "pool")), (2, vec![ip(202).to_string()]));
 }
@@ -255,7 +255,7 @@ fn a_purchase_of_unknown_outcome_that_appears_as_another_address_goes_is_found()
 fn absences_before_and_after_a_time_with_another_provider_do_not_add_up() {
     let mut world = forgotten();
     // The account stays in use.
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(77).to_string()], ..spec() });
+    world.add_pool("other", spec_of([77]));
     world.start();
     world.run(100);
     assert_eq!(unknown(&world), [ip(201), ip(202)].into());

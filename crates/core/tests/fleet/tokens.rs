@@ -102,15 +102,9 @@ fn a_dns_write_that_was_refused_is_sent_at_once_with_another_token() {
     }
 }
 
-fn provider_ready(world: &World) -> Option<(String, String, String)> {
-    let conditions = &world.status("pool").conditions;
-    let told = conditions.iter().find(|condition| condition.kind == "ProviderReady")?;
-    Some((told.status.clone(), told.reason.clone(), told.message.clone()))
-}
-
 #[test]
 fn a_refused_write_is_told_like_a_refused_list_until_it_succeeds_or_there_is_another_token() {
-    let told = || Some(("False".into(), "Unauthorized".into(), "Unauthorized by a trick".into()));
+    let told = ("False", "Unauthorized", "Unauthorized by a trick");
     for (proved_lately, change) in
         [(true, WANTS[0].1), (false, WANTS[0].1), (true, WANTS[1].1), (false, WANTS[1].1)]
     {
@@ -121,14 +115,14 @@ fn a_refused_write_is_told_like_a_refused_list_until_it_succeeds_or_there_is_ano
             world.tricks.extend([REFUSED; 3]);
             world.edit("pool", change);
             world.run(1);
-            assert_eq!(provider_ready(&world), told());
+            assert_eq!(world.told("pool", "ProviderReady"), told);
             world.run(59);
             let (from, writes) = (world.now, world.status_writes);
             world.run(70);
-            assert_eq!(provider_ready(&world), told());
+            assert_eq!(world.told("pool", "ProviderReady"), told);
             let tries = world.count(from, "assign") + world.count(from, "create");
             assert!(world.status_writes <= writes + 2 * tries, "{} writes", world.status_writes - writes);
-            assert_eq!(world.notices.iter().filter(|reason| **reason == "ProviderNotReady").count(), 1);
+            assert_eq!(world.events_of("ProviderNotReady").len(), 1);
             if new_token {
                 world.tricks.clear();
                 change_token(&mut world, PROVIDER);
@@ -136,7 +130,7 @@ fn a_refused_write_is_told_like_a_refused_list_until_it_succeeds_or_there_is_ano
             } else {
                 world.run(130);
             }
-            assert_eq!(provider_ready(&world), None);
+            assert_eq!(world.message("pool", "ProviderReady"), None);
             assert!(world.holder(1).is_some() && world.holder(2).is_some());
         }
     }
@@ -149,10 +143,10 @@ fn a_refused_write_that_nobody_needs_any_more_is_no_trouble() {
     world.tricks.push_back(REFUSED);
     world.set_node(1, false);
     world.run(1);
-    assert!(provider_ready(&world).is_some());
+    assert!(world.has("pool", "ProviderReady"));
     world.set_node(1, true);
     world.run(5);
-    assert_eq!((provider_ready(&world), world.holder(1)), (None, Some(ip(1))));
+    assert_eq!((world.message("pool", "ProviderReady"), world.holder(1)), (None, Some(ip(1))));
 }
 
 #[test]
@@ -187,7 +181,12 @@ fn a_refusal_of_the_former_token_that_comes_late_holds_nothing_up() {
         change_token(&mut world, PROVIDER);
         world.run(4);
         assert!(world.holder(1).is_some() && world.holder(2).is_some(), "{:?}", world.calls);
-        assert_eq!((world.count(from, "prove"), provider_ready(&world)), (1, None), "{:?}", world.calls);
+        assert_eq!(
+            (world.count(from, "prove"), world.message("pool", "ProviderReady")),
+            (1, None),
+            "{:?}",
+            world.calls
+        );
     }
 }
 
@@ -206,7 +205,11 @@ fn an_answer_from_before_a_gap_in_the_leadership_counts_unless_it_is_a_refusal()
             world.run(4);
             assert!(world.holder(1).is_some() && world.holder(2).is_some(), "{call}: {:?}", world.calls);
             let sent = 1 + usize::from(refused);
-            assert_eq!((world.count(from, call), provider_ready(&world)), (sent, None), "{call}");
+            assert_eq!(
+                (world.count(from, call), world.message("pool", "ProviderReady")),
+                (sent, None),
+                "{call}"
+            );
         }
     }
 }
@@ -261,11 +264,11 @@ fn an_unknown_outcome_that_could_not_be_read_is_read_at_once_with_another_token(
     world.tricks.push_back(Trick::Lost(true));
     world.set_node(2, true);
     world.run(10);
-    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "in-progress");
+    assert_eq!(world.entry("pool", 2).state, "in-progress");
     world.faults.gets = None;
     change_token(&mut world, PROVIDER);
     world.run(1);
-    assert_eq!(world.status("pool").ips[&ip(2).to_string()].state, "active", "{:?}", world.calls);
+    assert_eq!(world.entry("pool", 2).state, "active", "{:?}", world.calls);
 }
 
 #[test]
@@ -286,14 +289,6 @@ fn a_poll_that_the_former_token_was_refused_late_holds_nothing_up() {
     assert_eq!(world.status("pool").ips["192.0.2.1"].state, "active", "{:?}", world.calls);
 }
 
-fn is_refused(world: &World, pool: &str) -> bool {
-    world.status(pool).conditions.iter().any(|condition| condition.kind == "ProviderReady")
-}
-
-fn active(world: &World) -> usize {
-    world.status("pool").ips.values().filter(|entry| entry.state == "active").count()
-}
-
 #[test]
 fn however_many_addresses_wait_a_token_that_was_refused_is_tried_once_a_minute() {
     let mut world = World::with(12, 12);
@@ -304,14 +299,14 @@ fn however_many_addresses_wait_a_token_that_was_refused_is_tried_once_a_minute()
         world.count(world.calls[0].0, "assign") - world.count(world.calls[0].0.plus_millis(2_000), "assign");
     assert!((10..=12 + 10).contains(&world.assigns) && first <= 12, "{first}: {:?}", world.calls);
     assert!(world.assigns - first <= 10, "{:?}", world.calls);
-    assert!(is_refused(&world, "pool"));
+    assert!(world.has("pool", "ProviderReady"));
     let waiting = world.waits();
     let why = "the provider refuses it, and FLIPOP retries once a minute: Unauthorized by a trick";
     assert!(waiting.len() == 12 && waiting.iter().all(|(_, told)| told == why), "{waiting:?}");
     world.tricks.clear();
     world.run(65);
-    assert_eq!(active(&world), 12, "the first accepted request releases the others");
-    assert!(!is_refused(&world, "pool"));
+    assert_eq!(world.active("pool"), 12, "the first accepted request releases the others");
+    assert!(!world.has("pool", "ProviderReady"));
 }
 
 #[test]
@@ -319,17 +314,16 @@ fn a_refusal_is_forgotten_when_something_of_the_kind_was_accepted() {
     let mut world = World::with(3, 1);
     world.tricks.extend([REFUSED, REFUSED]);
     world.run(130);
-    assert_eq!((world.assigns, active(&world)), (3, 1));
+    assert_eq!((world.assigns, world.active("pool")), (3, 1));
     world.run(5);
-    assert!(!is_refused(&world, "pool"));
+    assert!(!world.has("pool", "ProviderReady"));
     let errors = world.status("pool").ips.values().filter(|entry| !entry.error.is_empty()).count();
     assert_eq!(errors, 0, "{:?}", world.status("pool").ips);
 }
 
 #[test]
 fn however_many_pools_want_to_buy_a_token_that_was_refused_is_tried_once_a_minute() {
-    let mut world = World::new();
-    (1..=6).for_each(|n| world.set_node(n, true));
+    let mut world = World::bare(0, 6);
     for name in ["a", "b", "c", "d"] {
         world.add_pool(name, RawPoolSpec { desired_ips: 1, ..spec() });
     }
@@ -344,7 +338,11 @@ fn however_many_pools_want_to_buy_a_token_that_was_refused_is_tried_once_a_minut
     assert_eq!(world.created, 4, "{:?}", world.calls);
     world.run(10);
     for name in ["a", "b", "c", "d"] {
-        assert_eq!((world.status(name).error.as_str(), is_refused(&world, name)), ("", false), "{name}");
+        assert_eq!(
+            (world.status(name).error.as_str(), world.has(name, "ProviderReady")),
+            ("", false),
+            "{name}"
+        );
     }
 }
 
@@ -355,9 +353,9 @@ fn a_frozen_pool_does_not_tell_of_what_the_former_token_was_refused() {
     world.run(5);
     world.edit("pool", |spec| spec.matching.node_label = "a in".into());
     world.run(5);
-    assert!(is_refused(&world, "pool"));
+    assert!(world.has("pool", "ProviderReady"));
     change_token(&mut world, PROVIDER);
     world.run(5);
-    assert!(!is_refused(&world, "pool"));
+    assert!(!world.has("pool", "ProviderReady"));
     assert_eq!(world.assigns, 1);
 }

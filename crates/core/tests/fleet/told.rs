@@ -1,25 +1,12 @@
 //! The conditions of a pool in words, and the Events that come with them.
 
-use crate::faults::{nodes_key, spec};
+use crate::faults::{nodes_key, spec, spec_of};
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::model::facts::Observed;
 use flipop_core::model::fault::FaultKind;
-use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawMatch;
-
-/// Status, reason and message of a condition.
-fn told<'a>(world: &'a World, kind: &str) -> (&'a str, &'a str, &'a str) {
-    let conditions = &world.status("pool").conditions;
-    let found = conditions.iter().find(|condition| condition.kind == kind);
-    found.map_or(("", "", ""), |c| (c.status.as_str(), c.reason.as_str(), c.message.as_str()))
-}
-
-/// How many Events have this reason.
-fn events(world: &World, reason: &str) -> usize {
-    world.notices.iter().filter(|notice| **notice == reason).count()
-}
 
 #[test]
 fn ready_counts_addresses_and_nodes() {
@@ -31,38 +18,37 @@ fn ready_counts_addresses_and_nodes() {
     ] {
         let mut world = World::with(addresses, nodes);
         world.run(10);
-        assert_eq!(told(&world, "Ready"), ("True", "Assigned", without));
+        assert_eq!(world.told("pool", "Ready"), ("True", "Assigned", without));
     }
 }
 
 #[test]
 fn ready_of_a_pool_whose_provider_was_never_read_says_why_itself() {
-    let mut world = World::new();
-    world.add_ip(1);
+    let mut world = World::bare(1, 0);
     world.set_node(1, true);
     world.faults.reads = Some(FaultKind::Unauthorized);
-    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("pool", spec_of([1]));
     world.start();
     world.run(10);
-    let cause = told(&world, "ProviderReady").2.to_owned();
+    let cause = world.told("pool", "ProviderReady").2.to_owned();
     let message = format!("the provider has not been read yet: {cause}");
-    assert_eq!(told(&world, "Ready"), ("Unknown", "ProviderUnread", message.as_str()));
+    assert_eq!(world.told("pool", "Ready"), ("Unknown", "ProviderUnread", message.as_str()));
     assert!(!cause.is_empty());
     // Once it was read, a refusal is no reason to say that it never was.
     world.faults.reads = None;
     world.run(70);
-    assert_eq!(told(&world, "Ready").1, "Assigned");
+    assert_eq!(world.told("pool", "Ready").1, "Assigned");
     world.faults.reads = Some(FaultKind::Unauthorized);
     world.run(120);
     let message = format!("the provider cannot be read: {cause}");
-    assert_eq!(told(&world, "Ready"), ("Unknown", "ProviderUnread", message.as_str()));
+    assert_eq!(world.told("pool", "Ready"), ("Unknown", "ProviderUnread", message.as_str()));
 }
 
 #[test]
 fn ready_is_false_for_a_reason() {
     let mut none = World::with(1, 0);
     none.run(10);
-    let (status, reason, message) = told(&none, "Ready");
+    let (status, reason, message) = none.told("pool", "Ready");
     assert_eq!((status, reason), ("False", "NoMatchingNode"));
     assert!(
         message.starts_with("no node matches spec.match")
@@ -73,17 +59,21 @@ fn ready_is_false_for_a_reason() {
     hung.tricks.push_back(Trick::Slow(100));
     hung.run(10);
     let message = "1 of 2 addresses are on matching nodes; 1 matching node has none";
-    assert_eq!(told(&hung, "Ready"), ("False", "Assigning", message));
+    assert_eq!(hung.told("pool", "Ready"), ("False", "Assigning", message));
     hung.tricks.push_back(Trick::Refused(FaultKind::Quota));
     hung.edit("pool", |spec| spec.desired_ips = 3);
     hung.run(5);
     let message = "1 of 3 addresses are on matching nodes; 1 matching node has none";
-    assert_eq!(told(&hung, "Ready"), ("False", "Assigning", message), "there is an address for that node");
+    assert_eq!(
+        hung.told("pool", "Ready"),
+        ("False", "Assigning", message),
+        "there is an address for that node"
+    );
 
     let mut released = World::with(1, 1);
     released.edit("pool", |spec| spec.released_ips = vec![ip(1).to_string()]);
     released.run(10);
-    let (status, reason, message) = told(&released, "Ready");
+    let (status, reason, message) = released.told("pool", "Ready");
     assert_eq!((status, reason), ("False", "NoAddresses"));
     assert!(message.starts_with("the pool has no address"), "{message}");
 
@@ -93,8 +83,11 @@ fn ready_is_false_for_a_reason() {
     missing.edit("pool", |spec| spec.desired_ips = 2);
     missing.run(10);
     let message = "1 of 2 addresses are on matching nodes; 2 matching nodes have none";
-    assert_eq!(told(&missing, "Ready"), ("False", "MissingAddresses", message));
-    assert_eq!(told(&missing, "CreationFailed"), ("True", FaultKind::Quota.reason(), "Quota by a trick"));
+    assert_eq!(missing.told("pool", "Ready"), ("False", "MissingAddresses", message));
+    assert_eq!(
+        missing.told("pool", "CreationFailed"),
+        ("True", FaultKind::Quota.reason(), "Quota by a trick")
+    );
 }
 
 #[test]
@@ -110,14 +103,14 @@ fn a_mistake_is_told_in_words_and_only_as_long_as_it_is_there() {
         let mut world = World::with(1, 1);
         world.edit("pool", |spec| spec.provider = provider.into());
         world.run(10);
-        assert_eq!(told(&world, "SpecValid").2, format!("spec.provider: {message}"));
+        assert_eq!(world.told("pool", "SpecValid").2, format!("spec.provider: {message}"));
     }
     let mut world = World::with(1, 1);
     world.tricks.extend([Trick::Fine, Trick::Refused(FaultKind::Quota)]);
     world.run(5);
     world.edit("pool", |spec| spec.desired_ips = 1_000);
     world.run(10);
-    assert_eq!(told(&world, "SpecValid"), ("True", "Valid", ""), "as many as there may be");
+    assert_eq!(world.told("pool", "SpecValid"), ("True", "Valid", ""), "as many as there may be");
     let mut world = World::with(1, 1);
     world.edit("pool", |spec| spec.desired_ips = 1_001);
     world.run(10);
@@ -130,7 +123,7 @@ fn a_mistake_is_told_in_words_and_only_as_long_as_it_is_there() {
         let pool = pool.clone();
         world.observe(Input::Pools(Observed::Apply(pool)));
         world.run(10);
-        assert_eq!(told(&world, "SpecValid"), ("False", "PoolFrozen", words));
+        assert_eq!(world.told("pool", "SpecValid"), ("False", "PoolFrozen", words));
     }
 }
 
@@ -143,7 +136,7 @@ fn a_node_that_is_no_droplet_is_told_with_its_provider_id() {
     world.observe(Input::Nodes(nodes_key(), Observed::Apply(node)));
     world.run(10);
     let message = "node-1: spec.providerID \"aws:///i-1\" is not of the form digitalocean://<droplet id>";
-    assert_eq!(told(&world, "NodesBlocked"), ("True", "NotAMachine", message));
+    assert_eq!(world.told("pool", "NodesBlocked"), ("True", "NotAMachine", message));
 }
 
 #[test]
@@ -169,15 +162,15 @@ fn what_is_pending_for_long_is_told_by_its_own_pool() {
     world.run(5);
     world.add_ip(2);
     world.set_node(2, true);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.add_pool("other", spec_of([2]));
     world.run(5);
-    assert_eq!((world.holder(2), told(&world, "Stalled")), (Some(ip(2)), ("", "", "")));
+    assert_eq!((world.holder(2), world.told("pool", "Stalled")), (Some(ip(2)), ("", "", "")));
     world.run(400);
     let message = "pending at the provider for more than 5 min: 192.0.2.1 to node-1; see the actions of each \
                    droplet there";
-    assert_eq!(told(&world, "Stalled"), ("True", "ActionPending", message));
-    assert!(world.status("other").conditions.iter().all(|condition| condition.kind != "Stalled"));
-    assert_eq!(events(&world, "Stalled"), 1);
+    assert_eq!(world.told("pool", "Stalled"), ("True", "ActionPending", message));
+    assert!(!world.has("other", "Stalled"));
+    assert_eq!(world.events_of("Stalled").len(), 1);
 }
 
 #[test]
@@ -188,7 +181,7 @@ fn every_mistake_of_a_spec_is_named_and_the_worst_gives_the_reason() {
         spec.desired_ips = 1_001;
     });
     world.run(10);
-    let (status, reason, message) = told(&world, "SpecValid");
+    let (status, reason, message) = world.told("pool", "SpecValid");
     assert_eq!((status, reason), ("False", "CreationImpossible"));
     let all = "spec.ips[1]: \"nonsense\" is not an IPv4 address; spec.ips[2]: 192.0.2.1 is listed twice; the first entry \
                counts; spec.desiredIPs: 1001 is more than the operator supports; use at most 1000";
@@ -201,21 +194,19 @@ fn why_nodes_are_blocked_is_told_and_told_anew_when_it_is_something_else() {
     let mut world = World::with(1, 1);
     world.cloud.get_mut(&ip(1)).unwrap().region = "ams3".into();
     world.run(10);
-    let (status, reason, message) = told(&world, "NodesBlocked");
+    let (status, reason, message) = world.told("pool", "NodesBlocked");
     assert_eq!((status, reason), ("True", "OtherRegion"));
     assert!(message.starts_with("node-1: ") && message.contains("nyc3"), "{message}");
     assert_eq!(world.status("pool").node_errors, ["node-1"]);
-    world.add_ip(99);
-    world.move_by_hand(99, Some(1));
-    world.moved.clear();
+    world.add_foreign_ip(99, 1);
     world.run(120);
-    assert_eq!(told(&world, "NodesBlocked").1, "ForeignAddress");
+    assert_eq!(world.told("pool", "NodesBlocked").1, "ForeignAddress");
     let events: Vec<&str> = world.events.iter().map(|event| event.reason.as_str()).collect();
     assert_eq!(events, ["NodesBlocked", "AddressesIdle", "NodesBlocked"]);
     world.cloud.remove(&ip(99));
     world.cloud.get_mut(&ip(1)).unwrap().region = "nyc3".into();
     world.run(120);
-    assert_eq!(told(&world, "NodesBlocked"), ("", "", ""));
+    assert_eq!(world.told("pool", "NodesBlocked"), ("", "", ""));
 }
 
 #[test]
@@ -224,38 +215,34 @@ fn trouble_is_one_event_whoever_tells_it() {
     unread.run(10);
     unread.observe(Input::WatchTrouble(nodes_key(), Some("nodes is forbidden".into())));
     unread.run(10);
-    assert_eq!(events(&unread, "WatchFailing"), 1);
+    assert_eq!(unread.events_of("WatchFailing").len(), 1);
 
     let mut failed = World::with(1, 1);
     failed.tricks.push_back(Trick::Refused(FaultKind::Invalid));
     failed.run(10);
-    assert_eq!(told(&failed, "NodesBlocked").1, "AssignmentFailed");
-    assert_eq!((events(&failed, "AssignmentFailed"), events(&failed, "NodesBlocked")), (1, 0));
+    assert_eq!(failed.told("pool", "NodesBlocked").1, "AssignmentFailed");
+    assert_eq!((failed.events_of("AssignmentFailed").len(), failed.events_of("NodesBlocked").len()), (1, 0));
 
     let buying = RawPoolSpec { desired_ips: 1, ..spec() };
-    let mut several = World::new();
-    several.set_node(1, true);
+    let mut several = World::bare(0, 1);
     several.add_pool("pool", buying.clone());
     several.tricks.push_back(Trick::Lost(true));
     several.start();
-    several.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+    several.run_while(5, |world| world.total("create") == 0);
     several.add_ip(150);
     several.run(120);
-    assert_eq!(told(&several, "CreationUncertain").1, "SeveralNewAddresses");
-    assert_eq!(events(&several, "CreationUncertain"), 1);
+    assert_eq!(several.told("pool", "CreationUncertain").1, "SeveralNewAddresses");
+    assert_eq!(several.events_of("CreationUncertain").len(), 1);
 
-    let mut unknown = World::new();
-    unknown.set_node(1, true);
-    unknown.add_ip(77);
-    unknown.move_by_hand(77, Some(1));
-    unknown.moved.clear();
+    let mut unknown = World::bare(0, 1);
+    unknown.add_foreign_ip(77, 1);
     unknown.add_pool("pool", buying);
     unknown.start();
     unknown.run(120);
-    let (_, reason, message) = told(&unknown, "CreationUncertain");
+    let (_, reason, message) = unknown.told("pool", "CreationUncertain");
     assert_eq!((reason, unknown.created), ("UnknownAddressesOnNodes", 0));
     assert!(message.contains("192.0.2.77"), "{message}");
-    assert_eq!(events(&unknown, "CreationUncertain"), 1);
+    assert_eq!(unknown.events_of("CreationUncertain").len(), 1);
 }
 
 #[test]
@@ -271,16 +258,15 @@ fn an_address_that_may_be_ours_is_named_however_many_there_are() {
     unknown.add_pool("pool", buying.clone());
     unknown.start();
     unknown.run(120);
-    let mut several = World::new();
-    several.set_node(1, true);
+    let mut several = World::bare(0, 1);
     several.add_pool("pool", RawPoolSpec { desired_ips: 1, ..buying });
     several.tricks.push_back(Trick::Lost(true));
     several.start();
-    several.run_while(5, |world| world.count(Moment::default(), "create") == 0);
+    several.run_while(5, |world| world.total("create") == 0);
     (1..=8).for_each(|number| several.add_ip(number));
     several.run(120);
     for (world, reason) in [(&unknown, "UnknownAddressesOnNodes"), (&several, "SeveralNewAddresses")] {
-        let condition = told(world, "CreationUncertain");
+        let condition = world.told("pool", "CreationUncertain");
         assert_eq!(condition.1, reason);
         for number in 1..=8 {
             let address = format!(" 192.0.2.{number}");
@@ -297,7 +283,7 @@ fn of_many_blocked_nodes_five_are_named() {
         address.region = "ams3".into();
     }
     world.run(10);
-    let message = told(&world, "NodesBlocked").2;
+    let message = world.told("pool", "NodesBlocked").2;
     assert!(message.contains("node-5: ") && !message.contains("node-6: "), "{message}");
     assert!(message.ends_with(" and 3 more"), "{message}");
     assert_eq!(world.status("pool").node_errors.len(), 8);
@@ -305,18 +291,16 @@ fn of_many_blocked_nodes_five_are_named() {
 
 #[test]
 fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
-    let mut world = World::new();
-    (1..=2).for_each(|n| world.add_ip(n));
-    world.set_node(1, true);
-    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    let mut world = World::bare(2, 1);
+    world.add_pool("pool", spec_of([1]));
     // It names the address on the node, and has no use for it.
-    let idle = RawPoolSpec { ips: vec![ip(2).to_string()], matching: never(), ..spec() };
+    let idle = RawPoolSpec { matching: never(), ..spec_of([2]) };
     world.add_pool("idle", idle);
     world.move_by_hand(2, Some(1));
     world.moved.clear();
     world.start();
     world.run(10);
-    let (status, reason, message) = told(&world, "NodesBlocked");
+    let (status, reason, message) = world.told("pool", "NodesBlocked");
     assert_eq!((status, reason), ("True", "MachineClaimed"), "{message}");
     assert!(message.contains("ns/idle") && message.contains("192.0.2.2"), "{message}");
     assert_eq!(world.holder(1), Some(ip(2)));
@@ -324,18 +308,16 @@ fn whose_an_address_is_on_whose_node_another_pool_waits_is_told() {
 
 #[test]
 fn a_node_with_another_pools_surplus_address_is_blocked_though_that_pool_matches_it() {
-    let mut world = World::new();
-    (1..=2).for_each(|n| world.add_ip(n));
-    world.set_node(1, true);
+    let mut world = World::bare(2, 1);
     // The only address that it uses is not in the account.
     let ips = [9, 2].map(|n| ip(n).to_string()).to_vec();
     world.add_pool("idle", RawPoolSpec { ips, desired_ips: 1, ..spec() });
-    world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("pool", spec_of([1]));
     world.move_by_hand(2, Some(1));
     world.moved.clear();
     world.start();
     world.run(120);
-    let (status, reason, message) = told(&world, "NodesBlocked");
+    let (status, reason, message) = world.told("pool", "NodesBlocked");
     assert_eq!((status, reason), ("True", "MachineClaimed"), "{message}");
     assert!(message.contains("ns/idle") && message.contains("192.0.2.2"), "{message}");
     assert_eq!((world.holder(1), world.moved.len()), (Some(ip(2)), 0));
@@ -353,41 +335,18 @@ fn that_events_may_not_be_written_is_told_at_once_and_only_while_it_is_so() {
     for denied in [true, false] {
         world.observe(Input::EventsDenied(denied));
         world.run(1);
-        assert_eq!(told(&world, "EventsDenied").1, if denied { "Forbidden" } else { "" });
+        assert_eq!(world.told("pool", "EventsDenied").1, if denied { "Forbidden" } else { "" });
     }
-}
-
-#[test]
-fn that_an_address_is_another_pools_is_told_of_a_frozen_pool_and_no_longer_than_it_is_true() {
-    let mut world = World::with(1, 1);
-    world.add_ip(2);
-    world.add_pool("other", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
-    world.run(10);
-    let conflict = |world: &World| {
-        let conditions = &world.status("other").conditions;
-        conditions.iter().any(|condition| condition.kind == "Conflict")
-    };
-    world.edit("other", |spec| {
-        spec.matching.node_label = "a in".into();
-        spec.ips = vec![ip(1).to_string()];
-    });
-    world.run(5);
-    assert!(conflict(&world), "{:?}", world.status("other"));
-    world.delete_pool("pool");
-    world.run(5);
-    assert!(!conflict(&world), "{:?}", world.status("other"));
 }
 
 #[test]
 fn a_claim_of_an_older_pool_is_told_while_nodes_cannot_be_read() {
     let mut world = World::with(1, 0);
     world.hold_watches = true;
-    world.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("younger", spec_of([1]));
     world.start_without_nodes();
     world.observe(Input::WatchTrouble(nodes_key(), Some("nodes is forbidden".into())));
     world.run(10);
-    let conditions = &world.status("younger").conditions;
-    let told = conditions.iter().find(|condition| condition.kind == "Conflict");
-    assert!(told.is_some_and(|told| told.message.contains("192.0.2.1 is claimed")), "{conditions:?}");
-    assert!(world.status("pool").conditions.iter().all(|condition| condition.kind != "Conflict"));
+    assert!(world.message("younger", "Conflict").unwrap().contains("192.0.2.1 is claimed"));
+    assert!(!world.has("pool", "Conflict"));
 }

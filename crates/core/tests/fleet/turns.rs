@@ -1,6 +1,6 @@
 //! The order of turns after failures. The failure of one node or one address holds up no other.
 
-use crate::faults::{nodes_key, spec};
+use crate::faults::{nodes_key, spec, spec_of};
 use crate::world::{Trick, World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
@@ -41,11 +41,11 @@ fn an_address_whose_last_assignment_failed_says_so_also_where_its_node_alone_wai
         let mut world = World::with(1, 1);
         world.tricks.push_back(Trick::Refused(kind));
         world.run(5);
-        let entry = world.status("pool").ips[&ip(1).to_string()].clone();
+        let entry = world.entry("pool", 1).clone();
         assert_eq!(entry.state, "error", "{kind}");
         assert!(entry.error.contains(kind.to_string().as_str()), "{kind}: {}", entry.error);
         world.run(70);
-        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active", "{kind}");
+        assert_eq!(world.entry("pool", 1).state, "active", "{kind}");
     }
 }
 
@@ -69,7 +69,7 @@ fn what_failed_once_is_held_against_an_address_or_a_node_for_minutes_and_not_for
         let mut world = World::with(1, 2);
         world.set_node(1, false);
         world.tricks.push_back(Trick::Errored);
-        world.run_while(5, |world| !world.notices.contains(&"AssignmentFailed"));
+        world.run_while(5, |world| world.events_of("AssignmentFailed").is_empty());
         world.set_node(1, true);
         world.set_node(2, false);
         world.run(10);
@@ -92,7 +92,7 @@ fn what_is_found_in_use_has_failed_at_nothing() {
     world.run(5);
     world.move_by_hand(1, Some(1));
     world.run(70);
-    assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active");
+    assert_eq!(world.entry("pool", 1).state, "active");
     assert_eq!(world.assigns, 1, "somebody did it");
     // When the address has to move, the refusal no longer counts.
     world.set_node(2, true);
@@ -105,13 +105,11 @@ fn what_is_found_in_use_has_failed_at_nothing() {
 
 #[test]
 fn a_droplet_on_which_a_younger_pool_made_room_is_not_taken_by_an_older_one() {
-    let mut world = World::new();
-    (1..=3).for_each(|n| world.add_ip(n));
-    world.set_node(1, true);
+    let mut world = World::bare(3, 1);
     // The younger pool has its unused address on the node, and a used one to put there.
     world.move_by_hand(2, Some(1));
     world.moved.clear();
-    world.add_pool("old", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("old", spec_of([1]));
     world.edit("old", |spec| spec.matching.node_label = "a in".into());
     let ips = vec![ip(3).to_string(), ip(2).to_string()];
     world.add_pool("young", RawPoolSpec { ips, desired_ips: 1, ..spec() });
@@ -125,12 +123,10 @@ fn a_droplet_on_which_a_younger_pool_made_room_is_not_taken_by_an_older_one() {
 
 #[test]
 fn a_pool_whose_nodes_are_not_read_yet_is_not_said_to_match_none() {
-    let mut world = World::new();
-    (1..=2).for_each(|n| world.add_ip(n));
-    (1..=2).for_each(|n| world.set_node(n, true));
-    world.add_pool("old", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    let mut world = World::bare(2, 2);
+    world.add_pool("old", spec_of([1]));
     world.edit("old", |spec| spec.matching.pod_namespace = "elsewhere".into());
-    world.add_pool("young", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    world.add_pool("young", spec_of([2]));
     world.move_by_hand(1, Some(1));
     world.moved.clear();
     world.hold_watches = true;
@@ -145,9 +141,7 @@ fn a_pool_whose_nodes_are_not_read_yet_is_not_said_to_match_none() {
 
 #[test]
 fn an_address_that_is_only_reserved_for_another_node_is_not_in_another_region() {
-    let mut world = World::new();
-    (1..=2).for_each(|n| world.add_ip(n));
-    world.set_node(1, true);
+    let mut world = World::bare(2, 1);
     world.set_node(2, true);
     world.move_by_hand(2, Some(2));
     world.moved.clear();
@@ -172,7 +166,7 @@ fn an_address_that_is_only_reserved_for_another_node_is_not_in_another_region() 
 fn an_address_that_an_older_pool_owns_is_not_counted_as_assigned() {
     let mut world = World::with(1, 1);
     world.run(5);
-    world.add_pool("young", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    world.add_pool("young", spec_of([1]));
     world.run(5);
     let pools = world.fleet.snapshot().pools;
     let assigned: Vec<(&str, usize)> =

@@ -336,11 +336,4 @@ impl World {
             assert!(!asks, "{machine} is taken out of {} while its address stands there", wall.name);
         }
     }
-
-    /// The condition of this type, as status and reason.
-    pub(crate) fn condition(&self, kind: &str) -> (String, String) {
-        let conditions = &self.status("pool").conditions;
-        let found = conditions.iter().find(|condition| condition.kind == kind);
-        found.map(|found| (found.status.clone(), found.reason.clone())).unwrap_or_default()
-    }
 }

@@ -1,7 +1,7 @@
 //! The messages that tell users why nothing matches, why an address left its node, which addresses are idle, and how
 //! long an object has been unready.
 
-use crate::faults::spec;
+use crate::faults::{spec, spec_of};
 use crate::world::{NO_NODE, Trick, World, ip};
 use crate::zones::record_set;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
@@ -10,13 +10,8 @@ use flipop_core::model::condition::ConditionType;
 use flipop_core::model::facts::Taint;
 use std::collections::BTreeMap;
 
-fn condition<'a>(world: &'a World, kind: &str) -> Option<(&'a str, &'a str, &'a str)> {
-    let found = world.status("pool").conditions.iter().find(|condition| condition.kind == kind)?;
-    Some((&found.status, &found.reason, &found.message))
-}
-
 fn idle(world: &World) -> Option<&str> {
-    condition(world, "AddressesIdle").map(|(_, _, message)| message)
+    world.message("pool", "AddressesIdle")
 }
 
 fn events(world: &World, reason: &str) -> Vec<(bool, String)> {
@@ -26,8 +21,7 @@ fn events(world: &World, reason: &str) -> Vec<(bool, String)> {
 
 #[test]
 fn a_label_that_no_node_has_is_told_with_the_number_of_nodes_asked_for_once_a_minute() {
-    let mut world = World::new();
-    world.add_ip(1);
+    let mut world = World::bare(1, 0);
     world.unlabelled = 12;
     let matching = flipop_core::model::spec::RawMatch { node_label: NO_NODE.into(), ..Default::default() };
     for name in ["pool", "other"] {
@@ -37,7 +31,7 @@ fn a_label_that_no_node_has_is_told_with_the_number_of_nodes_asked_for_once_a_mi
     world.start();
     let from = world.now;
     world.run(30);
-    let (_, reason, message) = condition(&world, "Ready").unwrap();
+    let (_, reason, message) = world.told("pool", "Ready");
     assert_eq!(reason, "NoMatchingNode");
     assert_eq!(
         message,
@@ -63,7 +57,7 @@ fn why_no_node_matches_is_rewritten_once_a_minute_at_most() {
     world.run(100);
     (1..=3).for_each(|n| world.set_node(n, false));
     world.run(1);
-    let told = |world: &World| condition(world, "Ready").unwrap().2.to_owned();
+    let told = |world: &World| world.told("pool", "Ready").2.to_owned();
     assert!(
         told(&world).contains("of 3 nodes: 3 are not Ready (node-1, node-2, node-3)"),
         "{}",
@@ -139,9 +133,9 @@ fn addresses_that_serve_nowhere_are_told_after_five_seconds_and_no_longer_than_t
     assert_eq!(idle(&world), None, "too early");
     world.run(2);
     let text = "192.0.2.1 is on node-1, which is not Ready; every matching node has an address";
-    assert_eq!(condition(&world, "AddressesIdle"), Some(("True", "NotServing", text)));
+    assert_eq!(world.told("pool", "AddressesIdle"), ("True", "NotServing", text));
     assert_eq!(events(&world, "AddressesIdle"), [(true, text.to_owned())]);
-    assert_eq!(condition(&world, "Ready").unwrap().0, "True", "Ready keeps its meaning");
+    assert_eq!(world.told("pool", "Ready").0, "True", "Ready keeps its meaning");
     let writes = world.status_writes;
     world.start();
     world.run(30);
@@ -162,7 +156,7 @@ fn addresses_without_a_node_and_those_beyond_the_wish_are_told_with_what_they_co
     world.run(10);
     let text =
         "192.0.2.2 (unassigned and billed), 192.0.2.3 (unassigned and billed) are beyond spec.desiredIPs";
-    assert_eq!(condition(&world, "AddressesIdle"), Some(("True", "Surplus", text)));
+    assert_eq!(world.told("pool", "AddressesIdle"), ("True", "Surplus", text));
     world.cloud.remove(&ip(1));
     world.run(200);
     assert!(idle(&world).unwrap().starts_with("192.0.2.1 is not in the account"), "{:?}", idle(&world));
@@ -183,24 +177,21 @@ fn what_keeps_a_pool_from_its_addresses_is_the_reason_of_ready() {
     let mut absent = World::with(1, 1);
     absent.edit("pool", |spec| spec.ips = vec!["192.0.2.99".into()]);
     absent.run(200);
-    let (status, reason, message) = condition(&absent, "Ready").unwrap();
+    let (status, reason, message) = absent.told("pool", "Ready");
     assert_eq!((status, reason), ("False", "AddressNotFound"));
     assert!(message.ends_with("192.0.2.99 is not in the account"), "{message}");
 
     let mut claimed = World::with(1, 2);
-    claimed.add_pool("younger", RawPoolSpec { ips: vec![ip(1).to_string()], ..spec() });
+    claimed.add_pool("younger", spec_of([1]));
     claimed.run(30);
-    let ready =
-        claimed.status("younger").conditions.iter().find(|condition| condition.kind == "Ready").unwrap();
-    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "AddressClaimed"));
+    assert_eq!(claimed.verdict("younger", "Ready"), ("False", "AddressClaimed"));
 
     let mut nodes = World::with(1, 1);
     nodes.run(10);
     nodes.add_ip(2);
-    nodes.add_pool("younger", RawPoolSpec { ips: vec![ip(2).to_string()], ..spec() });
+    nodes.add_pool("younger", spec_of([2]));
     nodes.run(30);
-    let ready =
-        nodes.status("younger").conditions.iter().find(|condition| condition.kind == "Ready").unwrap();
+    let ready = nodes.condition("younger", "Ready").unwrap();
     assert_eq!(ready.reason, "NodesClaimed");
     let text = "every matching node without an address is claimed by ns/pool";
     assert!(ready.message.ends_with(text), "{}", ready.message);

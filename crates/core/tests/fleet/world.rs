@@ -1,14 +1,13 @@
 //! A small world for the decisions: a cluster, an account and an executor, with invariants checked at each action.
 
 use crate::catalogued;
-use crate::faults::{Faults, fault, fleet, limited, spec, whole};
+use crate::faults::{Faults, fault, fleet, limited, spec_of, whole};
 pub(crate) use crate::faults::{Trick, droplet_of};
 use crate::twins::Twins;
 use crate::walls::Walls;
 use crate::zones::{self, Dns};
 use flipop_core::addresses::action::{self as addresses, Call, Reply};
-use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
+use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::fleet::action::{Action, NodeReading, Outcome};
 use flipop_core::fleet::{Input, PoolDetails};
 use flipop_core::mechanism::effects::{Effect, Notice};
@@ -59,8 +58,6 @@ pub(crate) struct World {
     pub(crate) epoch: Epoch,
     /// A creation that takes longer is given up, as the clients do. Its effect stays.
     pub(crate) call_timeout_ms: u64,
-    /// Reasons of Events.
-    pub(crate) notices: Vec<&'static str>,
     pub(crate) events: Vec<Notice>,
     pub(crate) created: usize,
     /// The flags --zones and --max-addresses of the next process.
@@ -128,7 +125,6 @@ impl World {
             calls: Vec::new(),
             epoch: Epoch::first(PROVIDER.into()),
             call_timeout_ms: u64::MAX,
-            notices: Vec::new(),
             events: Vec::new(),
             created: 0,
             zones: Zones::default(),
@@ -158,13 +154,25 @@ impl World {
 
     /// A world with this many addresses and ready nodes, and a pool of all the addresses.
     pub(crate) fn with(addresses: u8, nodes: u8) -> Self {
+        let mut world = Self::bare(addresses, nodes);
+        world.add_pool("pool", spec_of(1..=addresses));
+        world.start();
+        world
+    }
+
+    /// A world with this many addresses and ready nodes, in which nothing runs yet.
+    pub(crate) fn bare(addresses: u8, nodes: u8) -> Self {
         let mut world = Self::new();
         (1..=addresses).for_each(|n| world.add_ip(n));
         (1..=nodes).for_each(|n| world.set_node(n, true));
-        let ips = (1..=addresses).map(|n| ip(n).to_string()).collect();
-        world.add_pool("pool", RawPoolSpec { ips, ..spec() });
-        world.start();
         world
+    }
+
+    /// Adds an address that somebody has put on a droplet long ago.
+    pub(crate) fn add_foreign_ip(&mut self, n: u8, on: u8) {
+        self.add_ip(n);
+        self.move_by_hand(n, Some(on));
+        self.moved.remove(&ip(n));
     }
 
     pub(crate) fn add_ip(&mut self, n: u8) {
@@ -180,10 +188,6 @@ impl World {
     /// The nodes of the first pool that wait for an address, in their order, each with the reason.
     pub(crate) fn waits(&self) -> Vec<(String, String)> {
         self.details().line.into_iter().map(|(node, why, _)| (node, why)).collect()
-    }
-
-    pub(crate) fn status(&self, name: &str) -> &PoolStatus {
-        &self.pools[name].status
     }
 
     /// Somebody moves an address by hand.
@@ -366,7 +370,6 @@ impl World {
             }
             Effect::Tell(notice) => {
                 catalogued::check_notice(&notice);
-                self.notices.push(notice.reason.as_str());
                 self.events.push(notice);
             }
         }
@@ -474,10 +477,5 @@ impl World {
 
     pub(crate) fn call(&mut self, what: impl Into<String>) {
         self.calls.push((self.now, what.into()));
-    }
-
-    /// How many calls since `from` whose description starts with `prefix`.
-    pub(crate) fn count(&self, from: Moment, prefix: &str) -> usize {
-        self.calls.iter().filter(|(at, call)| *at >= from && call.starts_with(prefix)).count()
     }
 }

@@ -1,11 +1,10 @@
 //! Writes of the status and the spec that are refused, lost or overtaken.
 
 use crate::creation::world as buying;
-use crate::faults::spec;
+use crate::faults::{spec, spec_of};
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::model::fault::{FaultKind, WriteFailure};
-use flipop_core::model::moment::Moment;
 
 #[test]
 fn a_pool_that_is_gone_without_news_is_not_written_in_a_loop() {
@@ -42,8 +41,8 @@ fn a_failed_status_write_is_repaired() {
         let mut world = World::with(1, 1);
         world.faults.status_writes.push_back(failure.clone());
         world.run(70);
-        assert_eq!(world.status("pool").ips[&ip(1).to_string()].state, "active", "{failure:?}");
-        assert!(!world.status("pool").conditions.iter().any(|c| c.kind == "WriteDenied"), "{failure:?}");
+        assert_eq!(world.entry("pool", 1).state, "active", "{failure:?}");
+        assert!(!world.has("pool", "WriteDenied"), "{failure:?}");
     }
 }
 
@@ -76,13 +75,13 @@ fn created_addresses_that_may_not_be_written_into_the_spec_are_told_for_as_long_
         let mut world = buying(1);
         world.faults.ips_writes = Some(refusal.clone());
         world.run(60);
-        let told = |world: &World| world.status("pool").conditions.iter().any(|c| c.kind == "WriteDenied");
+        let told = |world: &World| world.has("pool", "WriteDenied");
         assert!(told(&world) && world.created == 1, "{refusal:?}");
         let writes = world.status_writes;
         world.run(1_800);
         assert!(told(&world), "{refusal:?}");
         assert_eq!(world.status_writes, writes, "{refusal:?}: it is told once");
-        assert_eq!(world.notices.iter().filter(|reason| **reason == "WriteDenied").count(), 1, "{refusal:?}");
+        assert_eq!(world.events_of("WriteDenied").len(), 1, "{refusal:?}");
         world.faults.ips_writes = None;
         world.run(700);
         assert!(!told(&world), "{refusal:?}");
@@ -94,7 +93,7 @@ fn created_addresses_that_may_not_be_written_into_the_spec_are_told_for_as_long_
     let bought = world.status("pool").ips.keys().next().unwrap().clone();
     world.edit("pool", |spec| spec.ips.push(bought));
     world.run(60);
-    assert!(!world.status("pool").conditions.iter().any(|c| c.kind == "WriteDenied"));
+    assert!(!world.has("pool", "WriteDenied"));
 }
 
 #[test]
@@ -145,7 +144,7 @@ fn what_others_buy_before_an_intent_is_sent_is_never_taken_for_its_own() {
     assert_eq!(world.created, 2);
     for pool in ["pool", "other"] {
         assert_eq!(world.status(pool).ips.len(), 1, "{pool}");
-        assert!(!world.status(pool).conditions.iter().any(|c| c.kind == "CreationUncertain"), "{pool}");
+        assert!(!world.has(pool, "CreationUncertain"), "{pool}");
     }
 }
 
@@ -164,7 +163,7 @@ fn what_people_buy_before_an_intent_is_sent_is_never_taken_for_its_own() {
         assert_eq!(world.created, 1);
         let ips: Vec<_> = world.status("pool").ips.keys().cloned().collect();
         assert_eq!(ips, [ip(201).to_string()], "lost after the effect: {lost}; {:?}", world.events);
-        assert!(!world.notices.contains(&"CreationUncertain"), "{:?}", world.events);
+        assert!(world.events_of("CreationUncertain").is_empty(), "{:?}", world.events);
     }
 }
 
@@ -188,7 +187,7 @@ fn a_refused_creation_is_sent_anew_as_soon_as_the_spec_is_mended() {
     world.edit("pool", |spec| spec.region = "nowhere".into());
     world.tricks.push_back(Trick::Refused(FaultKind::Invalid));
     world.run(10);
-    assert_eq!(world.count(Moment::default(), "create"), 1);
+    assert_eq!(world.total("create"), 1);
     world.edit("pool", |spec| spec.region = "nyc3".into());
     world.run(2);
     assert_eq!((world.created, world.status("pool").error.as_str()), (1, ""));
@@ -267,7 +266,7 @@ fn a_purchase_that_stands_nowhere_else_is_decided_on_anew_when_its_write_was_not
     world.run_while(60, |world| world.created == 0);
     world.go_crds = true;
     world.faults.ips_writes = Some(WriteFailure::NotSent);
-    world.run_while(60, |world| world.count(Moment::default(), "name") == 0);
+    world.run_while(60, |world| world.total("name") == 0);
     world.observe(flipop_core::fleet::Input::Draining);
     world.faults.ips_writes = None;
     world.run(5);
@@ -278,19 +277,18 @@ fn a_purchase_that_stands_nowhere_else_is_decided_on_anew_when_its_write_was_not
 #[test]
 fn crds_that_drop_our_fields_lead_to_no_loop_of_writes_before_there_is_a_memory() {
     for reads in [None, Some(FaultKind::Transient)] {
-        let mut world = World::new();
-        world.set_node(1, true);
+        let mut world = World::bare(0, 1);
         world.go_crds = true;
         world.faults.reads = reads;
         let provider = if reads.is_none() { "nowhere".into() } else { spec().provider };
-        world.add_pool("pool", RawPoolSpec { ips: vec![ip(1).to_string()], provider, ..spec() });
+        world.add_pool("pool", RawPoolSpec { provider, ..spec_of([1]) });
         world.start();
         world.run(60);
         assert!((1..=3).contains(&world.status_writes), "{reads:?}: {}", world.status_writes);
-        let said = world.notices.len();
+        let said = world.events.len();
         world.run(3_600);
         assert!(world.status_writes <= 12, "{reads:?}: {}", world.status_writes);
-        assert!(world.notices.len() <= said + 24, "{reads:?}: {:?}", world.notices);
+        assert!(world.events.len() <= said + 24, "{reads:?}: {:?}", world.events);
         world.go_crds = false;
         world.run(700);
         assert!(!world.status("pool").conditions.is_empty(), "{reads:?}");
@@ -313,11 +311,11 @@ fn crds_that_keep_a_part_of_an_intent_lead_to_no_loop_of_writes() {
 fn an_address_is_written_into_the_spec_once_and_what_failed_is_tried_ever_less_often() {
     let mut world = buying(2);
     world.faults.ips_writes = Some(WriteFailure::Transient("down".into()));
-    world.run_while(5, |world| world.count(Moment::default(), "name") == 0);
+    world.run_while(5, |world| world.total("name") == 0);
     // This leads to another plan before the answer comes.
     world.set_node(4, true);
     world.run_until(world.now.plus_millis(20));
-    assert_eq!(world.count(Moment::default(), "name"), 1);
+    assert_eq!(world.total("name"), 1);
     let from = world.now;
     world.run(60);
     let tries = world.count(from, "name");

@@ -371,10 +371,6 @@ impl World {
         }
     }
 
-    pub(crate) fn set_status(&self, name: &str) -> &RecordSetStatus {
-        &self.record_sets[name].status
-    }
-
     /// The addresses at a name of the zone at `DigitalOcean`, by their last number.
     pub(crate) fn published(&self, fqdn: &str) -> Vec<u8> {
         self.dns.addresses(PROVIDER, fqdn).iter().map(|ip| ip.as_v4().unwrap().octets()[3]).collect()

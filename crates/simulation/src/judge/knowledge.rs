@@ -108,24 +108,14 @@ impl Judge {
         let former =
             self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, object)| object);
         let pools = self.truth.pools.values().chain(self.truth.record_sets.values()).chain(former);
-        let pods = match facts.kind {
-            Kind::Assign { ip, .. } | Kind::Unassign { ip } => {
-                let owners = self.truth.owners(ip, self.blindness.since(now_ms));
-                let mut named = self.truth.pools.iter().filter(|(name, _)| owners.contains(name)).peekable();
-                named.peek().is_some() && named.all(|(_, pool)| pool.asks_for_pods())
-            }
-            Kind::Record => pools.clone().next().is_some() && pools.clone().all(Pool::asks_for_pods),
-            Kind::CreateIp
-            | Kind::DeleteIp { .. }
-            | Kind::Firewall
-            | Kind::Lease { .. }
-            | Kind::Event
-            | Kind::List { .. }
-            | Kind::Watch
-            | Kind::Read
-            | Kind::ReadRecords
-            | Kind::Write { .. }
-            | Kind::ListIps => false,
+        let pods = if let Kind::Assign { ip, .. } | Kind::Unassign { ip } = facts.kind {
+            let owners = self.truth.owners(ip, self.blindness.since(now_ms));
+            let mut named = self.truth.pools.iter().filter(|(name, _)| owners.contains(name)).peekable();
+            named.peek().is_some() && named.all(|(_, pool)| pool.asks_for_pods())
+        } else {
+            facts.kind == Kind::Record
+                && pools.clone().next().is_some()
+                && pools.clone().all(Pool::asks_for_pods)
         };
         let mut missing = self.known.entry(process).or_default().reads.missing(facts, pods);
         if self.ending.contains(&process) && facts.what.starts_with("PUT floatingippools") {

@@ -139,19 +139,8 @@ fn key(facts: &Facts) -> String {
 
 /// Whether such a call is retried on a schedule that is visible from outside.
 fn is_scheduled(facts: &Facts) -> bool {
-    match facts.kind {
-        Kind::List { .. }
-        | Kind::Watch
-        | Kind::Write { .. }
-        | Kind::Assign { .. }
-        | Kind::Unassign { .. }
-        | Kind::CreateIp
-        | Kind::DeleteIp { .. }
-        | Kind::Record
-        | Kind::Firewall => true,
-        // The lease and Events have their own rhythm, and reads serve several purposes.
-        Kind::Lease { .. } | Kind::Event | Kind::Read | Kind::ReadRecords | Kind::ListIps => false,
-    }
+    // The lease and Events have their own rhythm, and reads serve several purposes.
+    facts.mutates() || matches!(facts.kind, Kind::List { .. } | Kind::Watch)
 }
 
 impl Loads {

@@ -290,38 +290,25 @@ impl Judge {
         if !ending.status.is_some_and(|status| (200..300).contains(&status)) {
             return;
         }
-        match open.facts.kind {
-            Kind::Lease { write: Some(Hold::Taken) } => {
-                let ends = open.sent_ms.saturating_add(PERMIT_MS);
-                if known.permit_ends_ms.is_none_or(|end| end <= now_ms) {
-                    // A new leadership reads everything again. The first renewal after trouble resets retries.
-                    known.reads.forget();
-                    known.loads.renewed();
-                    known.loads.begun_anew(now_ms);
-                    known.leads_ms = Some(now_ms);
-                }
-                known.permit_ends_ms = Some(known.permit_ends_ms.unwrap_or_default().max(ends));
-            }
-            Kind::Lease { write: Some(Hold::Released) } => known.permit_ends_ms = None,
-            Kind::List { .. } | Kind::ListIps | Kind::ReadRecords | Kind::Read => {
-                // Without the scope, an address on a machine looks as if it were on none.
-                let shows = self.cloud.allows(HOME, MACHINES.read_scope)
-                    && self.cloud.ips().iter().any(|view| view.droplet.is_some());
-                known.reads.answered(&open.facts, &self.truth, shows);
-                known.listed_ms =
-                    known.listed_ms.max((open.facts.kind == Kind::ListIps).then_some(open.sent_ms));
-            }
-            Kind::Lease { write: None }
-            | Kind::Event
-            | Kind::Watch
-            | Kind::Write { .. }
-            | Kind::Assign { .. }
-            | Kind::Unassign { .. }
-            | Kind::CreateIp
-            | Kind::DeleteIp { .. }
-            | Kind::Record
-            | Kind::Firewall => {}
+        // Without the scope, an address on a machine looks as if it were on none.
+        let shows = self.cloud.allows(HOME, MACHINES.read_scope)
+            && self.cloud.ips().iter().any(|view| view.droplet.is_some());
+        known.reads.answered(&open.facts, &self.truth, shows);
+        known.listed_ms = known.listed_ms.max((open.facts.kind == Kind::ListIps).then_some(open.sent_ms));
+        let Kind::Lease { write: Some(hold) } = open.facts.kind else { return };
+        if hold == Hold::Released {
+            known.permit_ends_ms = None;
+            return;
         }
+        let ends = open.sent_ms.saturating_add(PERMIT_MS);
+        if known.permit_ends_ms.is_none_or(|end| end <= now_ms) {
+            // A new leadership reads everything again. The first renewal after trouble resets retries.
+            known.reads.forget();
+            known.loads.renewed();
+            known.loads.begun_anew(now_ms);
+            known.leads_ms = Some(now_ms);
+        }
+        known.permit_ends_ms = Some(known.permit_ends_ms.unwrap_or_default().max(ends));
     }
 
     /// A process is told to end.
@@ -458,25 +445,13 @@ impl Judge {
     /// A change by the operator took effect at the provider.
     pub(super) fn took_effect(&mut self, now_ms: u64, facts: &Facts) {
         self.last_write_ms = now_ms;
-        match facts.kind {
-            Kind::Assign { ip, droplet } => {
-                *self.tally.assigns.entry(ip).or_default() += 1;
-                self.pauses.assigned(ip, now_ms);
-                self.check_request(now_ms, (ip, droplet));
-            }
-            Kind::Unassign { .. } => self.tally.unassigns += 1,
-            Kind::Record => self.tally.records += 1,
-            Kind::Firewall => self.tally.firewalls += 1,
-            Kind::CreateIp
-            | Kind::DeleteIp { .. }
-            | Kind::Lease { .. }
-            | Kind::Event
-            | Kind::List { .. }
-            | Kind::Watch
-            | Kind::Read
-            | Kind::ReadRecords
-            | Kind::Write { .. }
-            | Kind::ListIps => {}
+        self.tally.unassigns += usize::from(matches!(facts.kind, Kind::Unassign { .. }));
+        self.tally.records += usize::from(facts.kind == Kind::Record);
+        self.tally.firewalls += usize::from(facts.kind == Kind::Firewall);
+        if let Kind::Assign { ip, droplet } = facts.kind {
+            *self.tally.assigns.entry(ip).or_default() += 1;
+            self.pauses.assigned(ip, now_ms);
+            self.check_request(now_ms, (ip, droplet));
         }
     }
 
