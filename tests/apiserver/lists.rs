@@ -5,7 +5,7 @@ use crate::world::{ANNOTATION, World};
 use bytes::Bytes;
 use flipop::kube::objects::{FIELD_MANAGER, NodeSlim, PodSlim, protobuf};
 use flipop::kube::watch::page::{self, Form};
-use flipop_core::model::facts::{NodeFacts, REGION_LABEL};
+use flipop_core::model::{NodeFacts, REGION_LABEL};
 use flipop_envtest::nodes::NewPod;
 use flipop_envtest::{Failure, Outcome};
 use http_body_util::BodyExt as _;

@@ -1,8 +1,7 @@
 //! Argo CD's health checks, run with Lua on every condition that FLIPOP can write.
 
 use crate::tools::{needs, plain, read, run};
-use flipop_core::model::catalog;
-use flipop_core::model::ids::ObjectKind;
+use flipop_core::model::{ObjectKind, catalog};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

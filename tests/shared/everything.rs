@@ -9,8 +9,7 @@ use flipop_core::addresses::pool::status::IpState;
 use flipop_core::fleet::{
     AccountSnapshot, FailoverPhase, IpSnapshot, PoolSnapshot, RecordSetSnapshot, Snapshot,
 };
-use flipop_core::model::condition::Condition;
-use flipop_core::model::ids::{Address, ObjectName, Uid};
+use flipop_core::model::{Address, Condition, ObjectName, Uid};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

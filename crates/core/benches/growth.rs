@@ -12,19 +12,15 @@ use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::action::{Action, Outcome, Sweep};
 use flipop_core::fleet::{Fleet, Input, Settings, Snapshot};
-use flipop_core::mechanism::effects::{Effect, WrittenStatus};
-use flipop_core::mechanism::epoch::{Answer, Request};
-use flipop_core::model::facts::{
-    ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
-};
-use flipop_core::model::ids::{ActionId, Address, ObjectName, ObjectRef, Uid};
+use flipop_core::mechanism::{Answer, Effect, Request, WrittenStatus};
 use flipop_core::model::label_mode::RawNodeLabels;
-use flipop_core::model::machine::{MachineId, MachineKind};
-use flipop_core::model::matching::WatchKey;
-use flipop_core::model::moment::{Context, Moment};
-use flipop_core::model::node_check::{CheckOutcome, Checked, RawNodeCheck};
 use flipop_core::model::provider::{Descriptor, Limits, Providers, Rules, ZoneForm};
 use flipop_core::model::spec::{RawMatch, RawRecordSet};
+use flipop_core::model::{
+    ActionId, ActionStatus, Address, CheckOutcome, Checked, Context, MachineId, MachineKind, Moment,
+    NodeFacts, ObjectName, ObjectRef, Observed, PodFacts, RawNodeCheck, Readiness, ReservedIp,
+    ReservedIpList, Uid, WatchKey,
+};
 use flipop_core::records::action as records;
 use flipop_core::records::diff::{Target, TtlRule, Wanted, diff};
 use flipop_core::records::dns::{ADDRESS_KIND, Change, Record};

@@ -9,7 +9,7 @@ use super::network::Network;
 use super::scene::epoch;
 use flipop::probe::{Call, Probe};
 use flipop_apiserver::{ApiServer, Key};
-use flipop_core::model::node_check::CheckOutcome;
+use flipop_core::model::CheckOutcome;
 use futures::future::{BoxFuture, pending};
 use serde_json::json;
 use std::time::Duration;

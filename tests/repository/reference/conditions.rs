@@ -2,10 +2,8 @@
 
 use super::page::{Page, code};
 use flipop_core::model::catalog::{self, Row, Section};
-use flipop_core::model::condition::ConditionType;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::words::MAX_NAMED;
+use flipop_core::model::{ConditionType, FaultKind, ObjectKind};
 use std::collections::BTreeSet;
 
 pub(crate) fn render() -> String {

@@ -9,8 +9,7 @@ use flipop::kube::trouble::TroubleKind;
 use flipop::provider::observe::{Call, Outcome};
 use flipop_core::addresses::pool::losses::{MANUAL, UNSEEN};
 use flipop_core::addresses::pool::status::IpState;
-use flipop_core::model::ids::ObjectKind;
-use flipop_core::model::mismatch::Mismatch;
+use flipop_core::model::{Mismatch, ObjectKind};
 use std::collections::BTreeSet;
 
 /// The metrics that the Go operator has too, with the same types and labels.

@@ -11,11 +11,9 @@ use flipop::kube::writes::POLICY_PROBE_ANNOTATION;
 use flipop::leader::LEASE_NAME;
 use flipop_core::addresses::pool::manual_move::result::MOVE_ANNOTATION;
 use flipop_core::addresses::pool::status::FINALIZER;
-use flipop_core::model::facts::{REGION_LABEL, RESERVED_IP_ANNOTATION};
-use flipop_core::model::ids::ObjectKind;
-use flipop_core::model::mismatch::PASSING_TAINTS;
 use flipop_core::model::node_labels::LabelKey;
 use flipop_core::model::pause::PAUSED_ANNOTATION;
+use flipop_core::model::{ObjectKind, PASSING_TAINTS, REGION_LABEL, RESERVED_IP_ANNOTATION};
 use serde_json::Value;
 use std::fs;
 

@@ -3,9 +3,8 @@
 use super::corpus::replay;
 use super::input::json_like;
 use flipop::kube::objects::{FIELD_MANAGER, NodeSlim, PodSlim};
-use flipop_core::model::facts::{NodeFacts, PodFacts, RESERVED_IP_ANNOTATION, Readiness, Taint};
-use flipop_core::model::matching::{Criteria, verdict};
 use flipop_core::model::selector::Selector;
+use flipop_core::model::{Criteria, NodeFacts, PodFacts, RESERVED_IP_ANNOTATION, Readiness, Taint, verdict};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

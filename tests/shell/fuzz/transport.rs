@@ -8,7 +8,7 @@ use flipop::provider::observe::NoObserver;
 use flipop::provider::{CallError, install_tls};
 use flipop::proxy::ProxySettings;
 use flipop::token::TokenSource;
-use flipop_core::model::fault::Fault;
+use flipop_core::model::Fault;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::HeaderMap;

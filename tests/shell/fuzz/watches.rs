@@ -12,7 +12,7 @@ use flipop::kube::watch::page::{self, Form};
 use flipop::kube::watch::{Target, WatchContext, WatchHealth, watch_nodes, watch_pods, watch_resources};
 use flipop::latest;
 use flipop::random::Random;
-use flipop_core::model::facts::Observed;
+use flipop_core::model::Observed;
 use http::{Request, Response};
 use http_body_util::Full;
 use kube::api::ListParams;

@@ -6,7 +6,7 @@ use super::replica::{NODE, Parts, Replica};
 use flipop::clock::Clock;
 use flipop::random::Random;
 use flipop_apiserver::{ApiServer, NodeSpec, View};
-use flipop_core::model::ids::Uid;
+use flipop_core::model::Uid;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};

@@ -4,7 +4,7 @@ use super::server::{Reply, Server, answer, closed_port, json};
 use super::{TOKEN, account, client, config, ip};
 use flipop::provider::digitalocean::{DigitalOcean, droplet};
 use flipop::provider::{CallContext, IpProvider};
-use flipop_core::model::fault::{Fault, FaultKind};
+use flipop_core::model::{Fault, FaultKind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

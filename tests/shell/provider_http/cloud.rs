@@ -6,9 +6,8 @@ use flipop::provider::{Account, ActionStatus, CallError, IpProvider};
 use flipop_cloud::{
     Cloud, CloudServer, Fault, Garble, Injection, Op, Options, Provider, Refusal, Target, When,
 };
-use flipop_core::mechanism::budget::{Budget, Purpose};
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::{ActionId, Address};
+use flipop_core::mechanism::{Budget, Purpose};
+use flipop_core::model::{ActionId, Address, FaultKind};
 use std::collections::BTreeSet;
 
 /// A cloud with our token, and a client for it.

@@ -7,10 +7,10 @@ use flipop::provider::CallError;
 use flipop::provider::cloudflare::{Cloudflare, DESCRIPTOR};
 use flipop::provider::dns::{Applied, DnsProvider, Unfinished};
 use flipop_cloud::{Fault, Op, Plan, Provider, RecordView, Refusal, When};
-use flipop_core::mechanism::budget::{Budget, Purpose};
-use flipop_core::model::fault::{CallFailure, FaultKind};
-use flipop_core::model::ids::{ObjectKind, ObjectName, ObjectRef, Owner, Uid};
-use flipop_core::model::moment::{Context, Moment};
+use flipop_core::mechanism::{Budget, Purpose};
+use flipop_core::model::{
+    CallFailure, Context, FaultKind, Moment, ObjectKind, ObjectName, ObjectRef, Owner, Uid,
+};
 use flipop_core::records::diff::{Target, TtlRule, Wanted};
 use flipop_core::records::dns::{Change, ChangeSet, Record};
 use flipop_core::records::name::qualify;

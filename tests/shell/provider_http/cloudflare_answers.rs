@@ -8,7 +8,7 @@ use flipop::provider::Account;
 use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::dns::DnsProvider;
 use flipop_cloud::{Fault, Op, Plan};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use flipop_core::records::dns::{ChangeSet, Zone};
 
 /// A code alone, or the status alone, can mean "too many requests". Code 0 means nothing.

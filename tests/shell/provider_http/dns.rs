@@ -8,7 +8,7 @@ use flipop::permit::PermitEnded;
 use flipop::provider::CallError;
 use flipop::provider::dns::Unfinished;
 use flipop_cloud::{ChangeKind, Fault, Garble, Op, Plan, Provider, RecordVerb, RecordView, Refusal, When};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use flipop_core::records::dns::{ChangeSet, Zone};
 use std::net::Ipv4Addr;
 

@@ -7,7 +7,7 @@ use flipop::provider::dns::{Applied, DnsProvider, Unfinished};
 use flipop_cloud::{
     Call, Cloud, CloudServer, Fault as Injected, Injection, Op, Options, Plan, Provider, RecordView, Target,
 };
-use flipop_core::model::fault::Fault;
+use flipop_core::model::Fault;
 use flipop_core::records::dns::{Change, ChangeSet, Record, Zone};
 use std::net::Ipv4Addr;
 use std::time::Duration;

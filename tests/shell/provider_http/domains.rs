@@ -10,7 +10,7 @@ use flipop::provider::dns::{DnsProvider, Unfinished};
 use flipop::provider::observe::{self, Call, Record};
 use flipop::provider::{CallContext, CallError};
 use flipop_cloud::{Fault, Injection, Op, RecordView, Refusal, Target};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use flipop::provider::firewalls::{FirewallProvider, NewFirewall};
 use flipop_cloud::{CloudServer, Fault, Injection, Op, Options, Provider, Refusal, Target, When};
 use flipop_core::firewalls::action::Change;
 use flipop_core::firewalls::facts::{Direction, Rule, Targets};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use std::collections::BTreeSet;
 
 const ALL: [&str; 6] =

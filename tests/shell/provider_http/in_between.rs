@@ -8,8 +8,7 @@ use flipop::provider::digitalocean::droplet;
 use flipop::provider::dns::DnsProvider;
 use flipop::provider::firewalls::FirewallProvider;
 use flipop::provider::{CallError, IpProvider};
-use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::ActionId;
+use flipop_core::model::{ActionId, Fault, FaultKind};
 use flipop_core::records::dns::Zone;
 
 const PAGE: &str = "<!DOCTYPE html><html><head><title>Access denied</title></head><body><h1>One more step</h1>\

@@ -3,9 +3,7 @@
 use super::server::{Received, Reply, Server, answer, json};
 use super::{account, client, ip};
 use flipop::provider::IpProvider;
-use flipop_core::model::facts::ReservedIpList;
-use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::Address;
+use flipop_core::model::{Address, Fault, FaultKind, ReservedIpList};
 use std::net::Ipv4Addr;
 use std::sync::Mutex;
 

@@ -5,7 +5,7 @@ use super::{Leadership, account, client, ip};
 use flipop::permit::PermitEnded;
 use flipop::provider::digitalocean::droplet;
 use flipop::provider::{CallError, IpProvider};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use std::time::{Duration, Instant};
 
 #[tokio::test]

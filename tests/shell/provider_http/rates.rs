@@ -4,7 +4,7 @@ use super::server::{Server, answer, json};
 use super::{account, client};
 use flipop::clock::Clock;
 use flipop::provider::{Account, IpProvider};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 
 #[tokio::test]
 async fn the_quota_of_the_last_answer_can_be_read() {

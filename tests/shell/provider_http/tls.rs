@@ -10,7 +10,7 @@ use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::http::ApiConfig;
 use flipop::provider::{IpProvider, install_tls};
 use flipop::proxy::ProxySettings;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use std::io::Write;
 use std::path::Path;

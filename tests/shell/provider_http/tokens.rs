@@ -7,7 +7,7 @@ use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::http::{ApiConfig, BuildError};
 use flipop::provider::{Account, IpProvider};
 use flipop::token::TokenSource;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use std::time::Duration;
 
 /// A configuration with its token in a file, which contains `first` for now.

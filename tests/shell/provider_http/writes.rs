@@ -4,8 +4,7 @@ use super::server::{Reply, Server, answer, closed_port, json};
 use super::{Leadership, account, client, ip};
 use flipop::provider::digitalocean::droplet;
 use flipop::provider::{Action, ActionStatus, CallError, IpProvider};
-use flipop_core::model::fault::{Fault, FaultKind};
-use flipop_core::model::ids::ActionId;
+use flipop_core::model::{ActionId, Fault, FaultKind};
 use std::time::{Duration, Instant};
 
 /// The fault of an assignment with this answer, after exactly one request.

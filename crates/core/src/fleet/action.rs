@@ -5,15 +5,12 @@
 use crate::addresses::action as addresses;
 use crate::addresses::pool::status::{PoolObject, PoolStatus};
 use crate::firewalls::action as firewalls;
-use crate::mechanism::effects::{StatusWrite, WrittenStatus};
-use crate::model::facts::{NodeFacts, Observed, PodFacts};
-use crate::model::fault::WriteFailure;
-use crate::model::ids::{Address, ObjectRef, Uid};
-use crate::model::matching::{Criteria, PodStore, WatchKey, verdict};
-use crate::model::mismatch::{Class, Mismatch};
-use crate::model::moment::Moment;
-use crate::model::node_check::LeaseFacts;
+use crate::mechanism::{StatusWrite, WrittenStatus};
 use crate::model::node_labels::{LabelChanges, NodeLabels};
+use crate::model::{
+    Address, Class, Criteria, LeaseFacts, Mismatch, Moment, NodeFacts, ObjectRef, Observed, PodFacts,
+    PodStore, Uid, WatchKey, WriteFailure, verdict,
+};
 use crate::records::action as records;
 use crate::records::status::{RecordSetObject, RecordSetStatus};
 use std::collections::BTreeSet;

@@ -6,12 +6,8 @@
 
 use super::action::{Action, MarkedNode, Sweep};
 use super::node_writes::NodeWrites;
-use crate::mechanism::effects::Effects;
-use crate::mechanism::retry::{Pace, Retry};
-use crate::model::facts::{NodeFacts, Observed};
-use crate::model::fault::WriteFailure;
-use crate::model::ids::{Address, Uid};
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Effects, Pace, Retry};
+use crate::model::{Address, Context, Moment, NodeFacts, Observed, Uid, WriteFailure};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Between two sweeps for left-over values.
@@ -290,7 +286,7 @@ impl Annotations {
 mod tests {
     use super::*;
     use crate::fleet::node_writes::MAX_IN_FLIGHT;
-    use crate::mechanism::effects::Effect;
+    use crate::mechanism::Effect;
     use crate::model::node_labels::NodeLabels;
 
     /// The writes that a plan starts.

@@ -4,13 +4,9 @@
 use super::Fleet;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::losses::Change;
-use crate::mechanism::follower::Follower;
+use crate::mechanism::Follower;
 use crate::model::catalog::events::EventReason;
-use crate::model::ids::{AccountId, Address, Uid};
-use crate::model::machine::MachineId;
-use crate::model::matching::{NodeStore, verdict};
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::Moment;
+use crate::model::{AccountId, Address, MachineId, Mismatch, Moment, NodeStore, Uid, verdict};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -81,7 +77,7 @@ impl Fleet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ids::ObjectName;
+    use crate::model::ObjectName;
 
     #[test]
     fn the_last_two_hundred_changes_are_kept() {

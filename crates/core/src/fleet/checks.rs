@@ -5,20 +5,16 @@
 //! read Leases, or without the name of its own node, it checks nothing and no verdict holds.
 
 use super::{Fleet, followers};
-use crate::mechanism::effects::Notice;
 use crate::mechanism::evidence::{CheckedNode, Evidence, Standing, Witness};
-use crate::mechanism::follower::{CheckedNodes, Follower};
+use crate::mechanism::{CheckedNodes, Follower, Notice};
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::shared::{ChecksDoubted, ChecksUnavailable};
-use crate::model::condition::Condition;
-use crate::model::facts::{NodeFacts, Observed};
-use crate::model::ids::{AccountId, Uid};
-use crate::model::matching::{NodeStore, WatchKey};
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::Moment;
-use crate::model::node_check::{CheckKey, CheckTarget, NodeCheck, target_of};
 use crate::model::provider::Providers;
 use crate::model::words::enumerate;
+use crate::model::{
+    AccountId, CheckKey, CheckTarget, Condition, Mismatch, Moment, NodeCheck, NodeFacts, NodeStore, Observed,
+    Uid, WatchKey, target_of,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most checks of nodes that serve nothing, for the objects of one namespace: those of the largest supported cluster.

@@ -3,7 +3,7 @@
 
 use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
-use crate::model::ids::{AccountId, Address, ObjectKind, ObjectRef, Seniority, Uid};
+use crate::model::{AccountId, Address, ObjectKind, ObjectRef, Seniority, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -4,12 +4,8 @@
 
 use super::Fleet;
 use crate::addresses::pool::Pool;
-use crate::mechanism::follower::Follower;
-use crate::model::ids::{Address, ObjectName};
-use crate::model::machine::MachineId;
-use crate::model::matching::verdict;
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::Moment;
+use crate::mechanism::Follower;
+use crate::model::{Address, MachineId, Mismatch, Moment, ObjectName, verdict};
 use std::collections::BTreeMap;
 
 /// The most nodes that are named for each reason. The others are counted.

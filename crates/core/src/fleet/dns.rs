@@ -11,13 +11,10 @@ mod outages;
 pub(super) use given_back::{Leaving, site_of};
 
 use crate::addresses::account::Account;
-use crate::mechanism::budget::{Budget, Held, Purpose, RateReport};
-use crate::mechanism::effects::{Effects, Notice};
-use crate::mechanism::epoch::Epoch;
-use crate::model::ids::{AccountId, Address, ObjectKind, Owner, Uid};
-use crate::model::moment::Moment;
+use crate::mechanism::{Budget, Effects, Epoch, Held, Notice, Purpose, RateReport};
 use crate::model::provider::{Descriptor, Providers, Rules};
 use crate::model::words::time_of_day;
+use crate::model::{AccountId, Address, Moment, ObjectKind, Owner, Uid};
 use crate::records::account::DnsAccount;
 use crate::records::action::{Action, Call};
 use crate::records::diff::Wanted;

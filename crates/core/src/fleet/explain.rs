@@ -3,11 +3,10 @@
 
 use super::action::Action;
 use super::{Fleet, followers};
-use crate::mechanism::effects::Effects;
-use crate::model::fault::WriteFailure;
-use crate::model::moment::Moment;
+use crate::mechanism::Effects;
 use crate::model::selector::Selector;
 use crate::model::survey::{RENEWED_AFTER_MS, survey};
+use crate::model::{Moment, WriteFailure};
 
 /// The number of nodes in the cluster. Fetched only while an object's label selects none of them.
 #[derive(Debug, Default)]

@@ -3,8 +3,7 @@
 use super::Fleet;
 use super::dns::Dns;
 use crate::addresses::pool::losses::{Change, Failover};
-use crate::model::ids::{Address, Uid};
-use crate::model::moment::Moment;
+use crate::model::{Address, Moment, Uid};
 use crate::records::set::Set;
 use std::collections::BTreeMap;
 

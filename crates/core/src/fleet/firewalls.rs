@@ -11,15 +11,14 @@ use crate::firewalls::account::{FirewallAccount, Means};
 use crate::firewalls::action::{Action, Outcome, Reply};
 use crate::firewalls::spec::{Entry, FirewallSpec};
 use crate::firewalls::steps::{Intended, Leave};
-use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::{Effects, Notice};
 use crate::model::catalog::events::EventReason;
-use crate::model::condition::{Condition, ConditionType};
-use crate::model::ids::{AccountId, Address, ObjectRef, Owner, Uid};
-use crate::model::machine::MachineId;
-use crate::model::matching::NodeStore;
-use crate::model::moment::{Context, Moment};
 use crate::model::provider::Providers;
 use crate::model::words::name_all;
+use crate::model::{
+    AccountId, Address, Condition, ConditionType, Context, MachineId, Moment, NodeStore, ObjectRef, Owner,
+    Uid,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Machines to which no assignment of a pool should begin yet, and until when.

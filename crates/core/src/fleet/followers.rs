@@ -2,10 +2,8 @@
 
 use super::Fleet;
 use crate::addresses::pool::Pool;
-use crate::mechanism::follower::{Follower, Stores};
-use crate::model::facts::NodeFacts;
-use crate::model::ids::Uid;
-use crate::model::matching::{NodeStore, PodStore, WatchKey};
+use crate::mechanism::{Follower, Stores};
+use crate::model::{NodeFacts, NodeStore, PodStore, Uid, WatchKey};
 use crate::records::node_set::NodeSet;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,13 +8,10 @@ use super::action::{Action, MarkedNode};
 use super::annotations::Desired;
 use super::node_writes::NodeWrites;
 use crate::addresses::pool::Pool;
-use crate::mechanism::effects::Effects;
-use crate::model::facts::{NodeFacts, Observed};
-use crate::model::fault::WriteFailure;
-use crate::model::ids::{Address, Uid};
+use crate::mechanism::Effects;
 use crate::model::label_mode::LabelMode;
-use crate::model::moment::{Context, Moment};
 use crate::model::node_labels::{LabelChanges, Labels, NodeLabels};
+use crate::model::{Address, Context, Moment, NodeFacts, Observed, Uid, WriteFailure};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The labels that nodes should have, for one pool or for all pools together.

@@ -41,16 +41,12 @@ use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::status::PoolObject;
 use crate::firewalls::spec::FirewallSpec;
-use crate::mechanism::budget::RateReport;
-use crate::mechanism::effects::{Effect, Notice};
-use crate::mechanism::suspicion::Clocks;
-use crate::mechanism::writes::is_older;
-use crate::model::facts::{NodeFacts, Observed, PodFacts};
-use crate::model::ids::{AccountId, ObjectKind, ObjectName, ObjectRef, Uid};
-use crate::model::matching::{Criteria, NodeStore, PodStore, WatchKey};
-use crate::model::moment::{Context, Moment};
-use crate::model::node_check::{Checked, LeaseFacts};
+use crate::mechanism::{Clocks, Effect, Notice, RateReport, is_older};
 use crate::model::provider::{Descriptor, Providers};
+use crate::model::{
+    AccountId, Checked, Context, Criteria, LeaseFacts, Moment, NodeFacts, NodeStore, ObjectKind, ObjectName,
+    ObjectRef, Observed, PodFacts, PodStore, Uid, WatchKey,
+};
 use crate::records::name::Zones;
 use crate::records::node_set::NodeSet;
 use crate::records::status::RecordSetObject;

@@ -3,11 +3,8 @@
 //! Invariant: each node has at most one write under way, and all nodes together have only a few. The caller decides
 //! the content.
 
-use crate::mechanism::effects::Effects;
-use crate::mechanism::writes::Call;
-use crate::model::fault::WriteFailure;
-use crate::model::ids::Uid;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Call, Effects};
+use crate::model::{Context, Moment, Uid, WriteFailure};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most writes under way at a time. Each has a connection of its own. A start with hundreds of nodes must leave

@@ -6,11 +6,8 @@
 use super::action::{Action, Objects as Found};
 use crate::addresses::pool::reclaim::Listed;
 use crate::addresses::pool::status::PoolObject;
-use crate::mechanism::effects::Effects;
-use crate::mechanism::writes::Call;
-use crate::model::fault::WriteFailure;
-use crate::model::ids::{Address, ObjectKind};
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Call, Effects};
+use crate::model::{Address, Context, Moment, ObjectKind, WriteFailure};
 use crate::records::status::described;
 use std::collections::BTreeSet;
 

@@ -7,11 +7,8 @@ use crate::addresses::account::rights::Right;
 use crate::addresses::account::{Account, Changes};
 use crate::addresses::action::{Outcome as OfAddresses, Reply};
 use crate::addresses::pool::{Pool, orphans};
-use crate::mechanism::epoch::Epoch;
-use crate::model::fault::{CallFailure, FaultKind};
-use crate::model::ids::{AccountId, Address};
-use crate::model::machine::MachineId;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::Epoch;
+use crate::model::{AccountId, Address, CallFailure, Context, FaultKind, MachineId, Moment};
 use crate::records::action::{self as records, Reply as OfRecords};
 use crate::records::site::SiteKey;
 

@@ -3,16 +3,9 @@
 
 use super::action::{Action, NodeReading};
 use super::{Fleet, followers};
-use crate::mechanism::effects::{Effects, Notice};
-use crate::mechanism::follower::Follower;
-use crate::mechanism::suspects::{End, Ended};
-use crate::mechanism::suspicion::Clocks;
-use crate::model::facts::NodeFacts;
-use crate::model::ids::Uid;
-use crate::model::matching::Criteria;
-use crate::model::moment::{Context, Moment};
-use crate::model::node_check::CheckKey;
+use crate::mechanism::{Clocks, Effects, End, Ended, Follower, Notice};
 use crate::model::spec::Grace;
+use crate::model::{CheckKey, Context, Criteria, Moment, NodeFacts, Uid};
 
 /// Suspicions of nodes that served, by how they ended, since the process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -8,12 +8,9 @@ use crate::addresses::account::belief::Place;
 use crate::addresses::action::Action as OfAddresses;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::world::{Sights, World};
-use crate::mechanism::effects::{Effect, Effects};
-use crate::model::ids::{AccountId, Address, ObjectRef, Uid};
+use crate::mechanism::{Effect, Effects};
 use crate::model::label_mode::LabelMode;
-use crate::model::machine::MachineId;
-use crate::model::mismatch::Mismatch;
-use crate::model::moment::Moment;
+use crate::model::{AccountId, Address, MachineId, Mismatch, Moment, ObjectRef, Uid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 

@@ -11,14 +11,10 @@ use crate::addresses::action::Action as OfAddresses;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::creation::Purchase;
 use crate::addresses::pool::reclaim::{Around, Listed};
-use crate::mechanism::effects::Effects;
-use crate::mechanism::epoch::Epoch;
-use crate::model::facts::ReservedIp;
-use crate::model::fault::CallFailure;
-use crate::model::ids::{AccountId, Address, ObjectKind, Uid};
-use crate::model::machine::MachineId;
-use crate::model::matching::NodeStore;
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Effects, Epoch};
+use crate::model::{
+    AccountId, Address, CallFailure, Context, MachineId, Moment, NodeStore, ObjectKind, ReservedIp, Uid,
+};
 use crate::records::site::SiteKey;
 use crate::records::spec::AddressSource;
 use crate::records::status::described;

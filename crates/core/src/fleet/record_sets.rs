@@ -5,16 +5,13 @@ use super::action::Action;
 use super::writes::{events_denied, is_unread, nodes_unread, watch_failing, watch_trouble};
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
-use crate::mechanism::effects::{Effects, Notice, StatusWrite, WrittenStatus};
-use crate::mechanism::writes::is_older;
+use crate::mechanism::{Effects, Notice, StatusWrite, WrittenStatus, is_older};
 use crate::model::catalog::events::EventReason;
-use crate::model::condition::{Condition, ConditionType};
-use crate::model::facts::Observed;
-use crate::model::fault::WriteFailure;
-use crate::model::ids::{Address, ObjectKind, Owner, Uid};
-use crate::model::moment::{Context, Moment};
 use crate::model::pause::Reason;
 use crate::model::spec::Scope;
+use crate::model::{
+    Address, Condition, ConditionType, Context, Moment, ObjectKind, Observed, Owner, Uid, WriteFailure,
+};
 use crate::records::action::Action as OfRecords;
 use crate::records::node_set::NodeSet;
 use crate::records::set::Set;

@@ -5,13 +5,11 @@
 
 use super::Fleet;
 use super::action::Action;
-use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::{Effects, Notice};
 use crate::model::catalog::events::EventReason;
 use crate::model::catalog::pool::Ready;
 use crate::model::catalog::records::UnderWay;
-use crate::model::condition::{Condition, ConditionType, Status};
-use crate::model::ids::Owner;
-use crate::model::moment::Moment;
+use crate::model::{Condition, ConditionType, Moment, Owner, Status};
 use std::collections::BTreeMap;
 
 /// Most failovers end sooner.

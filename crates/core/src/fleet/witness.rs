@@ -6,13 +6,8 @@
 use super::Fleet;
 use crate::addresses::account::Account;
 use crate::addresses::action::{Action, Call};
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::effects::Effects;
-use crate::mechanism::epoch::Epoch;
-use crate::model::facts::ReservedIpList;
-use crate::model::fault::{CallFailure, FaultKind};
-use crate::model::machine::MachineId;
-use crate::model::moment::Moment;
+use crate::mechanism::{Effects, Epoch, Purpose};
+use crate::model::{CallFailure, FaultKind, MachineId, Moment, ReservedIpList};
 use std::collections::BTreeSet;
 
 impl Fleet {

@@ -8,13 +8,10 @@ use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::render::Denied;
 use crate::addresses::pool::status::{PoolStatus, complete};
-use crate::mechanism::effects::{Effects, StatusWrite};
+use crate::mechanism::{Effects, StatusWrite};
 use crate::model::catalog::record_set::Unread;
 use crate::model::catalog::shared::{EventsDenied, WatchFailing};
-use crate::model::condition::{Condition, ConditionType};
-use crate::model::ids::Uid;
-use crate::model::matching::{Criteria, WatchKey};
-use crate::model::moment::Moment;
+use crate::model::{Condition, ConditionType, Criteria, Moment, Uid, WatchKey};
 use std::collections::BTreeMap;
 
 impl Fleet {

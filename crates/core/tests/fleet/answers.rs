@@ -5,12 +5,8 @@ use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::budget::{Budget, Purpose, Quota, RateReport};
-use flipop_core::mechanism::epoch::{Answer, Epoch};
-use flipop_core::model::facts::ActionStatus;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::ActionId;
-use flipop_core::model::moment::Moment;
+use flipop_core::mechanism::{Answer, Budget, Epoch, Purpose, Quota, RateReport};
+use flipop_core::model::{ActionId, ActionStatus, FaultKind, Moment};
 
 const T: fn(u64) -> Moment = Moment::from_millis;
 

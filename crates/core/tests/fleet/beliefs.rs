@@ -2,9 +2,8 @@
 
 use crate::faults::droplet_of;
 use flipop_core::addresses::account::belief::{Belief, Learned, Place};
-use flipop_core::mechanism::retry::{Pace, Schedule};
-use flipop_core::model::facts::ReservedIp;
-use flipop_core::model::moment::{Context, Moment};
+use flipop_core::mechanism::{Pace, Schedule};
+use flipop_core::model::{Context, Moment, ReservedIp};
 
 const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 

@@ -6,8 +6,8 @@ use crate::reclaim::{FIRST, bought, release};
 use crate::world::{Trick, World, ip};
 use crate::zones::set_spec;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
+use flipop_core::model::Address;
 use flipop_core::model::bounds::{TooLarge, Unit};
-use flipop_core::model::ids::Address;
 use flipop_core::records::name::Zones;
 
 pub(crate) fn too_large(field: &str) -> TooLarge {

@@ -3,8 +3,8 @@
 use crate::faults::spec_of;
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::manual_move::result::{LastMove, MoveOutcome};
-use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::spec::RawRecordSet;
+use flipop_core::model::{FaultKind, WriteFailure};
 use std::collections::BTreeSet;
 
 /// From the first node to the third, which has none.

@@ -4,8 +4,7 @@ use crate::by_hand::{REQUEST, last, moves, outcome, settled};
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::manual_move::result::{LastMove, MoveOutcome};
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::{FaultKind, Observed};
 
 #[test]
 fn a_request_that_stands_there_at_first_sight_is_ignored() {

@@ -2,9 +2,7 @@
 //! code emits everything in the catalog.
 
 use flipop_core::model::catalog::{self, Row, Section, events};
-use flipop_core::model::condition::{ConditionType, Status};
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::ObjectKind;
+use flipop_core::model::{ConditionType, FaultKind, ObjectKind, Status};
 use std::collections::BTreeSet;
 
 /// Pages that a text may link to, and the beginning of every other link.

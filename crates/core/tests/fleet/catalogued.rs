@@ -1,9 +1,8 @@
 //! All conditions and Events in these worlds are in the catalog.
 
-use flipop_core::mechanism::effects::Notice;
+use flipop_core::mechanism::Notice;
 use flipop_core::model::catalog::{contains, events};
-use flipop_core::model::condition::Condition;
-use flipop_core::model::ids::ObjectKind;
+use flipop_core::model::{Condition, ObjectKind};
 
 /// Checks that every condition of a written status is documented.
 pub(crate) fn check_conditions(object: ObjectKind, conditions: &[Condition]) {

@@ -2,9 +2,7 @@
 
 use crate::world::World;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::model::facts::NodeFacts;
-use flipop_core::model::ids::{Address, ObjectRef};
-use flipop_core::model::machine::MachineId;
+use flipop_core::model::{Address, MachineId, NodeFacts, ObjectRef};
 
 impl World {
     /// Whether a node matches. Pods count once there are any.

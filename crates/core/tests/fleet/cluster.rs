@@ -8,11 +8,11 @@ use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{MarkedNode, Outcome, Sweep};
-use flipop_core::mechanism::effects::WrittenStatus;
-use flipop_core::model::facts::{NodeFacts, Observed, PodFacts, Readiness, Taint};
-use flipop_core::model::fault::WriteFailure;
-use flipop_core::model::ids::{Address, ObjectKind, ObjectName, ObjectRef, Uid};
-use flipop_core::model::machine::MachineId;
+use flipop_core::mechanism::WrittenStatus;
+use flipop_core::model::{
+    Address, MachineId, NodeFacts, ObjectKind, ObjectName, ObjectRef, Observed, PodFacts, Readiness, Taint,
+    Uid, WriteFailure,
+};
 use std::collections::BTreeSet;
 
 impl World {

@@ -2,8 +2,7 @@
 
 use crate::world::{Trick, World};
 use flipop_core::fleet::Input;
-use flipop_core::model::condition::Condition;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::{Condition, FaultKind};
 
 /// Type, status and reason of each condition that is shown of the only pool.
 fn shown(world: &World) -> Vec<(String, String, String)> {

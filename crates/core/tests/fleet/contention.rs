@@ -5,8 +5,8 @@ use crate::faults::spec;
 use crate::world::{Trick, World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::{FaultKind, WriteFailure};
 use flipop_core::model::label_mode::RawNodeLabels;
+use flipop_core::model::{FaultKind, WriteFailure};
 use proptest::prelude::*;
 
 #[derive(Debug, Clone)]

@@ -4,10 +4,7 @@ use crate::faults::{fault, spec};
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
-use flipop_core::model::ids::{Address, ObjectRef};
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{Address, CallFailure, FaultKind, Moment, ObjectRef, Observed, WriteFailure};
 
 impl World {
     /// Buys an address. Returns how long the answer takes, and the answer.

@@ -5,9 +5,8 @@ use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::{Observed, PodFacts, RESERVED_IP_ANNOTATION};
-use flipop_core::model::matching::WatchKey;
 use flipop_core::model::spec::{RawMatch, RawRecordSet};
+use flipop_core::model::{Observed, PodFacts, RESERVED_IP_ANNOTATION, WatchKey};
 use flipop_core::records::spec::RawRecordSetSpec;
 
 const WWW: &str = "www.example.com";

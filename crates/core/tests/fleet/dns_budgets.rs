@@ -4,8 +4,8 @@
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, external, set_spec};
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::budget::{Quota, RateReport};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::mechanism::{Quota, RateReport};
+use flipop_core::model::FaultKind;
 use std::ops::Range;
 
 const WWW: &str = "www.example.com";

@@ -6,10 +6,9 @@ use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, ZONE_ID, external, internal, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::ids::ObjectKind;
 use flipop_core::model::provider::ZoneForm;
 use flipop_core::model::spec::RawRecordSet;
+use flipop_core::model::{ObjectKind, Observed};
 use flipop_core::records::name::{NameError, ZoneRef};
 use flipop_core::records::spec::RawRecordSetSpec;
 

@@ -5,7 +5,7 @@ use crate::faults::fault;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use flipop_core::model::spec::RawRecordSet;
 
 const WWW: &str = "www.example.com";

@@ -3,7 +3,7 @@
 
 use crate::world::World;
 use crate::zones::{DnsTrick, set_spec};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 
 const WWW: &str = "www.example.com";
 

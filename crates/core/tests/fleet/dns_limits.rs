@@ -3,8 +3,8 @@
 use crate::world::{PROVIDER, World};
 use crate::zones::{CLOUDFLARE, DnsTrick, external};
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::budget::{Quota, RateReport};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::mechanism::{Quota, RateReport};
+use flipop_core::model::FaultKind;
 
 /// A set whose token has these limits when the second node comes, more than a minute after the start of the clock.
 fn limited(provider: &str, report: impl Fn(&World) -> RateReport) -> World {

@@ -4,8 +4,8 @@ use crate::dns::pool;
 use crate::world::{PROVIDER, World};
 use crate::zones::{CLOUDFLARE, ZONE_ID, set_spec};
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::budget::{Quota, RateReport};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::mechanism::{Quota, RateReport};
+use flipop_core::model::FaultKind;
 
 const WWW: &str = "www.example.com";
 const BESIDE: &str = "a-www.example.com";

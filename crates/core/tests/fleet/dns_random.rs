@@ -6,7 +6,7 @@ use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::{FaultKind, WriteFailure};
+use flipop_core::model::{FaultKind, WriteFailure};
 use proptest::prelude::*;
 
 const NAMES: [&str; 3] = ["pool.example.com", "www.example.com", "kept.example.com"];

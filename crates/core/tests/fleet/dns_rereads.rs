@@ -3,7 +3,7 @@
 use crate::dns::pool;
 use crate::world::{PROVIDER, World};
 use crate::zones::DnsTrick;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 
 const WWW: &str = "www.example.com";
 

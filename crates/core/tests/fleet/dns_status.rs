@@ -5,8 +5,7 @@ use crate::faults::nodes_key;
 use crate::world::{PROVIDER, World, ip};
 use crate::zones::{DnsTrick, external, set_spec};
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::{FaultKind, WriteFailure};
+use flipop_core::model::{FaultKind, Observed, WriteFailure};
 
 const WWW: &str = "www.example.com";
 

@@ -5,8 +5,7 @@ use crate::faults::nodes_key;
 use crate::world::World;
 use crate::zones::{DnsTrick, set_spec};
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::{FaultKind, Observed};
 
 #[test]
 fn what_is_published_is_told_and_what_stays_although_nothing_is_to_be() {

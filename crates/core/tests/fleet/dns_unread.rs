@@ -5,9 +5,8 @@ use crate::world::{PROVIDER, World, ip};
 use crate::zones::{CLOUDFLARE, record_set};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::Address;
 use flipop_core::model::spec::RawRecordSet;
+use flipop_core::model::{Address, FaultKind};
 
 const WWW: &str = "www.example.com";
 const API: &str = "api.example.com";

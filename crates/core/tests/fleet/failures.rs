@@ -2,7 +2,7 @@
 //! is known.
 
 use crate::world::{Trick, World, droplet, ip};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 
 #[test]
 fn the_provider_being_busy_speaks_against_neither_address_nor_node() {

@@ -6,12 +6,11 @@ use crate::zones::CLOUDFLARE;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::fleet::Settings;
-use flipop_core::model::facts::{ReservedIp, ReservedIpList};
-use flipop_core::model::fault::{CallFailure, Fault, FaultKind, WriteFailure};
-use flipop_core::model::ids::{Address, ObjectRef};
-use flipop_core::model::machine::{MachineId, MachineKind};
-use flipop_core::model::matching::WatchKey;
 use flipop_core::model::provider::{Descriptor, FirewallLimits, Limits, Providers, Rules, ZoneForm};
+use flipop_core::model::{
+    Address, CallFailure, Fault, FaultKind, MachineId, MachineKind, ObjectRef, ReservedIp, ReservedIpList,
+    WatchKey, WriteFailure,
+};
 use flipop_core::records::name::Zones;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -6,8 +6,7 @@ use crate::world::{World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::firewalls::facts::Rule;
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{FaultKind, Moment};
 use std::collections::BTreeSet;
 
 fn nodes(range: std::ops::RangeInclusive<u64>) -> BTreeSet<u64> {

@@ -6,7 +6,7 @@ use crate::world::{World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::firewalls::facts::Firewall;
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 

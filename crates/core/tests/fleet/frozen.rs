@@ -5,9 +5,8 @@ use crate::faults::{nodes_key, spec, spec_of};
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::{FaultKind, WriteFailure};
-use flipop_core::model::ids::Address;
 use flipop_core::model::spec::RawMatch;
+use flipop_core::model::{Address, FaultKind, WriteFailure};
 
 /// Every way to freeze a pool.
 fn freezes() -> Vec<fn(&mut RawPoolSpec)> {

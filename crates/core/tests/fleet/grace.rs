@@ -5,11 +5,8 @@ use crate::faults::nodes_key;
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::manual_move::result::MoveOutcome;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::{Observed, Readiness, Taint};
-use flipop_core::model::fault::WriteFailure;
-use flipop_core::model::matching::Toleration;
-use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawGrace;
+use flipop_core::model::{Moment, Observed, Readiness, Taint, Toleration, WriteFailure};
 
 /// A pool with this grace, of one address, and two nodes: node-1 has the address.
 pub(crate) fn world(pod_seconds: i64, node_seconds: i64) -> World {

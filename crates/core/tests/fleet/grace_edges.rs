@@ -6,9 +6,8 @@ use crate::world::{Trick, World, ip};
 use crate::zones::set_spec;
 use flipop_core::addresses::pool::manual_move::result::MoveOutcome;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::{Observed, Readiness};
-use flipop_core::model::moment::Moment;
 use flipop_core::model::spec::RawGrace;
+use flipop_core::model::{Moment, Observed, Readiness};
 
 fn world(pod_seconds: i64, node_seconds: i64) -> World {
     crate::grace::world(pod_seconds, node_seconds)

@@ -5,10 +5,8 @@ use crate::faults::nodes_key;
 use crate::world::World;
 use crate::zones::{DnsTrick, external};
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::{Observed, Readiness, Taint};
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::{Address, Uid};
 use flipop_core::model::spec::RawGrace;
+use flipop_core::model::{Address, FaultKind, Observed, Readiness, Taint, Uid};
 
 const NAME: &str = "www.example.com";
 

@@ -2,8 +2,7 @@
 
 use crate::grace::{told_once, world};
 use crate::world::{World, ip};
-use flipop_core::model::facts::Readiness;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{Moment, Readiness};
 
 fn clock_s(world: &World) -> i64 {
     i64::try_from(world.now.as_millis() / 1_000).unwrap()

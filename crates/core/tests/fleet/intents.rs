@@ -7,9 +7,9 @@ use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::memory::Intent;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::epoch::Answer;
-use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
+use flipop_core::mechanism::Answer;
 use flipop_core::model::spec::RawMatch;
+use flipop_core::model::{CallFailure, FaultKind, WriteFailure};
 
 fn intent<'a>(world: &'a World, pool: &str) -> Option<&'a Intent> {
     world.status(pool).memory.as_ref()?.intent.as_ref()

@@ -3,13 +3,10 @@
 use crate::faults::spec_of;
 use crate::world::{World, ip};
 use flipop_core::fleet::action::Outcome;
-use flipop_core::model::facts::{Observed, Taint};
-use flipop_core::model::fault::{FaultKind, WriteFailure};
-use flipop_core::model::ids::{Address, Uid};
 use flipop_core::model::label_mode::RawNodeLabels;
-use flipop_core::model::matching::Toleration;
 use flipop_core::model::node_labels::{LabelChanges, LabelKey, SeenLabel};
 use flipop_core::model::spec::RawMatch;
+use flipop_core::model::{Address, FaultKind, Observed, Taint, Toleration, Uid, WriteFailure};
 use std::collections::BTreeMap;
 
 const ON: RawNodeLabels = RawNodeLabels { enabled: true, legacy: false };

@@ -3,7 +3,7 @@
 
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 
 /// One node, and a pool whose address is on its way to it.
 fn on_its_way() -> World {

@@ -3,8 +3,8 @@
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::set_spec;
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::budget::RateReport;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::mechanism::RateReport;
+use flipop_core::model::FaultKind;
 
 /// Ten actions take 20 s each, and 2 s later lists begin to fail.
 fn ten_pending_while_lists_fail() -> World {

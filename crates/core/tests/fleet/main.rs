@@ -85,7 +85,7 @@ mod writes;
 mod zones;
 
 use crate::faults::spec_of;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use world::{Trick, World, ip};
 
 #[test]

@@ -7,12 +7,9 @@ use crate::world::{PROVIDER, World, droplet, ip};
 use flipop_core::addresses::pool::memory::Intent;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::budget::{Budget, Purpose};
-use flipop_core::model::facts::{Observed, Readiness};
-use flipop_core::model::fault::WriteFailure;
-use flipop_core::model::ids::Address;
-use flipop_core::model::moment::Moment;
+use flipop_core::mechanism::{Budget, Purpose};
 use flipop_core::model::spec::RawMatch;
+use flipop_core::model::{Address, Moment, Observed, Readiness, WriteFailure};
 
 #[test]
 fn what_a_watch_showed_before_it_was_given_up_decides_nothing_when_it_is_asked_for_again() {

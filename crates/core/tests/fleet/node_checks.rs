@@ -4,11 +4,10 @@ use crate::faults::nodes_key;
 use crate::world::{World, ip};
 use flipop_core::fleet::Input;
 use flipop_core::mechanism::evidence::Standing;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::WriteFailure;
-use flipop_core::model::moment::Moment;
-use flipop_core::model::node_check::{CheckKey, CheckOutcome, Checked, LeaseFacts, RawNodeCheck};
 use flipop_core::model::spec::RawGrace;
+use flipop_core::model::{
+    CheckKey, CheckOutcome, Checked, LeaseFacts, Moment, Observed, RawNodeCheck, WriteFailure,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The time between two turns of the small world.

@@ -6,9 +6,7 @@ use crate::world::{World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
 use flipop_core::mechanism::evidence::Standing;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::ids::{Address, Uid};
-use flipop_core::model::node_check::RawNodeCheck;
+use flipop_core::model::{Address, Observed, RawNodeCheck, Uid};
 use flipop_core::records::spec::RawRecordSetSpec;
 use proptest::prelude::*;
 

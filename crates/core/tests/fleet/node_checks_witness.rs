@@ -4,11 +4,8 @@ use crate::node_checks::{Clinic, moved_after, name, standing, world};
 use crate::world::{PROVIDER, World, droplet, ip};
 use flipop_core::fleet::Input;
 use flipop_core::mechanism::evidence::Standing;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::moment::Moment;
-use flipop_core::model::node_check::RawNodeCheck;
 use flipop_core::model::spec::RawGrace;
+use flipop_core::model::{FaultKind, Moment, Observed, RawNodeCheck};
 use flipop_core::records::spec::RawRecordSetSpec;
 
 const WWW: &str = "www.example.com";

@@ -5,8 +5,7 @@ use crate::faults::{ELSEWHERE, nodes_key, spec_of};
 use crate::world::{Trick, World, ip};
 use crate::zones::set_spec;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::{FaultKind, WriteFailure};
+use flipop_core::model::{FaultKind, Observed, WriteFailure};
 
 #[test]
 fn two_nodes_of_one_droplet_share_its_address_and_nothing_moves() {

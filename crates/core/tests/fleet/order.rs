@@ -3,10 +3,8 @@
 use crate::faults::nodes_key;
 use crate::world::{Trick, World, ip};
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::retry::Schedule;
-use flipop_core::model::facts::{NodeFacts, Observed};
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::moment::Jitter;
+use flipop_core::mechanism::Schedule;
+use flipop_core::model::{FaultKind, Jitter, NodeFacts, Observed};
 
 /// The time that the small world takes to answer.
 const ANSWER_MS: u64 = 50;

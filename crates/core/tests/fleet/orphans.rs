@@ -3,8 +3,7 @@
 use crate::creation::{buying, world};
 use crate::sightings::in_question;
 use crate::world::{Trick, World, ip};
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::Address;
+use flipop_core::model::{Address, FaultKind};
 use std::collections::BTreeSet;
 
 /// A pool that lost its spec and its status after it had bought two addresses. No process runs yet.

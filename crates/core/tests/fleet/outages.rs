@@ -4,7 +4,7 @@ use crate::faults::spec_of;
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick, record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::Moment;
 use flipop_core::model::spec::RawRecordSet;
 use flipop_core::records::spec::RawRecordSetSpec;
 

@@ -7,10 +7,9 @@ use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::{FaultKind, WriteFailure};
-use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Owner, Uid};
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{
+    Address, FaultKind, Moment, ObjectKind, ObjectRef, Observed, Owner, Uid, WriteFailure,
+};
 use flipop_core::records::dns::Change;
 
 const WHY: &str = "incident 7";

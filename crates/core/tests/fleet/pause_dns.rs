@@ -4,7 +4,7 @@
 use crate::dns::pool;
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::{DnsTrick, external, set_spec};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use flipop_core::model::spec::RawRecordSet;
 
 const WWW: &str = "www.example.com";

@@ -4,7 +4,7 @@ use crate::faults::{nodes_key, pods_key, spec_of};
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
+use flipop_core::model::Observed;
 use flipop_core::model::spec::RawMatch;
 
 /// Three nodes, of which the first two run a serving pod, and two addresses.

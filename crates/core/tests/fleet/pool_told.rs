@@ -2,8 +2,7 @@
 
 use flipop_core::addresses::pool::status::{PoolStatus, complete};
 use flipop_core::model::catalog::records::{TTLRaised, UnderWay};
-use flipop_core::model::condition::Condition;
-use flipop_core::model::ids::Address;
+use flipop_core::model::{Address, Condition};
 use flipop_core::records::status::{Phase, PublishedSet, Remark, SetReport};
 
 const MESSAGE: &str = "so it is";

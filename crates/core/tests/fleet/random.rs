@@ -4,7 +4,7 @@
 use crate::faults::spec;
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 use flipop_core::model::label_mode::RawNodeLabels;
 use proptest::prelude::*;
 

@@ -3,9 +3,8 @@
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::action as addresses;
 use flipop_core::fleet::Input;
-use flipop_core::mechanism::budget::{Quota, RateReport};
-use flipop_core::mechanism::epoch::{Answer, Epoch};
-use flipop_core::model::fault::FaultKind;
+use flipop_core::mechanism::{Answer, Epoch, Quota, RateReport};
+use flipop_core::model::FaultKind;
 
 /// Calls within the last `seconds`.
 fn calls(world: &World, seconds: u64) -> usize {

@@ -4,8 +4,7 @@ use crate::creation::buying;
 use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::{record_set, set_spec};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::model::facts::RESERVED_IP_ANNOTATION;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{Moment, RESERVED_IP_ANNOTATION};
 use flipop_core::records::spec::RawRecordSetSpec;
 
 const WWW: &str = "www.example.com";

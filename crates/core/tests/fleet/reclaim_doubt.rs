@@ -5,9 +5,7 @@ use crate::reclaim::{FIRST, bought, release};
 use crate::world::{Trick, World, droplet, ip};
 use crate::zones::{external, record_set, set_spec};
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::{Observed, ReservedIp};
-use flipop_core::model::fault::{FaultKind, WriteFailure};
-use flipop_core::model::ids::AccountId;
+use flipop_core::model::{AccountId, FaultKind, Observed, ReservedIp, WriteFailure};
 
 /// Runs until the first deletion is about to be sent.
 fn nearly(world: &mut World) {

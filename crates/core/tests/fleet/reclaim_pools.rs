@@ -6,9 +6,7 @@ use crate::walls::opens;
 use crate::world::{Trick, World, ip};
 use crate::zones::record_set;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::model::fault::{FaultKind, WriteFailure};
-use flipop_core::model::ids::{ObjectName, ObjectRef, Uid};
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{FaultKind, Moment, ObjectName, ObjectRef, Uid, WriteFailure};
 
 const WWW: &str = "www.example.com";
 

@@ -2,9 +2,8 @@
 
 use crate::world::World;
 use crate::zones::{CLOUDFLARE, ZONE_ID, external, record_set, set_spec};
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::Address;
 use flipop_core::model::spec::RawRecordSet;
+use flipop_core::model::{Address, FaultKind};
 
 const WWW: &str = "www.example.com";
 const NEW_ID: &str = "0123456789abcdef0123456789abcdef";

@@ -5,10 +5,9 @@ use crate::world::{Trick, World};
 use flipop_core::addresses::pool::memory::{Intent, Name, Purchased};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{Objects, Outcome};
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
-use flipop_core::model::ids::{Address, ObjectKind, ObjectRef, Owner};
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{
+    Address, CallFailure, FaultKind, Moment, ObjectKind, ObjectRef, Observed, Owner, WriteFailure,
+};
 use std::collections::BTreeSet;
 
 impl World {

@@ -8,18 +8,13 @@ use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::{Action, Outcome, Sweep};
-use flipop_core::mechanism::effects::{Effect, WrittenStatus};
-use flipop_core::mechanism::epoch::{Answer, Request};
-use flipop_core::model::facts::{
-    ActionStatus, NodeFacts, Observed, PodFacts, Readiness, ReservedIp, ReservedIpList,
-};
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::ids::{ActionId, Address, ObjectName, ObjectRef, Uid};
-use flipop_core::model::machine::MachineId;
-use flipop_core::model::matching::WatchKey;
-use flipop_core::model::moment::{Context, Moment};
+use flipop_core::mechanism::{Answer, Effect, Request, WrittenStatus};
 use flipop_core::model::provider::Limits;
 use flipop_core::model::spec::RawMatch;
+use flipop_core::model::{
+    ActionId, ActionStatus, Address, Context, FaultKind, MachineId, Moment, NodeFacts, ObjectName, ObjectRef,
+    Observed, PodFacts, Readiness, ReservedIp, ReservedIpList, Uid, WatchKey,
+};
 use std::collections::BTreeMap;
 
 const NODES: u64 = 5_000;

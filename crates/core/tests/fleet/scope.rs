@@ -2,8 +2,7 @@
 
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::FaultKind;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{FaultKind, Moment};
 
 const T: fn(u64) -> Moment = Moment::from_millis;
 

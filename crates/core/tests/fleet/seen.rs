@@ -2,8 +2,7 @@
 
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::status::{IpEntry, PoolStatus};
-use flipop_core::model::condition::Condition;
-use flipop_core::model::moment::Moment;
+use flipop_core::model::{Condition, Moment};
 use flipop_core::records::status::RecordSetStatus;
 
 impl World {

@@ -5,7 +5,7 @@ use crate::faults::{spec, spec_of};
 use crate::orphans::{forgotten, is_uncertain, unknown};
 use crate::world::{PROVIDER, Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 
 /// A pool that has just bought address 201, and does not know that.
 fn answer_lost() -> World {

@@ -5,7 +5,7 @@ use crate::world::{PROVIDER, Trick, World, ip};
 use crate::zones::{CLOUDFLARE, DnsTrick};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::FaultKind;
 
 const REFUSED: Trick = Trick::Refused(FaultKind::Unauthorized);
 

@@ -4,9 +4,8 @@ use crate::faults::{nodes_key, spec, spec_of};
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::FaultKind;
 use flipop_core::model::spec::RawMatch;
+use flipop_core::model::{FaultKind, Observed};
 
 #[test]
 fn ready_counts_addresses_and_nodes() {

@@ -4,8 +4,7 @@ use crate::faults::{nodes_key, spec, spec_of};
 use crate::world::{Trick, World, droplet, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::FaultKind;
+use flipop_core::model::{FaultKind, Observed};
 
 #[test]
 fn a_node_that_is_refused_again_and_again_keeps_the_address_from_the_next_one_for_seconds_only() {

@@ -1,8 +1,7 @@
 //! Every decision twice: by a state that leaves out pools at rest, and by one that looks at each pool anew.
 
 use flipop_core::fleet::{Fleet, Input, Plan, Settings};
-use flipop_core::model::matching::WatchKey;
-use flipop_core::model::moment::{Context, Moment};
+use flipop_core::model::{Context, Moment, WatchKey};
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 

@@ -6,10 +6,8 @@ use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::firewalls::action::{Action, Call, Change, Outcome, Reply};
 use flipop_core::firewalls::facts::{Direction, Firewall, Rule, Sight, Targets};
 use flipop_core::firewalls::spec::{RawFirewall, RawPort, number_of};
-use flipop_core::mechanism::epoch::Request;
-use flipop_core::model::fault::{CallFailure, FaultKind};
-use flipop_core::model::machine::MachineId;
-use flipop_core::model::moment::Moment;
+use flipop_core::mechanism::Request;
+use flipop_core::model::{CallFailure, FaultKind, MachineId, Moment};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How the next change of a firewall goes.

@@ -2,8 +2,7 @@
 
 use crate::world::{NO_NODE, World};
 use flipop_core::fleet::Input;
-use flipop_core::model::facts::Observed;
-use flipop_core::model::matching::WatchKey;
+use flipop_core::model::{Observed, WatchKey};
 
 impl World {
     /// The first watches of a process, or of a time of leading.

@@ -6,8 +6,7 @@ use crate::world::{NO_NODE, Trick, World, ip};
 use crate::zones::record_set;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::fleet::FailoverPhase::{Confirmed, Noticed, Published, Requested};
-use flipop_core::model::condition::ConditionType;
-use flipop_core::model::facts::Taint;
+use flipop_core::model::{ConditionType, Taint};
 use std::collections::BTreeMap;
 
 fn idle(world: &World) -> Option<&str> {

@@ -10,16 +10,12 @@ use flipop_core::addresses::action::{self as addresses, Call, Reply};
 use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::fleet::action::{Action, NodeReading, Outcome};
 use flipop_core::fleet::{Input, PoolDetails};
-use flipop_core::mechanism::effects::{Effect, Notice};
-use flipop_core::mechanism::epoch::{Answer, Epoch, Request};
-use flipop_core::model::facts::{ActionStatus, NodeFacts, Observed, PodFacts, ReservedIp};
-use flipop_core::model::fault::{CallFailure, Fault, FaultKind};
-use flipop_core::model::ids::{ActionId, Address, Uid};
-use flipop_core::model::machine::MachineId;
-use flipop_core::model::matching::WatchKey;
-use flipop_core::model::moment::{Context, Moment};
-use flipop_core::model::node_check::LeaseFacts;
+use flipop_core::mechanism::{Answer, Effect, Epoch, Notice, Request};
 use flipop_core::model::node_labels::NodeLabels;
+use flipop_core::model::{
+    ActionId, ActionStatus, Address, CallFailure, Context, Fault, FaultKind, LeaseFacts, MachineId, Moment,
+    NodeFacts, Observed, PodFacts, ReservedIp, Uid, WatchKey,
+};
 use flipop_core::records::name::Zones;
 use flipop_core::records::status::RecordSetObject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -4,7 +4,7 @@ use crate::creation::world as buying;
 use crate::faults::{spec, spec_of};
 use crate::world::{Trick, World, ip};
 use flipop_core::addresses::pool::spec::RawPoolSpec;
-use flipop_core::model::fault::{FaultKind, WriteFailure};
+use flipop_core::model::{FaultKind, WriteFailure};
 
 #[test]
 fn a_pool_that_is_gone_without_news_is_not_written_in_a_loop() {

@@ -5,13 +5,11 @@ use crate::faults::{fault, providers, whole};
 use crate::world::{PROVIDER, World};
 use flipop_core::fleet::Input;
 use flipop_core::fleet::action::Outcome;
-use flipop_core::mechanism::effects::WrittenStatus;
-use flipop_core::mechanism::epoch::{Answer, Request};
-use flipop_core::model::facts::Observed;
-use flipop_core::model::fault::{CallFailure, FaultKind, WriteFailure};
-use flipop_core::model::ids::{Address, ObjectKind, ObjectName, ObjectRef, Uid};
-use flipop_core::model::moment::Moment;
+use flipop_core::mechanism::{Answer, Request, WrittenStatus};
 use flipop_core::model::spec::RawRecordSet;
+use flipop_core::model::{
+    Address, CallFailure, FaultKind, Moment, ObjectKind, ObjectName, ObjectRef, Observed, Uid, WriteFailure,
+};
 use flipop_core::records::action::{self as records, Call, Reply, Unfinished};
 use flipop_core::records::dns::{Change, Record, Zone};
 use flipop_core::records::name::ZoneRef;

@@ -11,7 +11,7 @@ use super::specs::{pool_spec, raw_spec};
 use super::zones::{self, Zone};
 use flipop_core::addresses::pool::spec::PoolSpec;
 use flipop_core::firewalls::spec::FirewallSpec;
-use flipop_core::model::matching::Criteria;
+use flipop_core::model::Criteria;
 use flipop_core::model::spec::MAX_GRACE_SECONDS;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,7 @@
 use flipop::probe::connect::Sockets;
 use flipop::probe::{Call, Probe};
 use flipop_apiserver::{ApiServer, Key, ScenarioError};
-use flipop_core::model::node_check::CheckOutcome;
+use flipop_core::model::CheckOutcome;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

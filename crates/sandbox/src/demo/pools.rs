@@ -6,13 +6,12 @@ use flipop::api::{FloatingIPPool, FloatingIPPoolStatus};
 use flipop::kube::objects::{NodeSlim, PodSlim};
 use flipop_apiserver::ApiServer;
 use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
-use flipop_core::model::facts::{NodeFacts, Observed, PodFacts, RESERVED_IP_ANNOTATION};
-use flipop_core::model::ids::ObjectName;
-use flipop_core::model::matching::{Criteria, PodStore, verdict};
-use flipop_core::model::mismatch::Mismatch;
 use flipop_core::model::node_labels::LabelKey;
 use flipop_core::model::selector::Selector;
 use flipop_core::model::spec::{Scope, SpecProblem};
+use flipop_core::model::{
+    Criteria, Mismatch, NodeFacts, ObjectName, Observed, PodFacts, PodStore, RESERVED_IP_ANNOTATION, verdict,
+};
 use flipop_sandbox::advice::providers;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use super::story::{PATIENCE, Story};
 use super::teller::Line;
 use super::{DemoError, pods, records};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
-use flipop_core::model::ids::ObjectName;
+use flipop_core::model::ObjectName;
 use serde_json::{Value, json};
 
 /// The grace in this scene. The scene does not wait for its end.

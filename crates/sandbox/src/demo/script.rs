@@ -8,7 +8,7 @@ use super::story::{Move, PATIENCE, Story};
 use super::teller::{Line, Teller};
 use super::{DemoError, explain, pods, records, restart, summary};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
-use flipop_core::model::ids::ObjectName;
+use flipop_core::model::ObjectName;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use super::pools::{Standing, Standings};
 use super::stage::Stage;
 use super::teller::{Line, Teller};
 use flipop_cloud::FirewallView;
-use flipop_core::model::ids::ObjectName;
+use flipop_core::model::ObjectName;
 use flipop_simulation::news::{Feed, News, What};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

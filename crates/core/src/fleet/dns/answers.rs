@@ -2,12 +2,10 @@
 
 use super::{Dns, budget};
 use crate::addresses::account::Account;
-use crate::mechanism::effects::{Effects, Notice};
+use crate::mechanism::{Effects, Notice};
 use crate::model::catalog::events::EventReason;
-use crate::model::fault::{CallFailure, Fault, FaultKind};
-use crate::model::ids::{AccountId, Owner};
-use crate::model::moment::{Context, Moment};
 use crate::model::words::{count_addresses, enumerate, name_addresses};
+use crate::model::{AccountId, CallFailure, Context, Fault, FaultKind, Moment, Owner};
 use crate::records::account::DnsAccount;
 use crate::records::action::{Action, Unfinished};
 use crate::records::dns::{Access, Record, Zone};

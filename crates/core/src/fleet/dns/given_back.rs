@@ -6,10 +6,9 @@
 use super::{Accounts, Dns, Drive, Next};
 use crate::addresses::pool::memory::{Name, Purchased};
 use crate::addresses::pool::reclaim::Records;
-use crate::mechanism::effects::Effects;
-use crate::model::ids::{Address, Owner};
-use crate::model::moment::Moment;
+use crate::mechanism::Effects;
 use crate::model::provider::ZoneForm;
+use crate::model::{Address, Moment, Owner};
 use crate::records::action::Action;
 use crate::records::diff::{Target, TtlRule, Wanted};
 use crate::records::dns::Zone;

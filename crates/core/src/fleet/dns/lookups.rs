@@ -2,11 +2,8 @@
 //! mark.
 
 use super::{Accounts, Dns, admit};
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::effects::Effects;
-use crate::model::fault::CallFailure;
-use crate::model::ids::{AccountId, Owner};
-use crate::model::moment::{Context, Moment};
+use crate::mechanism::{Effects, Purpose};
+use crate::model::{AccountId, CallFailure, Context, Moment, Owner};
 use crate::records::action::{Action, Call};
 use crate::records::dns::{Access, Record};
 use crate::records::mark::{Mark, name_of_mark};

@@ -1,10 +1,8 @@
 //! Outages of accounts of DNS: the reads that test them, and what happens when one ends.
 
 use super::{Accounts, Dns, budget};
-use crate::mechanism::budget::Purpose;
-use crate::mechanism::effects::Effects;
-use crate::model::ids::AccountId;
-use crate::model::moment::Moment;
+use crate::mechanism::{Effects, Purpose};
+use crate::model::{AccountId, Moment};
 use crate::records::action::{Action, Call, Outcome, Reply};
 use crate::records::mark::Mark;
 use crate::records::site::Site;
