@@ -1,4 +1,4 @@
-//! The parts of every call to a provider: the object that it is for, the account that it uses, and maybe no result.
+//! The parts of every call to a provider: the object that it is for, and maybe no result.
 //!
 //! Owns the types that the HTTP layer and all services of the providers share. So it imports none of these.
 

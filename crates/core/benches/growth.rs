@@ -125,7 +125,7 @@ fn matching(number: u16) -> RawMatch {
 fn object(number: u16) -> ObjectRef {
     ObjectRef {
         uid: Uid(format!("uid-{number}").into()),
-        name: ObjectName::new("web", format!("pool-{number}")),
+        name: ObjectName::new(format!("team-{number}"), "pool"),
     }
 }
 

@@ -9,7 +9,7 @@ use super::read_trust::Looks;
 use super::report;
 use super::set::{Existence, Set};
 use super::spec::Entry;
-use super::steps::{Intended, Leave, Scene, Step, Steps};
+use super::steps::{IntendedFirewall, Leave, Scene, Step, Steps};
 use crate::mechanism::{Budget, Effects, Epoch, Notice, Purpose, RefusedRight};
 use crate::model::catalog::events::EventReason;
 use crate::model::provider::FirewallLimits;
@@ -88,7 +88,7 @@ impl FirewallAccount {
     }
 
     /// The conditions about a pool's firewalls. `None` while there is nothing to report.
-    pub fn conditions(&self, intended: &Intended, unusable: bool) -> Option<Vec<Condition>> {
+    pub fn conditions(&self, intended: &IntendedFirewall, unusable: bool) -> Option<Vec<Condition>> {
         let set = self.sets.get(&intended.pool.uid)?;
         report::conditions(set, &self.looks, intended, (self.machines.noun, unusable))
     }
@@ -101,7 +101,7 @@ impl FirewallAccount {
     }
 
     /// Notes what each pool intends. `remembered` are the entries of its status on the server.
-    pub fn note(&mut self, intentions: &[(Intended, Vec<Entry>)], now: Moment) {
+    pub fn note(&mut self, intentions: &[(IntendedFirewall, Vec<Entry>)], now: Moment) {
         for (intended, remembered) in intentions {
             self.sets.entry(intended.pool.uid.clone()).or_insert_with(|| Set::recalled(remembered.clone()));
         }
@@ -114,7 +114,7 @@ impl FirewallAccount {
     }
 
     /// Machines to which no assignment of this pool should begin yet, each with the end of the wait.
-    pub fn gates(&self, intended: &Intended, now: Moment) -> BTreeMap<MachineId, Moment> {
+    pub fn gates(&self, intended: &IntendedFirewall, now: Moment) -> BTreeMap<MachineId, Moment> {
         let Some(set) =
             self.sets.get(&intended.pool.uid).filter(|set| !report::is_in_trouble(set, &self.looks))
         else {
@@ -150,7 +150,7 @@ impl FirewallAccount {
     /// something is to be done or awaited.
     pub fn plan(
         &mut self,
-        (intentions, pools): (&[(Intended, Vec<Entry>)], &BTreeSet<Uid>),
+        (intentions, pools): (&[(IntendedFirewall, Vec<Entry>)], &BTreeSet<Uid>),
         mut means: Means<'_>,
         out: &mut Effects<Action>,
     ) -> BTreeSet<Uid> {
@@ -212,7 +212,7 @@ impl FirewallAccount {
     fn send(
         &mut self,
         set: &mut Set,
-        intended: &Intended,
+        intended: &IntendedFirewall,
         due: Steps,
         means: &mut Means<'_>,
         out: &mut Effects<Action>,
@@ -310,7 +310,7 @@ fn admit(means: &mut Means<'_>, out: &mut Effects<Action>) -> bool {
     }
 }
 
-fn isolation(intended: &Intended, name: &str, machines: &[&MachineId]) -> Notice {
+fn isolation(intended: &IntendedFirewall, name: &str, machines: &[&MachineId]) -> Notice {
     let owner = Owner::pool(intended.pool.clone());
     let nodes = machines.iter().map(|machine| {
         let node = intended.machines.get(*machine);

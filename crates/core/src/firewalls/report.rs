@@ -2,7 +2,7 @@
 
 use super::read_trust::Looks;
 use super::set::Set;
-use super::steps::Intended;
+use super::steps::IntendedFirewall;
 use crate::model::Condition;
 use crate::model::catalog::firewalls::{FirewallReady, FirewallWouldIsolate};
 use crate::model::words::{enumerate, name_all};
@@ -22,7 +22,7 @@ pub fn is_in_trouble(set: &Set, looks: &Looks) -> bool {
 pub fn conditions(
     set: &Set,
     looks: &Looks,
-    intended: &Intended,
+    intended: &IntendedFirewall,
     (noun, unusable): (&str, bool),
 ) -> Option<Vec<Condition>> {
     if intended.rules.is_none() && set.firewalls.is_empty() && !unusable {
@@ -41,7 +41,7 @@ pub fn conditions(
     Some(conditions)
 }
 
-fn ready(set: &Set, looks: &Looks, intended: &Intended, unusable: bool) -> Option<Condition> {
+fn ready(set: &Set, looks: &Looks, intended: &IntendedFirewall, unusable: bool) -> Option<Condition> {
     if unusable {
         let message = "spec.firewall has no usable entry; open ports stay open, and FLIPOP opens no others";
         return Some(Condition::new(FirewallReady::InvalidSpec, message.to_owned()));

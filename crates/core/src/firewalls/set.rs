@@ -77,7 +77,7 @@ pub(super) struct Member {
     uncovered: Option<Moment>,
     /// A second look has confirmed that.
     pub(super) isolated: bool,
-    /// An Event told of it.
+    /// An Event has reported it.
     pub(super) reported: bool,
     /// When it ceased to be wanted.
     pub(super) unwanted: Option<Moment>,

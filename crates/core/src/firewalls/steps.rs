@@ -33,7 +33,7 @@ pub enum Leave {
 
 /// The firewall that a pool intends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Intended {
+pub struct IntendedFirewall {
     /// The pool.
     pub pool: ObjectRef,
     /// The rules. `None` for no firewall.
@@ -46,7 +46,7 @@ pub struct Intended {
     pub moving: bool,
 }
 
-impl Intended {
+impl IntendedFirewall {
     /// Whether this machine is to be in a firewall.
     pub fn wants(&self, machine: &MachineId) -> bool {
         self.rules.is_some() && self.machines.contains_key(machine)
@@ -117,7 +117,7 @@ fn sooner(slot: &mut Option<Moment>, at: Moment) {
 
 impl Set {
     /// Notes which machines lack open ports, and when that began.
-    pub fn note(&mut self, intended: &Intended, scene: &Scene<'_>) {
+    pub fn note(&mut self, intended: &IntendedFirewall, scene: &Scene<'_>) {
         if intended.leave == Leave::Guard {
             return;
         }
@@ -152,7 +152,7 @@ impl Set {
     }
 
     /// Whether the last look showed the ports of the pool open on a machine.
-    fn has_opened(&self, machine: &MachineId, intended: &Intended) -> bool {
+    fn has_opened(&self, machine: &MachineId, intended: &IntendedFirewall) -> bool {
         let Some(rules) = &intended.rules else { return true };
         self.firewalls.iter().filter_map(|ours| ours.shown.as_ref()).any(|shown| {
             shown.machines.contains(machine)
@@ -176,7 +176,7 @@ impl Set {
     }
 
     /// Decides which calls are due.
-    pub fn plan(&mut self, intended: &Intended, scene: &Scene<'_>) -> Steps {
+    pub fn plan(&mut self, intended: &IntendedFirewall, scene: &Scene<'_>) -> Steps {
         let mut due = Steps::default();
         let waits = self.retry.due() > scene.now;
         if waits {
@@ -224,7 +224,7 @@ impl Set {
     }
 
     /// Notes when each unwanted member ceased to be wanted.
-    fn count_unwanted(&mut self, intended: &Intended, scene: &Scene<'_>, due: &mut Steps) {
+    fn count_unwanted(&mut self, intended: &IntendedFirewall, scene: &Scene<'_>, due: &mut Steps) {
         for (machine, member) in &mut self.members {
             member.unwanted = (!intended.wants(machine)).then(|| member.unwanted.unwrap_or(scene.now));
             if let Some(at) = member.unwanted.map(|since| since.plus_millis(LEAVE_MS))
@@ -237,7 +237,7 @@ impl Set {
 
     /// Adds missing rules and machines, and removes denials, which close ports. Returns whether some are missing that
     /// can be added.
-    fn additions(&mut self, intended: &Intended, scene: &Scene<'_>, due: &mut Steps) -> bool {
+    fn additions(&mut self, intended: &IntendedFirewall, scene: &Scene<'_>, due: &mut Steps) -> bool {
         let Some(rules) = &intended.rules else {
             self.firewalls.retain(|ours| !ours.may_be_made());
             return false;
@@ -266,7 +266,11 @@ impl Set {
     }
 
     /// The machines that may be added now, and when others began to wait for a look that judges them.
-    fn to_put_in(&self, intended: &Intended, scene: &Scene<'_>) -> (BTreeSet<MachineId>, Option<Moment>) {
+    fn to_put_in(
+        &self,
+        intended: &IntendedFirewall,
+        scene: &Scene<'_>,
+    ) -> (BTreeSet<MachineId>, Option<Moment>) {
         let members = self.members();
         let mut new = BTreeSet::new();
         let mut unjudged = None;
@@ -292,7 +296,7 @@ impl Set {
     fn put_in(
         &mut self,
         new: BTreeSet<MachineId>,
-        intended: &Intended,
+        intended: &IntendedFirewall,
         lacks: &BTreeSet<String>,
         scene: &Scene<'_>,
         due: &mut Steps,
@@ -327,7 +331,7 @@ impl Set {
     }
 
     /// Removes rules, machines and firewalls that are no longer wanted.
-    fn removals(&self, intended: &Intended, scene: &Scene<'_>, due: &mut Steps) {
+    fn removals(&self, intended: &IntendedFirewall, scene: &Scene<'_>, due: &mut Steps) {
         let mut seen: BTreeSet<&MachineId> = BTreeSet::new();
         for (entry, shown) in self.idle() {
             let twice: Vec<MachineId> =
@@ -352,7 +356,7 @@ impl Set {
         &self,
         shown: &Firewall,
         twice: Vec<MachineId>,
-        intended: &Intended,
+        intended: &IntendedFirewall,
         now: Moment,
     ) -> Option<Change> {
         if let Some(rules) = &intended.rules {

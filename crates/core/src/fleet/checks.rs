@@ -250,7 +250,7 @@ impl Fleet {
         }
         let own = self.settings.own_node.as_deref();
         let evidence = &self.checks.evidence;
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         for uid in self.in_order(&self.concerned(now)) {
             let watched = (&self.nodes, &self.pods);
             let Some((follower, stores)) =
@@ -265,7 +265,7 @@ impl Fleet {
             let concerned = verdicts.iter().filter(|verdict| {
                 Some(verdict.key.check) == check && follower.member(&verdict.name).is_some()
             });
-            told.extend(concerned.map(|verdict| {
+            notices.extend(concerned.map(|verdict| {
                 Notice::on(&owner, true, EventReason::NodeUnreachable, &verdict.name, verdict.text.clone())
             }));
             let checked = &mut follower.nodes_mut().checked;
@@ -279,7 +279,7 @@ impl Fleet {
                 self.dirty |= follower.rematch(Some(&again), stores, clocks);
             }
         }
-        self.outbox.extend(told.into_iter().filter(|_| self.permit));
+        self.outbox.extend(notices.into_iter().filter(|_| self.permit));
     }
 
     /// Decides which nodes are checked from now on. Returns when to judge them again.

@@ -1,4 +1,4 @@
-//! Firewalls of all pools: the wish of each pool, the machines that wait for a firewall, and the reports.
+//! Firewalls of all pools: the firewall that each pool asks for, the machines that wait for a firewall, and the reports.
 //!
 //! Invariants: a pool without `spec.firewall` and without a firewall in its status costs no request. Incomplete
 //! knowledge changes nothing.
@@ -10,7 +10,7 @@ use crate::addresses::pool::status::PoolStatus;
 use crate::firewalls::account::{FirewallAccount, Means};
 use crate::firewalls::action::{Action, Outcome, Reply};
 use crate::firewalls::spec::{Entry, FirewallSpec};
-use crate::firewalls::steps::{Intended, Leave};
+use crate::firewalls::steps::{IntendedFirewall, Leave};
 use crate::mechanism::{Effects, Notice};
 use crate::model::catalog::events::EventReason;
 use crate::model::provider::Providers;
@@ -89,8 +89,13 @@ impl Fleet {
         due.filter(|(uid, pool)| has_some(uid, pool)).map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// The wishes of an account's pools, each with the firewalls that its status on the server remembers.
-    fn wishes(&self, account_id: &AccountId, account: &Account, now: Moment) -> Vec<(Intended, Vec<Entry>)> {
+    /// The intended firewalls of an account's pools, each with the firewalls that its status on the server remembers.
+    fn intended_firewalls(
+        &self,
+        account_id: &AccountId,
+        account: &Account,
+        now: Moment,
+    ) -> Vec<(IntendedFirewall, Vec<Entry>)> {
         let going = self.due_pools().filter(|pool| pool.is_going());
         let all = self.by_age().into_iter().chain(going);
         let here = all.filter(|pool| pool.spec.account_id == *account_id);
@@ -105,12 +110,12 @@ impl Fleet {
             let known = self.firewalls.accounts.get(account_id).and_then(|of| of.entries(&pool.object.uid));
             let stands = !remembered.is_empty() || known.is_some_and(|mut entries| entries.next().is_some());
             let asks = pool.spec.firewall != FirewallSpec::None;
-            (asks || stands).then(|| (self.wish(pool, account, now), remembered))
+            (asks || stands).then(|| (self.intended_firewall(pool, account, now), remembered))
         })
         .collect()
     }
 
-    fn wish(&self, pool: &Pool, account: &Account, now: Moment) -> Intended {
+    fn intended_firewall(&self, pool: &Pool, account: &Account, now: Moment) -> IntendedFirewall {
         let gone = pool.gives_up_firewalls();
         let rules = match &pool.spec.firewall {
             FirewallSpec::Open(rules) if !gone => Some(rules.clone()),
@@ -137,7 +142,7 @@ impl Fleet {
             account.is_known() && account.is_authorised() && stores.is_some_and(NodeStore::is_complete);
         let begins = pool.may_begin() && pool.spec.firewall != FirewallSpec::Unusable;
         let may = known && (begins || gone);
-        Intended {
+        IntendedFirewall {
             pool: pool.object.clone(),
             rules,
             machines,
@@ -146,16 +151,16 @@ impl Fleet {
         }
     }
 
-    /// Notes the wishes, and returns the machines that wait for their firewalls.
+    /// Notes the intended firewalls, and returns the machines that wait for their firewalls.
     pub(super) fn gates(&mut self, now: Moment) -> PortsPending {
         let mut gates = PortsPending::new();
         let ids: Vec<AccountId> = self.firewalls.accounts.keys().cloned().collect();
         for id in ids {
             let Some(account) = self.accounts.get(&id) else { continue };
-            let wishes = self.wishes(&id, account, now);
+            let intended = self.intended_firewalls(&id, account, now);
             let Some(firewalls) = self.firewalls.accounts.get_mut(&id) else { continue };
-            firewalls.note(&wishes, now);
-            gates.extend(wishes.iter().map(|(wish, _)| (wish.pool.uid.clone(), firewalls.gates(wish, now))));
+            firewalls.note(&intended, now);
+            gates.extend(intended.iter().map(|(one, _)| (one.pool.uid.clone(), firewalls.gates(one, now))));
         }
         gates
     }
@@ -165,7 +170,7 @@ impl Fleet {
         let ids: Vec<AccountId> = self.firewalls.accounts.keys().cloned().collect();
         for id in ids {
             let Some(account) = self.accounts.get(&id) else { continue };
-            let wishes = self.wishes(&id, account, now);
+            let intended = self.intended_firewalls(&id, account, now);
             let permit = self.permit;
             let (Some(account), Some(firewalls)) =
                 (self.accounts.get_mut(&id), self.firewalls.accounts.get_mut(&id))
@@ -174,7 +179,7 @@ impl Fleet {
             };
             let epoch = account.epoch().clone();
             let means = Means { epoch: &epoch, budget: account.budget(), permit, now };
-            let restless = firewalls.plan((&wishes, &self.attention.due), means, out);
+            let restless = firewalls.plan((&intended, &self.attention.due), means, out);
             for uid in &restless {
                 self.attention.stirs(uid);
             }
@@ -201,12 +206,12 @@ impl Fleet {
 const OURS: [ConditionType; 2] = [ConditionType::FirewallReady, ConditionType::FirewallWouldIsolate];
 
 /// The firewall part of a status.
-pub(super) struct Told {
+pub(super) struct FirewallReport {
     entries: Vec<Entry>,
     conditions: Vec<Condition>,
 }
 
-impl Told {
+impl FirewallReport {
     /// Adds the firewall part to a status.
     pub(super) fn complete(self, status: &mut PoolStatus) {
         status.firewalls = self.entries;
@@ -215,23 +220,23 @@ impl Told {
 
     /// Replaces the firewall part of a status.
     pub(super) fn replace(self, status: &mut PoolStatus) {
-        status.conditions.retain(|told| !OURS.iter().any(|kind| told.is(*kind)));
+        status.conditions.retain(|condition| !OURS.iter().any(|kind| condition.is(*kind)));
         self.complete(status);
     }
 }
 
 impl Fleet {
     /// The firewall part of each pool's status. An unknown part stays as it was.
-    pub(super) fn told_of_firewalls(&self, now: Moment) -> BTreeMap<Uid, Told> {
+    pub(super) fn firewall_reports(&self, now: Moment) -> BTreeMap<Uid, FirewallReport> {
         let tells = |pool: &Pool| {
             let known = self.firewalls.accounts.values().any(|of| of.entries(&pool.object.uid).is_some());
             known || pool.spec.firewall != FirewallSpec::None || !pool.on_server.firewalls.is_empty()
         };
         let pools = self.due_pools().filter(|pool| (!pool.deleting || pool.is_going()) && tells(pool));
-        pools.map(|pool| (pool.object.uid.clone(), self.told_of(pool, now))).collect()
+        pools.map(|pool| (pool.object.uid.clone(), self.firewall_report(pool, now))).collect()
     }
 
-    fn told_of(&self, pool: &Pool, now: Moment) -> Told {
+    fn firewall_report(&self, pool: &Pool, now: Moment) -> FirewallReport {
         let before = &pool.on_server;
         let id = &pool.spec.account_id;
         let (account, firewalls) = (self.accounts.get(id), self.firewalls.accounts.get(id));
@@ -242,18 +247,19 @@ impl Fleet {
             None => before.firewalls.clone(),
         };
         let unusable = pool.spec.firewall == FirewallSpec::Unusable;
-        let now = account
-            .zip(firewalls)
-            .and_then(|(account, firewalls)| firewalls.conditions(&self.wish(pool, account, now), unusable));
+        let now = account.zip(firewalls).and_then(|(account, firewalls)| {
+            firewalls.conditions(&self.intended_firewall(pool, account, now), unusable)
+        });
         let asks = pool.spec.firewall != FirewallSpec::None || !entries.is_empty();
         let conditions = match now {
             Some(conditions) => conditions,
             None if !asks => Vec::new(),
             None => {
-                let ours = before.conditions.iter().filter(|told| OURS.iter().any(|kind| told.is(*kind)));
+                let ours =
+                    before.conditions.iter().filter(|condition| OURS.iter().any(|kind| condition.is(*kind)));
                 ours.cloned().collect()
             }
         };
-        Told { entries, conditions }
+        FirewallReport { entries, conditions }
     }
 }

@@ -16,6 +16,7 @@ mod explain;
 mod failovers;
 mod firewalls;
 mod followers;
+mod intended;
 mod labels;
 mod node_writes;
 mod objects;
@@ -26,7 +27,6 @@ mod reclaim;
 mod record_sets;
 mod snapshot;
 mod unready;
-mod wishes;
 mod witness;
 mod writes;
 
@@ -157,7 +157,7 @@ pub struct Fleet {
     watch_trouble: BTreeMap<WatchKey, String>,
     accounts: BTreeMap<AccountId, Account>,
     annotations: Annotations,
-    wishes: wishes::Wishes,
+    intended: intended::Intended,
     labels: NodeLabelling,
     dns: Dns,
     firewalls: firewalls::Firewalls,

@@ -61,8 +61,8 @@ impl Fleet {
             out.lend(|out| self.plan_reads(&owners, now, out));
             out.lend(|out| self.plan_firewalls(now, out));
             if self.permit {
-                self.review_wishes(&owners);
-                self.annotations.forget_failures(self.wishes.desired());
+                self.review_intended(&owners);
+                self.annotations.forget_failures(self.intended.desired());
                 if self.note_denials() {
                     self.widen();
                 }
@@ -71,9 +71,14 @@ impl Fleet {
                 self.plan_record_set_writes(now, &mut out);
                 let seen = !self.matched_once.is_empty();
                 // Labels go first, because a move may wait for the answer to their removal.
-                let desired = (self.wishes.labels(), self.wishes.desired());
+                let desired = (self.intended.labels(), self.intended.desired());
                 self.labels.plan(desired, seen, now, &mut out);
-                self.annotations.plan(self.wishes.desired(), (seen, self.wishes.all_read()), now, &mut out);
+                self.annotations.plan(
+                    self.intended.desired(),
+                    (seen, self.intended.all_read()),
+                    now,
+                    &mut out,
+                );
                 self.note_denials();
                 self.note_finished();
             }
@@ -262,12 +267,12 @@ impl Fleet {
         if !self.claims.was_told(account, &names) {
             let pools =
                 self.pools.values().filter(|pool| !pool.deleting && pool.spec.account_id == account_id);
-            let told = if account.is_known() {
+            let reported = if account.is_known() {
                 BTreeMap::new()
             } else {
                 pools.flat_map(|pool| pool.reported_places()).collect()
             };
-            account.name(&names.watched, names.remembered.clone(), &told, now);
+            account.name(&names.watched, names.remembered.clone(), &reported, now);
             self.claims.tell(account);
         }
         Arc::clone(&names.named)

@@ -153,11 +153,11 @@ impl Fleet {
                     stale && of_spec.into_iter().any(|kind| condition.is(kind))
                 };
                 // An unread state is reported again, with its present cause.
-                let told = |condition: &Condition| {
+                let is_ours = |condition: &Condition| {
                     let anew = [ConditionType::WatchFailing, ConditionType::Paused];
                     anew.into_iter().any(|kind| condition.is(kind)) || is_unread(condition)
                 };
-                status.conditions.retain(|condition| !told(condition) && !former(condition));
+                status.conditions.retain(|condition| !is_ours(condition) && !former(condition));
                 if !status.conditions.iter().any(|condition| condition.is(ConditionType::Ready)) {
                     status.conditions.push(nodes_unread(trouble.as_deref().unwrap_or_default()));
                 }
@@ -167,8 +167,8 @@ impl Fleet {
         };
         status.conditions.extend(set.paused.as_ref().map(Reason::condition));
         let unready = self.unready.entry(uid.clone()).or_default();
-        let told = (set.on_server.conditions.as_slice(), status.conditions.as_slice());
-        unready.tell(&owner, told, (quiet_until, now), out);
+        let conditions = (set.on_server.conditions.as_slice(), status.conditions.as_slice());
+        unready.tell(&owner, conditions, (quiet_until, now), out);
         if self.events_denied && report.is_some() {
             status.conditions.push(events_denied());
         }

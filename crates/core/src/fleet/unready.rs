@@ -85,8 +85,8 @@ impl Unready {
         out.tell(self.note_pause(owner, (before, conditions)));
         let before = if self.noted { &[] } else { before };
         for (kind, _) in KINDS {
-            let unready = before.iter().find(|told| told.is(kind) && !told.has(Status::True));
-            self.inherited.extend(unready.map(|told| (kind, told.reason.clone())));
+            let unready = before.iter().find(|former| former.is(kind) && !former.has(Status::True));
+            self.inherited.extend(unready.map(|former| (kind, former.reason.clone())));
         }
         self.noted = true;
         for (kind, warning) in KINDS {
@@ -137,7 +137,7 @@ impl Unready {
             self.inherited.remove(&kind);
             let warned = self.spells.remove(&kind).is_some_and(|spell| spell.warned);
             let over = condition.filter(|_| warned);
-            return over.map_or(News::None, |condition| News::Recovered(told(condition)));
+            return over.map_or(News::None, |condition| News::Recovered(text_of(condition)));
         };
         let same = |old: &Condition| {
             old.is(kind) && old.status == condition.status && old.reason == condition.reason
@@ -161,11 +161,11 @@ impl Unready {
             return News::Later(due);
         }
         (spell.reported, spell.warned) = (true, true);
-        News::Unready(told(condition))
+        News::Unready(text_of(condition))
     }
 }
 
-fn told(condition: &Condition) -> String {
+fn text_of(condition: &Condition) -> String {
     let Condition { kind, status, reason, message } = condition;
     format!("{kind} is {status} ({reason}): {message}")
 }

@@ -3,7 +3,7 @@
 
 use super::Fleet;
 use super::action::Action;
-use super::firewalls::Told;
+use super::firewalls::FirewallReport;
 use crate::addresses::account::{Account, MachineRead};
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::render::Denied;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 impl Fleet {
     /// Writes the statuses and the `spec.ips` that are due.
     pub(super) fn plan_writes(&mut self, now: Moment, out: &mut Effects<Action>) {
-        let mut firewalls = self.told_of_firewalls(now);
+        let mut firewalls = self.firewall_reports(now);
         self.plan_guards(now, out);
         self.write_going(&mut firewalls, now, out);
         let denied = Denied { annotations: self.annotations.denied(), labels: self.labels.denied() };
@@ -40,8 +40,8 @@ impl Fleet {
             if let Some(set) = self.dns.set(&pool.object.uid) {
                 complete(&mut status, set.report.as_ref(), &pool.on_server);
             }
-            if let Some(told) = firewalls.remove(&pool.object.uid) {
-                told.complete(&mut status);
+            if let Some(report) = firewalls.remove(&pool.object.uid) {
+                report.complete(&mut status);
             }
             if let Some(trouble) = &trouble {
                 name_cause(&mut status.conditions, trouble);
@@ -55,8 +55,8 @@ impl Fleet {
             status.conditions.sort();
             let owner = pool.owner();
             let unready = self.unready.entry(pool.object.uid.clone()).or_default();
-            let told = (pool.on_server.conditions.as_slice(), status.conditions.as_slice());
-            unready.tell(&owner, told, (quiet_until, now), out);
+            let conditions = (pool.on_server.conditions.as_slice(), status.conditions.as_slice());
+            unready.tell(&owner, conditions, (quiet_until, now), out);
             let go_fields_only = pool.writes_go_fields_only(now, out);
             write_status(pool, status, go_fields_only, now, out);
             if !draining || pool.has_outdated_crds() {
@@ -120,15 +120,20 @@ impl Fleet {
     }
 
     /// Writes the statuses of pools that are being deleted and give something back.
-    fn write_going(&mut self, firewalls: &mut BTreeMap<Uid, Told>, now: Moment, out: &mut Effects<Action>) {
+    fn write_going(
+        &mut self,
+        firewalls: &mut BTreeMap<Uid, FirewallReport>,
+        now: Moment,
+        out: &mut Effects<Action>,
+    ) {
         let draining = self.draining;
         let written =
             |pool: &&mut Box<Pool>| pool.is_going() && (!draining || pool.has_unrecorded_creation());
         for uid in &self.attention.due {
             let Some(pool) = self.pools.get_mut(uid).filter(written) else { continue };
             let mut status = pool.render_going(now);
-            if let Some(told) = firewalls.remove(&pool.object.uid) {
-                told.replace(&mut status);
+            if let Some(report) = firewalls.remove(&pool.object.uid) {
+                report.replace(&mut status);
             }
             status.conditions.sort();
             write_status(pool, status, false, now, out);

@@ -226,15 +226,15 @@ impl Set {
             "" => view.spec.record_name.clone(),
             name => name.to_owned(),
         };
-        let (reported, later) = self.phase(view, scene, now);
+        let (phase, later) = self.phase(view, scene, now);
         let published = self.published(view, scene);
-        let right = matches!(reported, Some((Phase::Active { .. }, _)));
+        let right = matches!(phase, Some((Phase::Active { .. }, _)));
         if let (Located::At(key, _), Some(home), true) =
             (scene.located, &mut self.home, right || scene.claimed_by.is_some())
         {
             home.holds(key, &published.addresses);
         }
-        self.report = reported.map(|(phase, spec_error)| SetReport {
+        self.report = phase.map(|(phase, spec_error)| SetReport {
             phase,
             spec_error,
             published,

@@ -170,8 +170,8 @@ impl Site {
 
     /// The last failure, how often it came in a row, and its message.
     pub fn failure(&self) -> Option<(FaultKind, u32, &str)> {
-        let read = self.read_failure.as_ref().map(reported);
-        read.or(self.write_failure.as_ref().map(reported)).or(self.reread_failure.as_ref().map(reported))
+        let read = self.read_failure.as_ref().map(parts);
+        read.or(self.write_failure.as_ref().map(parts)).or(self.reread_failure.as_ref().map(parts))
     }
 
     /// Starts again: the records are read before anything is written.
@@ -459,7 +459,7 @@ impl Site {
 }
 
 /// The kind, count and message of a failure.
-fn reported<I>(failure: &Failure<I>) -> (FaultKind, u32, &str) {
+fn parts<I>(failure: &Failure<I>) -> (FaultKind, u32, &str) {
     (failure.kind, failure.retry.tries(), failure.message.as_str())
 }
 

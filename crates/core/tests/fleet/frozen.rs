@@ -272,23 +272,28 @@ fn a_released_address_that_stands_on_a_candidate_is_no_unknown_one() {
 
 #[test]
 fn a_pool_that_does_nothing_tells_conflicting_claims_too_and_forgets_them() {
-    let mut world = World::with(2, 2);
-    world.run(10);
-    let nothing = RawPoolSpec { provider: "nowhere".into(), ..spec_of([2]) };
-    world.add_pool("younger", nothing);
-    // A pool that is frozen because of its selector still belongs to the account.
-    world.edit("younger", |spec| {
-        spec.provider = "digitalocean".into();
-        spec.matching.node_label = "a in".into();
-    });
-    world.run(10);
-    let told = world.status("younger");
-    assert!(world.has("younger", "Conflict"), "{told:?}");
-    let entry = world.entry("younger", 2);
-    assert!(entry.state == "error" && entry.error.contains("ns/pool"), "{told:?}");
-    world.edit("pool", |spec| spec.ips.truncate(1));
-    world.run(10);
-    assert!(!world.has("younger", "Conflict"), "{:?}", world.status("younger"));
+    for frozen_later in [false, true] {
+        let mut world = World::with(2, 2);
+        world.run(10);
+        // A pool that is frozen because of its selector still belongs to the account.
+        let mut nothing = spec_of([2]);
+        nothing.matching.node_label = "a in".into();
+        let unknown = RawPoolSpec { provider: "nowhere".into(), ..spec_of([2]) };
+        world.add_pool("younger", if frozen_later { unknown } else { nothing.clone() });
+        world.edit("younger", |spec| *spec = nothing);
+        world.run(10);
+        let status = world.status("younger");
+        assert!(world.has("younger", "Conflict"), "{status:?}");
+        let entry = world.entry("younger", 2);
+        assert!(entry.state == "error" && entry.error.contains("ns/pool"), "{status:?}");
+        if frozen_later {
+            world.edit("pool", |spec| spec.ips.truncate(1));
+        } else {
+            world.delete_pool("pool");
+        }
+        world.run(10);
+        assert!(!world.has("younger", "Conflict"), "{:?}", world.status("younger"));
+    }
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn of_two_nodes_of_one_droplet_only_the_older_one_gets_an_address() {
     world.edit("pool", |spec| spec.ips.clear());
     world.run(70);
     world.edit("pool", |spec| spec.ips = ips);
-    world.run(10);
+    world.run(120);
     assert_eq!(
         (world.assigns, world.annotations.keys().collect::<Vec<_>>()),
         (1, vec![&"node-0".to_owned()])

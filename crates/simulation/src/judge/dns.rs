@@ -245,7 +245,7 @@ pub(super) fn has_alias(records: &[RecordView]) -> bool {
 
 /// The records wanted at each name, and when.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct IntendedRecords {
     /// Which object wanted which name.
     sites: BTreeMap<(String, Site), Since>,
     /// Which address belonged to which object, under any name.
@@ -263,7 +263,7 @@ fn note<K: Ord + Clone>(known: &mut BTreeMap<K, Since>, mut now: BTreeSet<K>, no
     }
 }
 
-impl Wishes {
+impl IntendedRecords {
     /// Takes in the records that are wanted now.
     pub(super) fn look(&mut self, wanted: &BTreeMap<Site, Wanted>, now_ms: u64) {
         let (mut sites, mut addresses) = (BTreeSet::new(), BTreeSet::new());

@@ -60,7 +60,7 @@ mod validity;
 
 use self::blindness::Blindness;
 use self::calm::Calm;
-use self::dns::{Site, Wishes};
+use self::dns::{IntendedRecords, Site};
 use self::evidence::Evidence;
 use self::firewalls::Walls;
 use self::grace::Graces;
@@ -181,7 +181,7 @@ pub(super) struct Judge {
     pub(super) touched: BTreeMap<Site, u64>,
     /// Records that belong only to others.
     pub(super) others: BTreeMap<flipop_cloud::Provider, Vec<RecordView>>,
-    wishes: Wishes,
+    intended: IntendedRecords,
     written: Written,
     pauses: Pauses,
     requests: Requests,
@@ -203,7 +203,7 @@ impl Judge {
     pub(super) fn new(cloud: Cloud, secrets: [&'static str; 2], blindness: Blindness) -> Self {
         Self {
             others: dns::records(&cloud),
-            wishes: Wishes::default(),
+            intended: IntendedRecords::default(),
             written: Written::default(),
             pauses: Pauses::default(),
             requests: Requests::default(),

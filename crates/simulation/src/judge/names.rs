@@ -17,7 +17,7 @@ impl Judge {
     /// Takes in what objects want from DNS now.
     pub(super) fn look(&mut self, now_ms: u64) {
         let wanted = dns::wanted(&self.truth, &self.cloud.ips());
-        self.wishes.look(&wanted, now_ms);
+        self.intended.look(&wanted, now_ms);
         self.looked.1 = true;
     }
 
@@ -80,7 +80,7 @@ impl Judge {
         let empty = self.cloud.a_records(site.0, zone, &site.1).is_empty();
         // Where others wrote, the operator may trust its own last round until it looks again.
         let edited = self.touched.get(site).is_some_and(|at| now_ms.saturating_sub(*at) <= EDITED_MS);
-        if empty && !edited && !withdrawn && !self.wishes.went(site, from_ms) {
+        if empty && !edited && !withdrawn && !self.intended.went(site, from_ms) {
             self.blame(now_ms, "I4", format!("{} was emptied", site.1));
         }
         // An address that others moved may still count as active at any name of its pool.
@@ -96,7 +96,7 @@ impl Judge {
             objects.any(|object| dns::publishes(&self.truth, from_ms, &ips, object, site, address))
         };
         let known =
-            |address: &str| self.wishes.asked(site, address, from_ms) || moved(address) || once(address);
+            |address: &str| self.intended.asked(site, address, from_ms) || moved(address) || once(address);
         let strange = |address: &&str| !known(address);
         if let Some(address) = new.filter(strange) {
             self.blame(now_ms, "I4", format!("{address} does not belong to {}", site.1));

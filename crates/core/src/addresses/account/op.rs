@@ -34,7 +34,7 @@ const SOONEST_OF_MANY_MS: u64 = 1_000;
 const STALLED_INTERVAL_MS: u64 = 60_000;
 
 /// An accepted action may still take effect for this long after the provider no longer knows it.
-const UNREPORTED_MS: u64 = 60_000;
+const FORGOTTEN_MS: u64 = 60_000;
 
 /// The effect of an operation on its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,13 +74,13 @@ enum Activity {
         /// When the read began that first showed the address unlocked and on no machine.
         denied: Option<Moment>,
         /// Which reads prove that nothing happened.
-        unreported: Unreported,
+        disproof: Disproof,
     },
 }
 
 /// The meaning of a read that shows the address unlocked where it was before the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unreported {
+enum Disproof {
     /// The request had no effect.
     No,
     /// The provider accepted an action and no longer knows it. Only reads that begin from this moment on count.
@@ -227,7 +227,7 @@ impl Op {
             Err(CallFailure::NotSent) => Some(End::NotSent),
             Err(CallFailure::Fault(fault)) if fault.outcome_unknown || fault.kind == FaultKind::NotFound => {
                 let refused = !fault.outcome_unknown;
-                self.verify((fault.kind, fault.message), refused, (now, now), Unreported::No);
+                self.verify((fault.kind, fault.message), refused, (now, now), Disproof::No);
                 None
             }
             Err(CallFailure::Fault(fault)) => Some(End::Refused(fault.kind, fault.message)),
@@ -251,7 +251,7 @@ impl Op {
                 let message =
                     format!("its action has been pending for more than {} s", STALLED_AFTER_MS / 1_000);
                 let next = now.plus_millis(STALLED_INTERVAL_MS);
-                self.verify((FaultKind::InProgress, message), false, (now, next), Unreported::No);
+                self.verify((FaultKind::InProgress, message), false, (now, next), Disproof::No);
             }
             Ok(ActionStatus::InProgress) => {
                 *seen = now;
@@ -262,8 +262,8 @@ impl Op {
                 if fault.kind == FaultKind::NotFound || (stalled && fault.kind == FaultKind::Permanent) =>
             {
                 let message = format!("FLIPOP cannot read how its action ended: {}", fault.message);
-                let unreported = Unreported::Until(accepted.plus_millis(UNREPORTED_MS));
-                self.verify((fault.kind, message), false, (now, now), unreported);
+                let disproof = Disproof::Until(accepted.plus_millis(FORGOTTEN_MS));
+                self.verify((fault.kind, message), false, (now, now), disproof);
             }
             Err(CallFailure::Fault(fault)) => poll.failed(Pace::of(&fault), at),
             Err(CallFailure::NotSent) => poll.hasten(now),
@@ -297,7 +297,7 @@ impl Op {
         let target = self.target();
         let stalled = self.is_stalled(now);
         let from = &self.from;
-        let Activity::Verifying { cause, message, since, look, unreported, .. } = &mut self.activity else {
+        let Activity::Verifying { cause, message, since, look, disproof, .. } = &mut self.activity else {
             return None;
         };
         if begun < *since {
@@ -306,9 +306,9 @@ impl Op {
         }
         let waits = |read: &ReservedIp| !read.locked && read.machine != target && read.machine == *from;
         if found.is_some_and(waits)
-            && let Some(waited) = unreported.after(begun)
+            && let Some(waited) = disproof.after(begun)
         {
-            *unreported = waited;
+            *disproof = waited;
             look.again(now, look_again_ms);
             return None;
         }
@@ -366,15 +366,14 @@ impl Op {
         (cause, message): (FaultKind, String),
         refused: bool,
         (since, next): (Moment, Moment),
-        unreported: Unreported,
+        disproof: Disproof,
     ) {
         let look = Retry::at(next);
-        self.activity =
-            Activity::Verifying { cause, message, since, look, refused, denied: None, unreported };
+        self.activity = Activity::Verifying { cause, message, since, look, refused, denied: None, disproof };
     }
 }
 
-impl Unreported {
+impl Disproof {
     /// The next step after a read, begun at `begun`, that shows no change. `None`: the read is believed.
     fn after(self, begun: Moment) -> Option<Self> {
         match self {

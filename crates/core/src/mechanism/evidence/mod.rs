@@ -177,8 +177,8 @@ impl Evidence {
     pub fn leases(&mut self, observed: &Observed<LeaseFacts>, now: Moment) {
         // Other nodes may have a Lease now.
         self.news.all |= matches!(observed, Observed::Reset(_));
+        self.touched |= !matches!(observed, Observed::Apply(_));
         if let Observed::Delete(lease) = observed {
-            self.touched = true;
             self.news.keys.extend(self.by_name.get(&lease.name).into_iter().flatten().cloned());
         }
         for node in self.leases.observe(observed, now) {
@@ -342,10 +342,9 @@ impl Evidence {
         }
     }
 
-    /// Whether the node can be judged, and has shown no sign of life since its checks began.
+    /// Whether the node is checked, can be judged, and has shown no sign of life since its checks began.
     pub fn is_unproven(&self, key: &CheckKey, node: &str) -> bool {
-        let seen = self.records.get(key).is_some_and(|record| record.seen_alive);
-        !seen && self.leases.may_have(node)
+        self.records.get(key).is_some_and(|record| !record.seen_alive) && self.leases.may_have(node)
     }
 
     /// Whether the node's checks have failed for long while its Lease was renewed.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The annotations and labels that pools ask for.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct Intended {
     by_pool: BTreeMap<Uid, (Desired, DesiredLabels)>,
     /// The annotations of all pools together.
     all: Desired,
@@ -28,7 +28,7 @@ pub(super) struct Wishes {
     changed: Option<BTreeSet<Uid>>,
 }
 
-impl Wishes {
+impl Intended {
     /// The annotations that all pools together ask for.
     pub(super) const fn desired(&self) -> &Desired {
         &self.all
@@ -101,12 +101,12 @@ impl Wishes {
 
 impl Fleet {
     /// Looks again at the annotations and labels that the pools of this plan ask for.
-    pub(super) fn review_wishes(&mut self, owners: &BTreeMap<Address, ObjectRef>) {
+    pub(super) fn review_intended(&mut self, owners: &BTreeMap<Address, ObjectRef>) {
         if self.looks_at_all() {
             let pools = &self.pools;
-            self.wishes.keep(|uid| pools.contains_key(uid));
+            self.intended.keep(|uid| pools.contains_key(uid));
         }
-        self.wishes.stale |= self.settings.thorough;
+        self.intended.stale |= self.settings.thorough;
         let due = self.attention.due.iter().filter_map(|uid| self.pools.get(uid));
         for pool in due.clone().filter(|pool| !pool.deleting) {
             let account = self.accounts.get(&pool.spec.account_id);
@@ -149,15 +149,15 @@ impl Fleet {
             }
             one.protected.extend(pool.annotated_still());
             let labels = DesiredLabels::of_pool(pool, &one, known);
-            self.wishes.replace(&pool.object.uid, one, labels, read);
+            self.intended.replace(&pool.object.uid, one, labels, read);
         }
         for pool in due.filter(|pool| pool.deleting) {
             let protected = if pool.is_going() { pool.annotated_still() } else { BTreeSet::new() };
             let kept = Desired { protected, ..Desired::default() };
             let labels = DesiredLabels::of_deleted(&kept);
-            self.wishes.replace(&pool.object.uid, kept, labels, true);
+            self.intended.replace(&pool.object.uid, kept, labels, true);
         }
-        let changed = self.wishes.end_review();
+        let changed = self.intended.end_review();
         self.annotations.look_at(changed.clone());
         self.labels.look_at(changed);
     }
