@@ -73,12 +73,7 @@ impl Fleet {
                 // Labels go first, because a move may wait for the answer to their removal.
                 let desired = (self.intended.labels(), self.intended.desired());
                 self.labels.plan(desired, seen, now, &mut out);
-                self.annotations.plan(
-                    self.intended.desired(),
-                    (seen, self.intended.all_read()),
-                    now,
-                    &mut out,
-                );
+                self.annotations.plan(desired.1, (seen, self.intended.all_read()), now, &mut out);
                 self.note_denials();
                 self.note_finished();
             }

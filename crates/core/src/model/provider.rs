@@ -131,8 +131,8 @@ impl Providers {
 /// Two providers that differ in everything, for tests.
 #[cfg(test)]
 pub(crate) mod examples {
-    use super::{Descriptor, FirewallLimits, Limits, Providers, Rules, ZoneForm};
     use crate::model::machine::{MachineId, MachineKind};
+    use crate::model::provider::{Descriptor, FirewallLimits, Limits, Providers, Rules, ZoneForm};
 
     /// The machines of [`OF_BOTH`].
     pub(crate) static DROPLETS: MachineKind = MachineKind {
