@@ -9,7 +9,7 @@
 //!
 //! Invariant: a request with a [`Permit`] in its extensions is sent only if that permit allows it. The permit is
 //! checked before a connection is looked for, and again by the request's body when the connection is about to write it
-//! (see [`crate::permit::gate`]): credentials, a proxy and TLS may take seconds in between. The refusal is a
+//! (see `permit::gate`): credentials, a proxy and TLS may take seconds in between. The refusal is a
 //! [`PermitEnded`], or has one among its causes.
 
 use super::kubeconfig::Cluster;
