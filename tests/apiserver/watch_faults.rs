@@ -38,7 +38,7 @@ pub(crate) fn cases() -> Vec<Case> {
         pools_with_selectors_of_their_own_share_a_watch_and_each_follows_its_own_labels,
     ];
     cases.extend(cases![InstalledForOne:
-        a_history_that_was_compacted_while_the_watch_was_cut_loses_nothing,
+        a_history_that_was_compacted_while_the_watch_was_cut_is_answered_by_a_list,
         a_list_whose_next_page_is_forgotten_is_begun_anew_and_half_of_it_moves_nothing,
     ]);
     cases
@@ -114,14 +114,16 @@ async fn watches_that_break_off_within_an_event_again_and_again_lose_nothing(wor
     Ok(())
 }
 
-async fn a_history_that_was_compacted_while_the_watch_was_cut_loses_nothing(world: &mut World) -> Outcome {
+async fn a_history_that_was_compacted_while_the_watch_was_cut_is_answered_by_a_list(
+    world: &mut World,
+) -> Outcome {
     world.reserve(&[10, 11]);
     for node in ["alpha", "beta", "gamma", "delta"] {
         world.node(node).await?;
     }
     let proxy = FaultProxy::start(world.server.address()).await?;
     let through = kubeconfig_through(&world.operator_kubeconfig().await?, proxy.address())?;
-    let _operator = world.start(&Launch::new(binary(), &through, &world.digitalocean_url())?).await?;
+    let operator = world.start(&Launch::new(binary(), &through, &world.digitalocean_url())?).await?;
     world.plain_pool("p", &[10, 11]).await?;
     world.pool_settles("p", &[(10, "alpha"), (11, "beta")]).await?;
     let calls = world.cloud().next_call();
@@ -137,6 +139,13 @@ async fn a_history_that_was_compacted_while_the_watch_was_cut_loses_nothing(worl
     proxy.set(Network::Good);
     world.pool_settles("p", &[(10, "gamma"), (11, "beta")]).await?;
     assert_eq!(world.assigns(calls).len(), 1, "beta was never seen to fail");
+    // A loaded machine may need so long to start the server that the leadership has a gap, after which all is listed.
+    eventually("nodes are listed because the watch's place or the leadership was lost", SOON, || async {
+        let expired = restarts(&operator, "expired").await?;
+        let listed = expired >= 1.0 || operator.log().contains("renewed the lease after a gap");
+        if listed { Ok(()) } else { Err(Failure::new(operator.log_tail())) }
+    })
+    .await?;
     world.annotation_settles("gamma", Some(10)).await
 }
 

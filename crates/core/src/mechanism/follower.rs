@@ -80,7 +80,7 @@ impl FollowedNodes {
 
     /// Whether every node is known and none fails. The order of nodes does not matter while no address moves.
     pub fn is_at_rest(&self) -> bool {
-        // What is new of an unproven node concerns the object at once.
+        // News of an unproven node concerns the object at once.
         let CheckedNodes { dead, deprioritized: _, unproven: _, doubted } = &self.checked;
         let well = dead.is_empty() && doubted.is_none();
         self.matched && !self.edited && self.suspects.is_empty() && well

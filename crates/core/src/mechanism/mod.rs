@@ -1,7 +1,7 @@
 //! Mechanisms for any decision: its result, when a request may be sent, and when it is repeated. They know neither
 //! addresses nor records.
 //!
-//! What most files need is reexported here; `evidence` is named by its module.
+//! Reexports the names that most files need; `evidence` is named by its module.
 
 pub mod budget;
 pub mod effects;

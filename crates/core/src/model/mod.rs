@@ -1,6 +1,6 @@
 //! Names, facts, failures, time, and the words of messages about them. The only decision here is which nodes match.
 //!
-//! What most files need is reexported here; the rest is named by its module.
+//! Reexports the names that most files need; the rest is named by its module.
 
 pub mod bounds;
 pub mod catalog;

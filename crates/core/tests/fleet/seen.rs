@@ -1,4 +1,4 @@
-//! What users see of the small world: statuses and Events.
+//! The small world as users see it: statuses and Events.
 
 use crate::world::{World, ip};
 use flipop_core::addresses::pool::status::{IpEntry, PoolStatus};
@@ -14,7 +14,7 @@ impl World {
         &self.record_sets[set].status
     }
 
-    /// What a pool says of an address.
+    /// The entry of an address in the status of its pool.
     pub(crate) fn entry(&self, pool: &str, n: u8) -> &IpEntry {
         &self.status(pool).ips[&ip(n).to_string()]
     }
