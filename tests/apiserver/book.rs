@@ -5,7 +5,7 @@ use crate::dns::{Name, external, internal};
 use crate::dns_examples::{apply, placed, pool_converges, set_converges};
 use crate::pages::{Block, Fate, Page, pages};
 use crate::suite::{Case, Run, Server};
-use crate::world::{REGION, SOON, World, binary, path, same};
+use crate::world::{Object, REGION, SOON, World, binary, path, same};
 use flipop_cloud::{Plan, Provider};
 use flipop_envtest::cluster::NAMESPACE;
 use flipop_envtest::nodes::{NewNode, NewPod};
@@ -119,7 +119,9 @@ async fn stage(world: &World) -> Outcome<Operator> {
     let (zone, fqdn) = ("example.net".to_owned(), "nodes.example.net".to_owned());
     let name = Name { provider: Provider::Cloudflare, zone, fqdn };
     set_converges(world, "ingress-nodes", &name, &addresses, 120).await?;
-    world.pool_shows("game-servers", "it has three", SOON, |pool| same(pool.active().len(), 3)).await?;
+    // A command that replaces the pool meets no write of the operator.
+    let settled = |pool: &Object| same((pool.active().len(), pool.spec_ips().len()), (3, 3));
+    world.pool_shows("game-servers", "it has three, also in its spec", SOON, settled).await?;
     let bought = world.get_pool("game-servers").await?.active();
     let bought: Vec<&str> = bought.keys().map(String::as_str).collect();
     pool_converges(world, "game-servers", &Name::new(Provider::DigitalOcean, "play"), &bought, 60).await?;
