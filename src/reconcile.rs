@@ -4,8 +4,6 @@
 //! fact: every call runs on a task of its own. Inputs are drained before a plan, so that a burst of events is one
 //! plan.
 
-mod writes;
-
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
 use crate::api::{Condition, Conditioned, Seen};
@@ -27,7 +25,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
-use writes::{refused_write, written};
 
 /// Facts taken in before a plan is made all the same: a flood of events must not keep a failover waiting.
 const MAX_DRAINED: usize = 512;
@@ -238,7 +235,7 @@ impl Reconciler {
         if let Some((object, conditions)) = done.conditions {
             self.conditions.insert(object, conditions);
         }
-        if let Some(message) = refused_write(&done.outcome)
+        if let Some(message) = done.outcome.refused_write()
             && first_time(&mut self.denials, message.to_owned())
         {
             tracing::warn!("{message}");
@@ -398,7 +395,7 @@ impl Reconciler {
         for effect in plan.effects {
             match effect {
                 Effect::Do(action) => {
-                    let before = written(&action).and_then(|object| self.conditions.get(&object));
+                    let before = action.status_of().and_then(|object| self.conditions.get(&object));
                     self.executor.start(action, before.map(Vec::as_slice).unwrap_or_default());
                 }
                 Effect::Tell(notice) => self.executor.tell(notice),

@@ -8,8 +8,8 @@ use crate::firewalls::action as firewalls;
 use crate::mechanism::{StatusWrite, WrittenStatus};
 use crate::model::node_labels::{LabelChanges, NodeLabels};
 use crate::model::{
-    Address, Class, Criteria, LeaseFacts, Mismatch, Moment, NodeFacts, ObjectRef, Observed, PodFacts,
-    PodStore, Uid, WatchKey, WriteFailure, verdict,
+    Address, Class, Criteria, LeaseFacts, Mismatch, Moment, NodeFacts, ObjectKind, ObjectRef, Observed,
+    PodFacts, PodStore, Uid, WatchKey, WriteFailure, verdict,
 };
 use crate::records::action as records;
 use crate::records::status::{RecordSetObject, RecordSetStatus};
@@ -123,6 +123,17 @@ impl Action {
                 false
             }
         }
+    }
+
+    /// The object whose status it writes.
+    pub fn status_of(&self) -> Option<(ObjectKind, Uid)> {
+        if let Self::WriteStatus(write) = self {
+            return Some((ObjectKind::Pool, write.object.uid.clone()));
+        }
+        if let Self::WriteRecordSetStatus(write) = self {
+            return Some((ObjectKind::RecordSet, write.object.uid.clone()));
+        }
+        None
     }
 }
 
@@ -267,4 +278,42 @@ pub enum Outcome {
     NodesCounted(Result<u64, WriteFailure>),
     /// To [`Action::ReadNode`]: the object that asked, and the result of the read.
     NodeRead(Uid, Box<NodeReading>),
+}
+
+impl Outcome {
+    /// Why the API server refused a write until somebody mends it. What was refused may be the status that would tell.
+    pub fn refused_write(&self) -> Option<&str> {
+        let failure = match self {
+            Self::Annotated { result, .. }
+            | Self::Labelled { result, .. }
+            | Self::FinalizerWritten { result, .. }
+            | Self::IpsWritten { result, .. } => result.as_ref().err(),
+            Self::StatusWritten(_, result) => result.as_ref().err(),
+            Self::RecordSetStatusWritten(_, result) => result.as_ref().err(),
+            Self::Swept(result) => result.as_ref().err(),
+            Self::NodesCounted(result) => result.as_ref().err(),
+            Self::ObjectsListed(_, result) => result.as_ref().err(),
+            Self::NodeRead(_, read) => read.result.as_ref().err(),
+            Self::Addresses(_) | Self::Records(_) | Self::Firewalls(_) => None,
+        };
+        failure?.refusal()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_is_refused_if_it_fails_until_somebody_acts() {
+        let refused = |failure| {
+            let outcome = Outcome::StatusWritten(Uid("uid".into()), Err(failure));
+            outcome.refused_write().map(str::to_owned)
+        };
+        let why = || "a policy says no".to_owned();
+        assert_eq!(refused(WriteFailure::Invalid(why())), Some(why()));
+        assert_eq!(refused(WriteFailure::Forbidden(why())), Some(why()));
+        assert_eq!(refused(WriteFailure::Transient(why())), None);
+        assert_eq!(refused(WriteFailure::Conflict), None);
+    }
 }

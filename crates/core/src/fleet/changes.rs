@@ -6,7 +6,7 @@ use crate::addresses::pool::Pool;
 use crate::addresses::pool::losses::Change;
 use crate::mechanism::Follower;
 use crate::model::catalog::events::EventReason;
-use crate::model::{AccountId, Address, MachineId, Mismatch, Moment, NodeStore, Uid, verdict};
+use crate::model::{AccountId, Address, Mismatch, Moment, Uid, verdict};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -46,7 +46,8 @@ impl Fleet {
         let Some(account) = self.accounts.get(account_id) else { return };
         for ip in ips {
             let place = account.place(*ip);
-            let node = place.machine().and_then(|machine| self.node_on(machine)).map(str::to_owned);
+            let node = place.machine().and_then(|machine| self.watched.node_on(machine));
+            let node = node.map(|node| node.name.clone());
             let text = place.message(*ip, node.as_deref(), account.machines().noun);
             let namers: Vec<Uid> = self.namers(*ip).into_iter().cloned().collect();
             let pools = namers.iter().filter_map(|uid| self.pools.get(uid));
@@ -62,15 +63,9 @@ impl Fleet {
     /// Why a node is not a candidate of a pool, as far as its watch shows.
     pub(super) fn mismatch_of(&self, pool: &Pool, node: &str) -> Option<Mismatch> {
         let criteria = pool.spec.criteria.as_ref()?;
-        let node = self.nodes.get(criteria.node_watch())?.get(node)?;
-        let pods = criteria.pod_watch().and_then(|key| self.pods.get(key));
+        let (nodes, pods) = self.watched.stores(pool)?;
+        let node = nodes.get(node)?;
         verdict(criteria, node, pods).and_then(|()| pool.check(node)).err()
-    }
-
-    /// The node on a machine, if an object's labels select it.
-    fn node_on(&self, machine: &MachineId) -> Option<&str> {
-        let mut nodes = self.nodes.values().flat_map(NodeStore::iter);
-        nodes.find(|node| node.machine.as_ref() == Some(machine)).map(|node| node.name.as_str())
     }
 }
 

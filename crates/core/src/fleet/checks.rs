@@ -215,7 +215,7 @@ impl Fleet {
             Observed::Apply(node) => std::slice::from_ref(node),
             Observed::Delete(_) => return,
         };
-        let Some(store) = self.nodes.get(key) else { return };
+        let Some(store) = self.watched.nodes(key) else { return };
         for node in seen {
             let Some(known) = store.get(&node.name).filter(|known| known.uid == node.uid) else { continue };
             if known.heartbeat_s != node.heartbeat_s {
@@ -252,9 +252,8 @@ impl Fleet {
         let evidence = &self.checks.evidence;
         let mut notices = Vec::new();
         for uid in self.in_order(&self.concerned(now)) {
-            let watched = (&self.nodes, &self.pods);
             let Some((follower, stores)) =
-                followers::following(&mut self.pools, &mut self.record_sets, watched, &uid)
+                followers::following(&mut self.pools, &mut self.record_sets, &self.watched, &uid)
             else {
                 continue;
             };
@@ -303,7 +302,7 @@ impl Fleet {
                 available && follower.node_check().is_some() && follower.is_following()
             };
             let part = follower.filter(asks).map(|follower| {
-                let stores = followers::stores(&self.nodes, &self.pods, follower);
+                let stores = self.watched.stores(follower);
                 let own = self.settings.own_node.as_deref();
                 let part = stores.map(|(nodes, _)| asked_by(follower, nodes, own)).unwrap_or_default();
                 (follower.owner().object.name.namespace, part)

@@ -88,7 +88,7 @@ impl Fleet {
 
     fn ip_details(&self, pool: &Pool, now: Moment) -> BTreeMap<Address, IpDetails> {
         let Some(account) = self.accounts.get(&pool.spec.account_id) else { return BTreeMap::new() };
-        let stores = self.stores_of(pool);
+        let stores = self.watched.stores(pool);
         let nodes = || stores.into_iter().flat_map(|(nodes, _)| nodes.iter());
         let named: BTreeMap<&MachineId, &str> =
             nodes().filter_map(|node| Some((node.machine.as_ref()?, node.name.as_str()))).collect();
@@ -107,7 +107,7 @@ impl Fleet {
     }
 
     fn left_out_by(&self, follower: &dyn Follower) -> Vec<LeftOut> {
-        let Some((criteria, (nodes, pods))) = follower.criteria().zip(self.stores_of(follower)) else {
+        let Some((criteria, (nodes, pods))) = follower.criteria().zip(self.watched.stores(follower)) else {
             return Vec::new();
         };
         let mut reasons: BTreeMap<Mismatch, LeftOut> = BTreeMap::new();

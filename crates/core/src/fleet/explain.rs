@@ -34,9 +34,8 @@ impl Fleet {
     pub(super) fn explain(&mut self, now: Moment, out: &mut Effects<Action>) {
         let (mut selects_none, mut stirred) = (false, Vec::new());
         for uid in self.in_order(&self.attention.due) {
-            let watched = (&self.nodes, &self.pods);
             let Some((follower, stores @ (nodes, pods))) =
-                followers::following(&mut self.pools, &mut self.record_sets, watched, &uid)
+                followers::following(&mut self.pools, &mut self.record_sets, &self.watched, &uid)
             else {
                 continue;
             };

@@ -122,7 +122,7 @@ impl Fleet {
             FirewallSpec::None | FirewallSpec::Unusable | FirewallSpec::Open(_) => None,
         };
         let mut machines = BTreeMap::new();
-        let stores = self.stores_of(pool).map(|(nodes, _)| nodes);
+        let stores = self.watched.stores(pool).map(|(nodes, _)| nodes);
         let labelled = stores.into_iter().flat_map(NodeStore::iter);
         for node in labelled {
             if let Some(machine) = node.machine.as_ref().filter(|on| on.kind() == account.machines()) {

@@ -113,7 +113,7 @@ impl Fleet {
             let known = account.is_some_and(Account::is_known);
             let read = (known || pool.spec.is_frozen()) && !pool.is_unread();
             let watch = pool.spec.criteria.as_ref().map(Criteria::node_watch);
-            let watched = watch.and_then(|watch| self.nodes.get(watch));
+            let watched = watch.and_then(|watch| self.watched.nodes(watch));
             // A candidate from before a gap in the leadership may be another node by now.
             let seen = self.matched_once.contains(&pool.object.uid);
             let still = pool.pause.holds();

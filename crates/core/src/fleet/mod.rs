@@ -44,8 +44,8 @@ use crate::firewalls::spec::FirewallSpec;
 use crate::mechanism::{Clocks, Effect, Notice, RateReport, is_older};
 use crate::model::provider::{Descriptor, Providers};
 use crate::model::{
-    AccountId, Checked, Context, Criteria, LeaseFacts, Moment, NodeFacts, NodeStore, ObjectKind, ObjectName,
-    ObjectRef, Observed, PodFacts, PodStore, Uid, WatchKey,
+    AccountId, Checked, Context, Criteria, LeaseFacts, Moment, NodeFacts, ObjectKind, ObjectName, ObjectRef,
+    Observed, PodFacts, Uid, WatchKey,
 };
 use crate::records::name::Zones;
 use crate::records::node_set::NodeSet;
@@ -151,10 +151,7 @@ pub struct Fleet {
     record_sets: BTreeMap<Uid, NodeSet>,
     /// The last object with each name.
     names: BTreeMap<(ObjectKind, ObjectName), Uid>,
-    nodes: BTreeMap<WatchKey, NodeStore>,
-    shown_by: followers::Shown,
-    pods: BTreeMap<WatchKey, PodStore>,
-    watch_trouble: BTreeMap<WatchKey, String>,
+    watched: followers::Watched,
     accounts: BTreeMap<AccountId, Account>,
     annotations: Annotations,
     intended: intended::Intended,
@@ -215,12 +212,12 @@ impl Fleet {
             Input::Nodes(key, observed) => self.observe_nodes(&key, observed, now),
             Input::Pods(key, observed) => self.observe_pods(&key, observed, now),
             Input::WatchTrouble(key, trouble) => {
-                if self.watch_trouble.get(&key) != trouble.as_ref() {
+                if self.watched.trouble.get(&key) != trouble.as_ref() {
                     self.concerns_all();
                 }
                 match trouble {
-                    Some(message) => self.watch_trouble.insert(key, message),
-                    None => self.watch_trouble.remove(&key),
+                    Some(message) => self.watched.trouble.insert(key, message),
+                    None => self.watched.trouble.remove(&key),
                 };
             }
             Input::Outcome(outcome) => self.observe_outcome(outcome, at),
@@ -283,8 +280,7 @@ impl Fleet {
         self.attention.specs_changed();
         self.pools_listed = false;
         self.record_sets_listed = false;
-        self.nodes.values_mut().for_each(NodeStore::distrust);
-        self.pods.values_mut().for_each(PodStore::distrust);
+        self.watched.distrust();
         self.pools.values_mut().for_each(|pool| pool.distrust());
         self.matched_once.clear();
         self.record_sets.values_mut().for_each(NodeSet::distrust);
@@ -347,14 +343,7 @@ impl Fleet {
     /// that is given up and asked for again between two plans continues without a new list.
     fn forget_unwatched(&mut self) -> BTreeSet<WatchKey> {
         let wanted = self.watches();
-        let shown_by = &mut self.shown_by;
-        self.nodes.retain(|key, store| {
-            let kept = wanted.contains(key);
-            (!kept).then(|| shown_by.forget(key, store));
-            kept
-        });
-        self.pods.retain(|key, _| wanted.contains(key));
-        self.watch_trouble.retain(|key, _| wanted.contains(key));
+        self.watched.keep(&wanted);
         let (pools, sets) = (&self.pools, &self.record_sets);
         self.unready.retain(|uid, _| pools.contains_key(uid) || sets.contains_key(uid));
         self.matched_once.retain(|uid| pools.contains_key(uid));
@@ -419,7 +408,7 @@ impl Fleet {
     fn rematch(&mut self, uid: &Uid, now: Moment) {
         let clocks = self.clocks(now);
         let Some(follower) = followers::get(&mut self.pools, &mut self.record_sets, uid) else { return };
-        let Some(stores) = followers::stores(&self.nodes, &self.pods, follower) else { return };
+        let Some(stores) = self.watched.stores(follower) else { return };
         follower.rematch(None, stores, clocks);
         self.pools.get_mut(uid).into_iter().for_each(|pool| self.attention.note_machines(pool));
     }
@@ -431,10 +420,7 @@ impl Fleet {
         self.labels.observe(&observed, of_pool);
         let clocks = self.clocks(now);
         self.hear_of_nodes(key, &observed, now);
-        let store = self.nodes.entry(key.clone()).or_default();
-        let first = !store.is_complete();
-        let touched = store.observe(observed);
-        self.shown_by.note(key, store, &touched);
+        let (touched, first) = self.watched.observe_nodes(key, observed);
         for uid in users.iter().filter(|_| !touched.is_empty()) {
             let pool = self
                 .pools
@@ -449,9 +435,7 @@ impl Fleet {
     }
 
     fn observe_pods(&mut self, key: &WatchKey, observed: Observed<PodFacts>, now: Moment) {
-        let store = self.pods.entry(key.clone()).or_default();
-        let first = !store.is_complete();
-        let touched = store.observe(observed);
+        let (touched, first) = self.watched.observe_pods(key, observed);
         if touched.is_empty() && !first {
             return;
         }
@@ -465,7 +449,7 @@ impl Fleet {
             let Some(follower) = followers::get(&mut self.pools, &mut self.record_sets, uid) else {
                 continue;
             };
-            let Some(stores) = followers::stores(&self.nodes, &self.pods, follower) else { continue };
+            let Some(stores) = self.watched.stores(follower) else { continue };
             if follower.rematch(touched, stores, clocks) {
                 self.pools.get_mut(uid).into_iter().for_each(|pool| self.attention.note_machines(pool));
                 self.attention.touch(uid);

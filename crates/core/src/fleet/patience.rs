@@ -43,9 +43,8 @@ impl Fleet {
         let clocks = self.clocks(now);
         let mut notices: Vec<Notice> = Vec::new();
         for uid in self.in_order(&self.attention.due) {
-            let watched = (&self.nodes, &self.pods);
             let Some((_, stores)) =
-                followers::following(&mut self.pools, &mut self.record_sets, watched, &uid)
+                followers::following(&mut self.pools, &mut self.record_sets, &self.watched, &uid)
             else {
                 continue;
             };
@@ -97,7 +96,8 @@ impl Fleet {
         let verdict = match (verdict, by_check.zip(follower.node_check())) {
             (Some(Ok(())), Some((suspicion, check))) => {
                 let key = CheckKey { node: suspicion.node_uid().clone(), check };
-                let seen = self.nodes.get(&read.nodes).and_then(|store| store.get(&read.node)?.heartbeat_s);
+                let seen =
+                    self.watched.nodes(&read.nodes).and_then(|store| store.get(&read.node)?.heartbeat_s);
                 let found = (read.lease.as_ref(), read.heartbeat_s() == seen);
                 let borne_out = self.checks.evidence.bear_out(&key, found, at.now);
                 borne_out.map(|verdict| verdict.map_err(|why| (why, None)))

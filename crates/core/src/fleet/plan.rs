@@ -95,7 +95,7 @@ impl Fleet {
         self.attention.forget();
         self.claims.forget();
         self.labels.find_naming();
-        self.find_nodes();
+        self.watched.find_nodes();
         self.find_names();
     }
 
@@ -392,7 +392,7 @@ impl Fleet {
             return BTreeMap::new();
         }
         let well = |(uid, name): &(&Uid, &str)| {
-            let node = self.node_named(name, uid);
+            let node = self.watched.node_named(name, uid);
             node.is_none_or(|node| node.ready.is_ready() && !node.deleting)
         };
         let nodes = |ip| self.labels.naming(ip).filter(well).map(|(uid, _)| uid.clone()).collect();

@@ -12,9 +12,7 @@ use crate::addresses::pool::Pool;
 use crate::addresses::pool::creation::Purchase;
 use crate::addresses::pool::reclaim::{Around, Listed};
 use crate::mechanism::{Effects, Epoch};
-use crate::model::{
-    AccountId, Address, CallFailure, Context, MachineId, Moment, NodeStore, ObjectKind, ReservedIp, Uid,
-};
+use crate::model::{AccountId, Address, CallFailure, Context, Moment, ObjectKind, ReservedIp, Uid};
 use crate::records::site::SiteKey;
 use crate::records::spec::AddressSource;
 use crate::records::status::described;
@@ -183,7 +181,10 @@ impl Fleet {
             records: &|bought| self.dns.records_of(bought),
             annotated: &|ip| self.annotations.names(ip),
             unwritable: self.annotations.denied(),
-            node_on: &|machine| self.node_of(machine),
+            node_on: &|machine| {
+                let node = self.watched.node_on(machine)?;
+                Some((node.uid.clone(), node.name.clone()))
+            },
             listed: self.objects.last(),
             unlistable: self.objects.failure(),
             purchasing: here || self.is_purchasing(&account_id, &account),
@@ -207,13 +208,6 @@ impl Fleet {
                 }
             }
         }
-    }
-
-    /// The node on a machine, if an object's labels select it.
-    fn node_of(&self, machine: &MachineId) -> Option<(Uid, String)> {
-        let mut nodes = self.nodes.values().flat_map(NodeStore::iter);
-        let node = nodes.find(|node| node.machine.as_ref() == Some(machine))?;
-        Some((node.uid.clone(), node.name.clone()))
     }
 
     /// Takes in the answer to a read of an address.

@@ -140,7 +140,7 @@ impl Fleet {
                 Notice::on(&owner, warning, EventReason::MatchLost, "match", message)
             }),
         );
-        let trouble = watch_trouble(&self.watch_trouble, set.spec.criteria.as_ref());
+        let trouble = watch_trouble(&self.watched.trouble, set.spec.criteria.as_ref());
         let report = self.dns.set(uid).and_then(|set| set.report.as_ref());
         let mut status = match report {
             Some(report) => set.render(report),

@@ -31,7 +31,7 @@ impl Fleet {
                 continue;
             }
             let account = self.accounts.get(&pool.spec.account_id);
-            let trouble = watch_trouble(&self.watch_trouble, pool.spec.criteria.as_ref());
+            let trouble = watch_trouble(&self.watched.trouble, pool.spec.criteria.as_ref());
             if !is_told(pool, account, trouble.is_some()) {
                 continue;
             }

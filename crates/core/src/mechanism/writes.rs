@@ -50,8 +50,8 @@ impl Call {
             Some(WriteFailure::NotSent) => {}
             Some(failure) => {
                 self.retry.failed(Pace::of_write(failure), at);
-                if let WriteFailure::Forbidden(message) | WriteFailure::Invalid(message) = failure {
-                    self.refusal = Some(message.clone());
+                if let Some(message) = failure.refusal() {
+                    self.refusal = Some(message.to_owned());
                 }
             }
         }

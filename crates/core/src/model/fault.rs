@@ -142,6 +142,16 @@ pub enum WriteFailure {
     },
 }
 
+impl WriteFailure {
+    /// The API server's reason, if it refuses the write until somebody acts.
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Forbidden(message) | Self::Invalid(message) => Some(message),
+            Self::NotSent | Self::Conflict | Self::Gone | Self::Transient(_) | Self::Throttled { .. } => None,
+        }
+    }
+}
+
 /// Why a call to a provider brought no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallFailure {

@@ -45,17 +45,13 @@ impl Pool {
         let sent = self.writes.status_done(result.as_ref().err(), at);
         let kept = match result {
             Ok(kept) => kept,
-            Err(WriteFailure::Forbidden(_) | WriteFailure::Invalid(_) | WriteFailure::Gone) => {
-                self.status_refused(at);
-                self.moving.not_written();
+            Err(failure) => {
+                if failure == WriteFailure::Gone || failure.refusal().is_some() {
+                    self.status_refused(at);
+                    self.moving.not_written();
+                }
                 return;
             }
-            Err(
-                WriteFailure::NotSent
-                | WriteFailure::Conflict
-                | WriteFailure::Transient(_)
-                | WriteFailure::Throttled { .. },
-            ) => return,
         };
         if let Some(sent) = &sent {
             self.moving.written(sent.last_move.as_ref(), kept.status.last_move.as_ref());
