@@ -66,6 +66,8 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
         start,
     );
     report.value(format_args!("ms, start with {count} pools"), ms(start));
+    let spent = processor_time(operator.id())?;
+    report.note(format_args!("{count} pools: processor time of the start {}", Ms(spent)));
     at_rest(&operator, count, (fewer, small), quick, report).await?;
     let kubeconfig = world.server.kubectl()?.kubeconfig().to_owned();
     let status = commands::own_time(stage.binary(), "status", &kubeconfig, [0, 0]).await?;

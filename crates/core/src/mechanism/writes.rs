@@ -89,11 +89,6 @@ impl<S> Writes<S> {
         self.status.ready(now)
     }
 
-    /// Whether a write awaits its answer.
-    pub fn are_under_way(&self) -> bool {
-        self.status.is_under_way() || self.ips.is_under_way()
-    }
-
     /// Whether the last answered status write failed.
     pub fn is_status_failing(&self) -> bool {
         self.status.retry.is_failing()

@@ -149,7 +149,6 @@ impl NodeSet {
             && self.losses.is_empty()
             && self.nodes.is_at_rest()
             && self.outdated_crds.is_none()
-            && !self.writes.are_under_way()
     }
 
     /// The addresses to publish. `None` while too little is known.

@@ -9,8 +9,9 @@ use crate::model::{
     Uid,
 };
 
-/// Operations under way per account. Far above what a failover needs; it bounds memory and sockets.
-pub const MAX_OPS: usize = 64;
+/// Operations under way per account: enough for a hundred nodes that fail at once, and few enough that a minute's
+/// requests can also confirm them. It bounds memory and sockets.
+pub const MAX_OPS: usize = 128;
 
 /// Pending for this long, an action is reported as stalled.
 pub const STALLED_AFTER_MS: u64 = 300_000;

@@ -61,7 +61,6 @@ impl Pool {
             && self.roomy.is_empty()
             && self.unlabelling.is_empty()
             && !self.ips.values().any(|record| failed(record))
-            && !self.writes.are_under_way()
             && self.reclaim.is_idle()
     }
 
