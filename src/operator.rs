@@ -34,7 +34,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// Capacity for outcomes not yet taken in: more than the calls ever under way.
+/// Capacity for outcomes not yet taken in: more than the calls that are usually under way. Further ones wait.
 const OUTCOMES: usize = 256;
 
 /// The reconcile loop beats every two seconds. After this long without a beat it is stuck.

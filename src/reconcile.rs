@@ -235,7 +235,7 @@ impl Reconciler {
         if let Some((object, conditions)) = done.conditions {
             self.conditions.insert(object, conditions);
         }
-        if let Some(message) = done.outcome.refused_write()
+        if let Some(message) = done.outcome.refusal()
             && first_time(&mut self.denials, message.to_owned())
         {
             tracing::warn!("{message}");

@@ -119,7 +119,7 @@ async fn stage(world: &World) -> Outcome<Operator> {
     let (zone, fqdn) = ("example.net".to_owned(), "nodes.example.net".to_owned());
     let name = Name { provider: Provider::Cloudflare, zone, fqdn };
     set_converges(world, "ingress-nodes", &name, &addresses, 120).await?;
-    // A command that replaces the pool meets no write of the operator.
+    // The operator writes them into the spec, which must not change while a command of a page replaces the pool.
     let settled = |pool: &Object| same((pool.active().len(), pool.spec_ips().len()), (3, 3));
     world.pool_shows("game-servers", "it has three, also in its spec", SOON, settled).await?;
     let bought = world.get_pool("game-servers").await?.active();

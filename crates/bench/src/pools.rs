@@ -54,20 +54,19 @@ const SAMPLES_QUICK: usize = 3;
 pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> Outcome {
     let count = if quick { POOLS_QUICK } else { POOLS };
     let fewer = count.div_ceil(FEWER);
-    let (world, mut operator, _) = started(stage, fewer).await?;
+    let (world, mut operator, ..) = started(stage, fewer).await?;
     let small = Memory::of(operator.id())?;
     operator.terminate().await?;
     world.end().await;
 
-    let (world, mut operator, start) = started(stage, count).await?;
+    let (world, mut operator, start, spent) = started(stage, count).await?;
     report.within(
         format_args!("{count} pools with selectors of their own: start → all addresses active"),
         START,
         start,
     );
     report.value(format_args!("ms, start with {count} pools"), ms(start));
-    let spent = processor_time(operator.id())?;
-    report.note(format_args!("{count} pools: processor time of the start {}", Ms(spent)));
+    report.note(format_args!("{count} pools: processor time until then {}", Ms(spent)));
     at_rest(&operator, count, (fewer, small), quick, report).await?;
     let kubeconfig = world.server.kubectl()?.kubeconfig().to_owned();
     let status = commands::own_time(stage.binary(), "status", &kubeconfig, [0, 0]).await?;
@@ -159,8 +158,8 @@ async fn at_rest(
 }
 
 /// A world of pools whose addresses stand on their nodes, and an operator at rest in it. Returns the time from its
-/// start until every status says so.
-async fn started(stage: &Stage, count: u16) -> Outcome<(World, Operator, Duration)> {
+/// start until every status says so, and its processor time until then.
+async fn started(stage: &Stage, count: u16) -> Outcome<(World, Operator, Duration, Duration)> {
     let world = stage.world().await?;
     world.cluster.namespace("web", None).await?;
     // The benchmark moves more addresses in a minute than a token may. That is not measured here.
@@ -183,9 +182,9 @@ async fn started(stage: &Stage, count: u16) -> Outcome<(World, Operator, Duratio
         }
     })
     .await?;
-    let start = begun.elapsed();
+    let (start, spent) = (begun.elapsed(), processor_time(operator.id())?);
     tokio::time::sleep(MERGED).await;
-    Ok((world, operator, start))
+    Ok((world, operator, start, spent))
 }
 
 fn is_active(pool: &Value) -> bool {

@@ -127,13 +127,21 @@ impl Action {
 
     /// The object whose status it writes.
     pub fn status_of(&self) -> Option<(ObjectKind, Uid)> {
-        if let Self::WriteStatus(write) = self {
-            return Some((ObjectKind::Pool, write.object.uid.clone()));
+        match self {
+            Self::WriteStatus(write) => Some((ObjectKind::Pool, write.object.uid.clone())),
+            Self::WriteRecordSetStatus(write) => Some((ObjectKind::RecordSet, write.object.uid.clone())),
+            Self::Addresses(_)
+            | Self::Records(_)
+            | Self::Firewalls(_)
+            | Self::WriteIps { .. }
+            | Self::WriteFinalizer { .. }
+            | Self::Annotate { .. }
+            | Self::Label { .. }
+            | Self::SweepAnnotations
+            | Self::CountNodes
+            | Self::ListObjects { .. }
+            | Self::ReadNode { .. } => None,
         }
-        if let Self::WriteRecordSetStatus(write) = self {
-            return Some((ObjectKind::RecordSet, write.object.uid.clone()));
-        }
-        None
     }
 }
 
@@ -281,8 +289,9 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Why the API server refused a write until somebody mends it. What was refused may be the status that would tell.
-    pub fn refused_write(&self) -> Option<&str> {
+    /// Why the API server refused the request until somebody mends it. It is logged, since the status that would tell
+    /// may be what is refused.
+    pub fn refusal(&self) -> Option<&str> {
         let failure = match self {
             Self::Annotated { result, .. }
             | Self::Labelled { result, .. }
@@ -308,7 +317,7 @@ mod tests {
     fn a_write_is_refused_if_it_fails_until_somebody_acts() {
         let refused = |failure| {
             let outcome = Outcome::StatusWritten(Uid("uid".into()), Err(failure));
-            outcome.refused_write().map(str::to_owned)
+            outcome.refusal().map(str::to_owned)
         };
         let why = || "a policy says no".to_owned();
         assert_eq!(refused(WriteFailure::Invalid(why())), Some(why()));

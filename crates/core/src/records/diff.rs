@@ -5,7 +5,8 @@
 
 use crate::model::Address;
 use crate::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::iter;
 
 /// TTL of new records unless a spec says otherwise. It is short, because clients must notice a failover.
 pub const DEFAULT_TTL: u32 = 60;
@@ -79,47 +80,56 @@ pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
     if alias(records).is_some() {
         return ChangeSet::default();
     }
-    let mut ours: Vec<&Record> = records.iter().filter(|record| record.kind == ADDRESS_KIND).collect();
-    ours.sort_by(|a, b| a.id.cmp(&b.id));
+    let ours = records.iter().filter(|record| record.kind == ADDRESS_KIND);
+    let (mut held, mut surplus) = (Vec::new(), Vec::new());
+    for record in ours.clone() {
+        match record.address() {
+            Some(ip) => held.push((ip, !wanted.ttl.is_met_by(record), record)),
+            None => surplus.push(record),
+        }
+    }
     let addresses: BTreeSet<Address> = match &wanted.target {
         Target::Keep => return ChangeSet::default(),
         Target::Empty => BTreeSet::new(),
         Target::Without(gone) => {
-            let of_gone = |record: &&&Record| record.address().is_some_and(|ip| gone.contains(&ip));
-            let (go, stay): (Vec<&&Record>, Vec<&&Record>) = ours.iter().partition(of_gone);
-            let changes = go.iter().map(|record| Change::Delete { id: record.id.clone() });
-            return ChangeSet { changes: changes.collect(), survivor: !stay.is_empty() };
+            let (mut go, stay): (Vec<&Record>, Vec<&Record>) =
+                ours.partition(|record| record.address().is_some_and(|ip| gone.contains(&ip)));
+            go.sort_by(|a, b| a.id.cmp(&b.id));
+            return ChangeSet { changes: deletions(go), survivor: !stay.is_empty() };
         }
         Target::Exact(addresses) => {
-            let kept = ours.iter().filter_map(|record| record.address());
-            addresses.iter().copied().chain(kept.filter(|ip| wanted.undecided.contains(ip))).collect()
+            let kept = held.iter().map(|(ip, ..)| *ip).filter(|ip| wanted.undecided.contains(ip));
+            addresses.iter().copied().chain(kept).collect()
         }
     };
     // If several records have one address, one that needs no change stays.
-    let mut kept: BTreeMap<Address, &Record> = BTreeMap::new();
-    for record in &ours {
-        let Some(ip) = record.address().filter(|ip| addresses.contains(ip)) else { continue };
-        let best = kept.entry(ip).or_insert(record);
-        if wanted.ttl.is_met_by(record) && !wanted.ttl.is_met_by(best) {
-            *best = record;
-        }
-    }
-    let stays: BTreeSet<&str> = kept.values().map(|record| record.id.as_str()).collect();
-    let mut surplus = ours.iter().filter(|record| !stays.contains(record.id.as_str()));
-    let (right, stale): (Vec<_>, Vec<_>) = kept.iter().partition(|(_, record)| wanted.ttl.is_met_by(record));
+    held.sort_by(|(a, a_unmet, a_record), (b, b_unmet, b_record)| {
+        (a, a_unmet, &a_record.id).cmp(&(b, b_unmet, &b_record.id))
+    });
     let update =
         |record: &Record, ip| Change::Update { id: record.id.clone(), ip, ttl: wanted.ttl.of(record) };
-    let mut changes: Vec<Change> = stale.iter().map(|(ip, record)| update(record, **ip)).collect();
-    let mut creates = Vec::new();
-    for ip in addresses.iter().filter(|ip| !kept.contains_key(*ip)) {
-        match surplus.next() {
-            Some(record) => changes.push(update(record, *ip)),
-            None => creates.push(Change::Create { ip: *ip, ttl: wanted.ttl.of_new() }),
+    let (mut changes, mut missing, mut survivor) = (Vec::new(), Vec::new(), false);
+    let mut held = held.into_iter().peekable();
+    for ip in addresses {
+        surplus.extend(iter::from_fn(|| held.next_if(|(at, ..)| *at < ip)).map(|(.., record)| record));
+        match held.next_if(|(at, ..)| *at == ip) {
+            None => missing.push(ip),
+            Some((_, true, record)) => changes.push(update(record, ip)),
+            Some((_, false, _)) => survivor = true,
         }
     }
-    changes.extend(creates);
-    changes.extend(surplus.map(|record| Change::Delete { id: record.id.clone() }));
-    ChangeSet { changes, survivor: !right.is_empty() }
+    surplus.extend(held.map(|(.., record)| record));
+    surplus.sort_by(|a, b| a.id.cmp(&b.id));
+    let reused = surplus.len().min(missing.len());
+    changes.extend(surplus.iter().zip(&missing).map(|(record, ip)| update(record, *ip)));
+    let create = |ip: &Address| Change::Create { ip: *ip, ttl: wanted.ttl.of_new() };
+    changes.extend(missing.iter().skip(reused).map(create));
+    changes.extend(deletions(surplus.split_off(reused)));
+    ChangeSet { changes, survivor }
+}
+
+fn deletions(records: Vec<&Record>) -> Vec<Change> {
+    records.into_iter().map(|record| Change::Delete { id: record.id.clone() }).collect()
 }
 
 /// The records that changes leave as they are.

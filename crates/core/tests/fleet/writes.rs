@@ -38,11 +38,18 @@ fn a_failed_status_write_is_repaired() {
         WriteFailure::Forbidden("status".into()),
         WriteFailure::Invalid("too long".into()),
     ] {
-        let mut world = World::with(1, 1);
-        world.faults.status_writes.push_back(failure.clone());
-        world.run(70);
-        assert_eq!(world.entry("pool", 1).state, "active", "{failure:?}");
-        assert!(!world.has("pool", "WriteDenied"), "{failure:?}");
+        for late in [false, true] {
+            let mut world = World::with(1, 1);
+            world.faults.status_writes.push_back(failure.clone());
+            if late {
+                world.faults.held_status_writes = Some(Vec::new());
+                world.run(30);
+                world.release_status_writes();
+            }
+            world.run(70);
+            assert_eq!(world.entry("pool", 1).state, "active", "{failure:?}, late: {late}");
+            assert!(!world.has("pool", "WriteDenied"), "{failure:?}, late: {late}");
+        }
     }
 }
 

@@ -9,9 +9,9 @@ use crate::model::{
     Uid,
 };
 
-/// Operations under way per account: enough for a hundred nodes that fail at once, and few enough that a minute's
-/// requests can also confirm them. It bounds memory and sockets.
-pub const MAX_OPS: usize = 128;
+/// Operations under way per account: enough for a hundred nodes that fail at once. Lists confirm them, for which the
+/// requests of a minute have to last too. It also bounds memory and sockets.
+pub const MAX_OPS: usize = 100;
 
 /// Pending for this long, an action is reported as stalled.
 pub const STALLED_AFTER_MS: u64 = 300_000;
