@@ -119,6 +119,7 @@ pub fn diff(records: &[Record], wanted: &Wanted) -> ChangeSet {
         }
     }
     surplus.extend(held.map(|(.., record)| record));
+    // A surplus record takes a missing address before any record is created or deleted.
     surplus.sort_by(|a, b| a.id.cmp(&b.id));
     let reused = surplus.len().min(missing.len());
     changes.extend(surplus.iter().zip(&missing).map(|(record, ip)| update(record, *ip)));
