@@ -215,8 +215,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the order of events, an address is in use only if the last good read named it, and the annotation
-        /// names no other.
+        /// An address is in use only if the last good read named it and the annotation names no other, in whatever
+        /// order the events come.
         #[test]
         fn no_address_stands_that_was_denied(events in proptest::collection::vec((0..9_u8, 0..40_u64), 0..60)) {
             let mut decision = Decision::new(None, at(0));

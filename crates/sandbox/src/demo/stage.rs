@@ -304,7 +304,7 @@ impl Stage {
             self.api.create_object("v1", "Pod", NAMESPACE, pod, "sandbox")?;
             self.api.set_pod_ready(&Key::new(NAMESPACE, &name), true)?;
         }
-        // Whatever is left belongs to an operator that has ended.
+        // The remaining pods belong to operators that have ended.
         present
             .iter()
             .try_for_each(|name| self.api.delete_object("v1", "Pod", &Key::new(NAMESPACE, name), true))
