@@ -17,9 +17,9 @@ use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::model::provider::{Descriptor, Limits, Providers, Rules, ZoneForm};
 use flipop_core::model::spec::{RawMatch, RawRecordSet};
 use flipop_core::model::{
-    ActionId, ActionStatus, Address, CheckOutcome, Checked, Context, MachineId, MachineKind, Moment,
-    NodeFacts, ObjectName, ObjectRef, Observed, PodFacts, RawNodeCheck, Readiness, ReservedIp,
-    ReservedIpList, Uid, WatchKey,
+    ActionId, ActionStatus, Address, CallFailure, CheckOutcome, Checked, Context, Fault, FaultKind,
+    MachineId, MachineKind, Moment, NodeFacts, ObjectName, ObjectRef, Observed, PodFacts, RawNodeCheck,
+    Readiness, ReservedIp, ReservedIpList, Uid, WatchKey,
 };
 use flipop_core::records::action as records;
 use flipop_core::records::diff::{Target, TtlRule, Wanted, diff};
@@ -375,6 +375,27 @@ impl World {
         took
     }
 
+    /// The time of the next list of the account, changed by `change`, together with the plan that follows.
+    fn list(&mut self, change: impl Fn(&mut addresses::Reply)) -> Duration {
+        loop {
+            let plan = self.fleet.plan(self.now);
+            let mut list = None;
+            for effect in plan.effects {
+                match effect {
+                    Effect::Do(Action::Addresses(action)) if action.call == addresses::Call::List => {
+                        list = Some(self.execute_addresses(action));
+                    }
+                    other => self.execute(other),
+                }
+            }
+            if let Some(mut answer) = list {
+                change(&mut answer.reply);
+                return self.answer(Input::Outcome(answer.into())).0;
+            }
+            self.now = plan.wake.map_or(self.now, |wake| wake.max(self.now));
+        }
+    }
+
     /// The time of a failure of the node that has the first address. Then the node is ready again.
     fn fail_over(&mut self) -> Duration {
         let holder = self.holder();
@@ -420,7 +441,8 @@ fn one_pool(criterion: &mut Criterion) {
     among(criterion, ("plan: a node with an address fails", SIZES), world, |world, _, _| world.fail_over());
 }
 
-/// A node of one of many pools fails, a pod of one decides nothing, and something concerns each of them.
+/// A node of one of many pools fails, a pod of one decides nothing, a list shows nothing new, and something concerns each
+/// of them. At the start, everything is read, placed and written once.
 fn pools(criterion: &mut Criterion) {
     let checked = |pools| World::new(pools, 10, true);
     let row = ("plan: a labelled, checked node of one of many pools fails", POOLS);
@@ -436,6 +458,23 @@ fn pools(criterion: &mut Criterion) {
         world.answer(Input::Permit(false));
         world.answer(Input::Permit(true)).0
     });
+    among(criterion, ("plan: a list of the account that shows nothing new", POOLS), world, |world, _, _| {
+        world.list(|_| {})
+    });
+    among(criterion, ("plan: the account refuses the token", POOLS), world, |world, _, _| {
+        let refused = Fault::new(FaultKind::Unauthorized, "401".into());
+        let took =
+            world.list(|reply| *reply = addresses::Reply::Listed(Err(CallFailure::Fault(refused.clone()))));
+        world.answer(Input::TokenChanged(PROVIDER.into()));
+        took
+    });
+    let mut group = criterion.benchmark_group("start: until many pools are at rest");
+    group.sample_size(10);
+    for &pools in POOLS {
+        group.bench_with_input(BenchmarkId::from_parameter(pools), &pools, |bencher, _| {
+            bencher.iter(|| world(pools));
+        });
+    }
 }
 
 /// A node of one of many record sets fails.

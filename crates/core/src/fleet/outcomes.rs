@@ -92,7 +92,6 @@ impl Fleet {
         match reply {
             Reply::Tested(_) => {}
             Reply::Listed(result) => {
-                self.attention.look_at_all();
                 self.note_shown(&epoch, begun, &result);
                 self.with_account(&epoch, None, at, |account| account.on_list(begun, result, at));
             }
@@ -101,7 +100,6 @@ impl Fleet {
                 self.with_account(&epoch, Some(ip), at, |account| account.on_get(ip, begun, result, at));
             }
             Reply::Proved(result) => {
-                self.attention.look_at_all();
                 self.with_account(&epoch, None, at, |account| account.on_proof(result, at));
             }
             Reply::MachineRead(machine, asked, result) => {
@@ -218,6 +216,7 @@ impl Fleet {
         changed
     }
 
+    /// Hands an answer to an account. One about no single address concerns every object, unless nothing is new.
     fn with_account(
         &mut self,
         Epoch { account_id, .. }: &Epoch,
@@ -234,7 +233,7 @@ impl Fleet {
         let mut concerned: Vec<MachineId> = machines(account);
         let changes = act(account);
         concerned.extend(machines(account));
-        if outlook(account) != before {
+        if outlook(account) != before || (ip.is_none() && !changes.confirmed) {
             self.attention.look_at_all();
         }
         for finished in &changes.finished {

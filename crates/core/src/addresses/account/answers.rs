@@ -9,6 +9,7 @@ use crate::mechanism::{Epoch, Pace};
 use crate::model::{
     ActionId, ActionStatus, Address, CallFailure, Context, FaultKind, Moment, ReservedIp, ReservedIpList,
 };
+use std::collections::BTreeMap;
 
 impl Account {
     /// Takes in the answer to a list that began at `begun`.
@@ -63,6 +64,10 @@ impl Account {
             self.trouble = Some(Trouble { kind: FaultKind::Transient, message });
             return self.glimpse(begun, list.ips, now);
         }
+        if self.is_confirmed_by(&list.ips) {
+            self.listed = Some((begun, list));
+            return Changes { confirmed: true, ..Changes::default() };
+        }
         let mut changes = Changes::default();
         let ips: Vec<Address> = self.beliefs.keys().copied().collect();
         for ip in ips {
@@ -82,6 +87,15 @@ impl Account {
         self.listed = Some((begun, list));
         self.glimpsed = None;
         changes
+    }
+
+    /// Whether a list that does not contradict itself shows the same as the last one and as every belief, while nothing
+    /// is under way.
+    fn is_confirmed_by(&self, ips: &BTreeMap<Address, ReservedIp>) -> bool {
+        let same = self.listed.as_ref().is_some_and(|(_, list)| list.ips == *ips);
+        let mut beliefs = self.beliefs.iter();
+        let still = self.glimpsed.is_none() && self.ops.is_empty();
+        same && still && beliefs.all(|(ip, belief)| belief.is_confirmed_by(ips.get(ip)))
     }
 
     /// Takes in the answer to a proof that the token may read machines.
@@ -244,5 +258,54 @@ impl Account {
             End::Refused(..) | End::Failed(..) | End::Errored(_) | End::NotSent => {}
         }
         changes.finished.push(Finished { ip, op, end });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addresses::account::op::{Op, OpKind};
+    use crate::mechanism::Purpose;
+    use crate::model::Uid;
+    use crate::model::provider::examples::{DROPLETS, OF_BOTH, droplet};
+    use std::collections::BTreeSet;
+
+    const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
+
+    #[test]
+    fn only_a_list_that_shows_what_the_last_one_showed_and_what_is_believed_confirms_it() {
+        let mut account = Account::new("p".into(), OF_BOTH.limits, &DROPLETS);
+        let (ours, foreign) = ([192, 0, 2, 1].into(), [192, 0, 2, 9].into());
+        account.name(&[ours].into(), BTreeSet::new(), &BTreeMap::new(), T(0));
+        let read = |ip: Address, machine, locked| {
+            (ip, ReservedIp { ip, region: "nyc3".into(), machine: Some(droplet(machine)), locked })
+        };
+        let list = |account: &mut Account, second, read: &[(Address, ReservedIp)], contradiction| {
+            let list = ReservedIpList { ips: read.iter().cloned().collect(), contradiction };
+            account.on_list(T(second), Ok(list), Context::exactly(T(second))).confirmed
+        };
+        let usual = [read(ours, 1, false)];
+        assert!(!list(&mut account, 1, &usual, None), "nothing was known");
+        assert!(list(&mut account, 2, &usual, None));
+        let with_foreign = [read(ours, 1, false), read(foreign, 2, false)];
+        assert!(!list(&mut account, 3, &with_foreign, None));
+        assert!(list(&mut account, 4, &with_foreign, None));
+        assert!(!list(&mut account, 5, &with_foreign, Some("page 2 was short".into())));
+        assert!(!list(&mut account, 6, &with_foreign, None), "it is newer than one that contradicts itself");
+        let locked = [read(ours, 1, true)];
+        assert!(!list(&mut account, 7, &locked, None));
+        assert!(!list(&mut account, 8, &locked, None), "the lock may end at any time");
+        let elsewhere = [read(ours, 3, false)];
+        assert!(!list(&mut account, 9, &elsewhere, None));
+        assert!(!list(&mut account, 10, &elsewhere, None), "a second read has to agree");
+        assert!(!list(&mut account, 11, &usual, None));
+        assert!(list(&mut account, 12, &usual, None));
+        let target = (Uid("n".into()), "n".into());
+        let op = Op::new(Uid("pool".into()), OpKind::Assign, droplet(7), target, None, T(13));
+        account.begin(ours, op, Purpose::Assign);
+        assert!(!list(&mut account, 13, &usual, None), "an operation is under way");
+        let epoch = account.epoch().clone();
+        account.on_changed(ours, &epoch, Ok((ActionId(1), ActionStatus::Completed)), T(14));
+        assert!(!list(&mut account, 60, &usual, None), "the address was moved since");
     }
 }

@@ -185,6 +185,11 @@ impl Belief {
         !counts(begun, self.settled_at)
     }
 
+    /// Whether the address's entry in a complete list changes nothing, not even when the address is read next.
+    pub(super) fn is_confirmed_by(&self, entry: Option<&ReservedIp>) -> bool {
+        self.read_due(true).is_none() && entry.is_some_and(|read| self.place == Place::of(read))
+    }
+
     /// Takes in the address's entry in a complete list that began at `begun`.
     pub fn listed(&mut self, entry: Option<&ReservedIp>, begun: Moment, now: Moment) -> Learned {
         if entry.is_some() {

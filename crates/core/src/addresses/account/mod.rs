@@ -59,6 +59,8 @@ pub struct Changes {
     pub overturned: Vec<Address>,
     /// Operations that ended.
     pub finished: Vec<Finished>,
+    /// The read was a list that shows just what was believed.
+    pub confirmed: bool,
 }
 
 /// One account of a provider.
