@@ -59,12 +59,7 @@ pub(crate) async fn measure(
         Provider::DigitalOcean => CALLS_DIGITALOCEAN,
         Provider::Cloudflare => CALLS_CLOUDFLARE,
     };
-    report.row(
-        format_args!("{figure}: provider calls"),
-        format_args!("≤ {limit}"),
-        format_args!("{most} (max of {})", took.len()),
-        most <= limit,
-    );
+    report.at_most(format_args!("{figure}: provider calls"), limit, most, took.len());
     report.row(
         format_args!("{figure}: last node ready → the set is right, beside the provider's own time"),
         format_args!("≤ {}", Ms(GOAL)),

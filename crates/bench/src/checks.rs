@@ -2,7 +2,7 @@
 //! that they add.
 
 use crate::bulk::{Copied, Store, Template};
-use crate::footprint::{Memory, processor_time};
+use crate::footprint::{self, Memory};
 use crate::report::Report;
 use crate::standing::{COUNT, node, settled};
 use crate::stats::ms;
@@ -120,9 +120,8 @@ struct Spent {
 }
 
 async fn spent(operator: &Operator, window: Duration, renewals: &Renewals) -> Outcome<Spent> {
-    let (before, first) = (processor_time(operator.id())?, renewals.count.load(Ordering::Relaxed));
-    tokio::time::sleep(window).await;
-    let took = processor_time(operator.id())?.saturating_sub(before);
+    let first = renewals.count.load(Ordering::Relaxed);
+    let took = footprint::spent(operator.id(), window).await?;
     let count = renewals.count.load(Ordering::Relaxed).wrapping_sub(first);
     Ok(Spent {
         percent: 100.0 * took.as_secs_f64() / window.as_secs_f64(),

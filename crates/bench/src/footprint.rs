@@ -56,6 +56,13 @@ pub(crate) fn processor_time(id: u32) -> Outcome<Duration> {
     Ok(TICK.saturating_mul(ticks))
 }
 
+/// The processor time of a process during a window.
+pub(crate) async fn spent(id: u32, window: Duration) -> Outcome<Duration> {
+    let before = processor_time(id)?;
+    tokio::time::sleep(window).await;
+    Ok(processor_time(id)?.saturating_sub(before))
+}
+
 /// The kernel counts processor time in hundredths of a second.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 

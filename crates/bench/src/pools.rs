@@ -4,7 +4,7 @@
 
 use crate::commands;
 use crate::failover::{self, Who};
-use crate::footprint::{Memory, mib, open_files, processor_time};
+use crate::footprint::{Memory, open_files, processor_time, spent};
 use crate::report::Report;
 use crate::stats::{Ms, Samples, ms};
 use crate::world::{OPERATOR, POOL, REGION, SOON, Stage, World, is_assign};
@@ -74,12 +74,8 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     report.value(format_args!("ms of own time of status with {count} pools"), ms(status));
     let samples = if quick { SAMPLES_QUICK } else { SAMPLES };
     let failovers = failovers(&world, samples).await?;
-    report.row(
-        format_args!("{count} pools: failover of one of them (median / max)"),
-        format_args!("median ≤ {}", Ms(FAILOVER)),
-        &failovers,
-        failovers.median() <= FAILOVER,
-    );
+    let figure = format_args!("{count} pools: failover of one of them (median / max)");
+    report.median_within(figure, FAILOVER, &failovers);
     report.value(format_args!("ms, failover among {count} pools"), ms(failovers.median()));
     let together = TOGETHER.min(count - 1);
     let burst = burst(&world, together).await?;
@@ -127,18 +123,11 @@ async fn at_rest(
     report: &mut Report,
 ) -> Outcome {
     let window = if quick { Duration::from_secs(10) } else { Duration::from_mins(1) };
-    let before = processor_time(operator.id())?;
-    tokio::time::sleep(window).await;
-    let spent = processor_time(operator.id())?.saturating_sub(before);
-    let minutely = spent.mul_f64(60.0 / window.as_secs_f64());
+    let minutely = spent(operator.id(), window).await?.mul_f64(60.0 / window.as_secs_f64());
     report.within(format_args!("{count} pools at rest: processor time a minute"), REST, minutely);
     let (memory, files) = (Memory::of(operator.id())?, open_files(operator.id())?);
-    report.row(
-        format_args!("{count} pools at rest: resident memory"),
-        format_args!("≤ {} MiB", mib(MEMORY)),
-        memory,
-        memory.resident <= MEMORY,
-    );
+    let figure = format_args!("{count} pools at rest: resident memory");
+    report.resident(figure, MEMORY, &memory, format_args!("{count} pools"))?;
     let grown = u32::try_from(memory.resident.saturating_sub(small.resident))?;
     let each = f64::from(grown) / f64::from(count - fewer);
     report.row(
@@ -153,7 +142,6 @@ async fn at_rest(
         files,
         files <= FILES,
     );
-    report.value(format_args!("KiB resident, {count} pools"), f64::from(u32::try_from(memory.resident)?));
     Ok(())
 }
 
@@ -225,9 +213,7 @@ async fn failovers(world: &World, count: usize) -> Outcome<Samples> {
         let [holder, spare] = places;
         samples.push(failover::fail(world, &holder, Who::Operator, ip(0)).await?);
         world.nodes.set_ready(&holder, true).await?;
-        world
-            .pool_shows("the address moved", SOON, |status| status.stands(ip(0), &spare, &[&holder]))
-            .await?;
+        world.pool_shows("the address moved", |status| status.stands(ip(0), &spare, &[&holder])).await?;
         places = [spare, holder];
     }
     Ok(samples)

@@ -7,7 +7,7 @@
 
 use crate::report::Report;
 use crate::stats::{Ms, Samples, ms};
-use crate::world::{POOL, REGION, SOON, TEAM, World};
+use crate::world::{POOL, REGION, TEAM, World};
 use crate::zones::{LATENCY_MS, ZONE, calls, holds};
 use flipop_cloud::{Fault, Injection, Op, Provider, Target};
 use flipop_envtest::cluster::Kind;
@@ -78,12 +78,7 @@ pub(crate) async fn measure(
             took.max() <= GOAL,
         );
         report.value(format_args!("ms, {name}: {due} → first call"), ms(took.median()));
-        report.row(
-            format_args!("{figure}: calls of that round ({due})"),
-            format_args!("≤ {CALLS}"),
-            format_args!("{most} (max of {})", took.len()),
-            most <= CALLS,
-        );
+        report.at_most(format_args!("{figure}: calls of that round ({due})"), CALLS, most, took.len());
     }
     operator.terminate().await?;
     Ok(())
@@ -132,7 +127,7 @@ async fn settled(world: &World, provider: Provider, except: Option<&str>) -> Out
             Err(format!("active: {active:?}"))
         }
     };
-    world.pool_shows("both addresses are active", SOON, both).await?;
+    world.pool_shows("both addresses are active", both).await?;
     let wanted: BTreeSet<String> = IPS.iter().map(ToString::to_string).collect();
     holds(world, provider, &format!("edge.{ZONE}"), &wanted).await
 }
