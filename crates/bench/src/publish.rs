@@ -40,12 +40,8 @@ const AFTER: Duration = Duration::from_millis(500);
 const IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(203, 0, 113, 10), Ipv4Addr::new(203, 0, 113, 11)];
 const NODES: [&str; 3] = ["alpha", "beta", "gamma"];
 
-pub(crate) async fn measure(
-    world: &World,
-    (provider, name): (Provider, &str),
-    quick: bool,
-    report: &mut Report,
-) -> Outcome {
+pub(crate) async fn measure(world: &World, provider: Provider, quick: bool, report: &mut Report) -> Outcome {
+    let name = provider.name();
     let cloud = world.cloud();
     for node in NODES {
         world.node(node, "edge").await?;
