@@ -61,11 +61,6 @@ impl Answer {
         Self { body: body.to_owned(), ..self }
     }
 
-    /// 200 with this body.
-    pub fn ok(body: &str) -> Self {
-        Self { status: 200, retry_after_s: None, body: body.to_owned() }
-    }
-
     fn response(&self) -> Response<Payload> {
         let mut response = Response::new(own(self.body.clone()));
         *response.status_mut() =

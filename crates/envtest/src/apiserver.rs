@@ -14,7 +14,6 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -248,22 +247,6 @@ impl ApiServer {
         let revision = any.pointer("/header/revision").cloned();
         let revision = revision.ok_or_else(|| Failure::new(format!("no revision in {any}")))?;
         post("/v3/kv/compaction", json!({ "revision": revision, "physical": true })).await.map(drop)
-    }
-
-    /// Freezes the API server: connections stay open, but nothing is answered.
-    ///
-    /// # Errors
-    /// If it has ended.
-    pub fn freeze(&mut self) -> Outcome {
-        self.apiserver.signal(Signal::STOP)
-    }
-
-    /// Ends [`ApiServer::freeze`].
-    ///
-    /// # Errors
-    /// If it has ended.
-    pub fn thaw(&mut self) -> Outcome {
-        self.apiserver.signal(Signal::CONT)
     }
 
     /// The last lines of output from API server and store.
