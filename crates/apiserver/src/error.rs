@@ -158,27 +158,6 @@ impl ApiError {
         Self::new(406, "NotAcceptable", "only the following media types are accepted: application/json")
     }
 
-    /// Too many requests. The client should retry after some seconds.
-    pub fn too_many_requests(retry_after_seconds: u32) -> Self {
-        let mut error = Self::new(
-            429,
-            "TooManyRequests",
-            "the server has received too many requests and has asked us to try again later",
-        );
-        error.details = json!({ "retryAfterSeconds": retry_after_seconds });
-        error
-    }
-
-    /// The server is temporarily unavailable.
-    pub fn unavailable() -> Self {
-        Self::new(503, "ServiceUnavailable", "the server is currently unable to handle the request")
-    }
-
-    /// An internal failure.
-    pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(500, "InternalError", format!("Internal error occurred: {}", message.into()))
-    }
-
     /// The number of seconds in the answer's `Retry-After` header.
     pub fn retry_after(&self) -> Option<u64> {
         self.details.get("retryAfterSeconds").and_then(Value::as_u64)

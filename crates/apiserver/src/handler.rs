@@ -1,7 +1,7 @@
 //! Handles one request from end to end: faults, routing, and the verbs that write.
 
 use super::error::{ApiError, Cause};
-use super::hooks::{After, Before, Call, Disconnected, Verb};
+use super::hooks::{Call, Verb};
 use super::intent::{FieldValidation, Intent};
 use super::meta::{Key, at, list_at, text, type_of};
 use super::output::{self, Answer, Rendering, add_warnings, json_response};
@@ -28,30 +28,19 @@ const PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 impl ApiServer {
-    pub(super) async fn handle(&self, request: Request<Bytes>) -> Result<Response<Body>, Disconnected> {
+    pub(super) fn handle(&self, request: &Request<Bytes>) -> Response<Body> {
+        self.respond(request).unwrap_or_else(|error| output::error_response(&error))
+    }
+
+    fn respond(&self, request: &Request<Bytes>) -> Answer {
         let number = self.calls.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let call = match request::parse(number, &request) {
-            Ok(call) => call,
-            Err(error) => return Ok(output::error_response(&error)),
-        };
-        match self.interceptor.before(&call) {
-            Before::Proceed => {}
-            Before::Delay(time) => tokio::time::sleep(time).await,
-            Before::Fail(error) => return Ok(output::error_response(&error)),
-            Before::Hang => std::future::pending().await,
-            Before::Disconnect => return Err(Disconnected),
-        }
+        let call = request::parse(number, request)?;
+        self.interceptor.before(&call)?;
         let response = match self.route(&call, request.method(), request.headers()) {
             Ok(response) => response,
             Err(error) => output::error_response(&error),
         };
-        match self.interceptor.after(&call, response.status().as_u16()) {
-            After::Deliver => {}
-            After::Delay(time) => tokio::time::sleep(time).await,
-            After::Fail(error) => return Ok(output::error_response(&error)),
-            After::Hang => std::future::pending().await,
-            After::Disconnect => return Err(Disconnected),
-        }
+        self.interceptor.after(&call, response.status().as_u16());
         Ok(response)
     }
 

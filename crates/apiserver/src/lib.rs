@@ -47,9 +47,7 @@ mod watch;
 mod write;
 
 pub use error::{ApiError, Cause};
-pub use hooks::{
-    After, Before, Call, Disconnected, FrameFacts, Interceptor, OnFrame, Undisturbed, Verb, View,
-};
+pub use hooks::{Call, Disconnected, FrameFacts, Interceptor, OnFrame, Undisturbed, Verb, View};
 pub use meta::Key;
 pub use resource::Storage;
 pub use scenario::{Applied, Changes, NodeSpec, PodSpec, Readiness, ScenarioError};

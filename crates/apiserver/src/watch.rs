@@ -221,7 +221,6 @@ impl Watcher {
                 tokio::time::sleep(time).await;
                 Some(Ok(bytes))
             }
-            OnFrame::Hide => None,
             OnFrame::Duplicate => Some(Ok([bytes.clone(), bytes].concat().into())),
             OnFrame::Close => {
                 self.queue.clear();
