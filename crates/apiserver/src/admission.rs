@@ -128,19 +128,17 @@ fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= NAME_LENGTH_MAX && text.split('.').all(part_fits)
 }
 
+/// The rule for names of most kinds.
+pub(crate) const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+                                    characters, '-' or '.', and must start and end with an alphanumeric character";
+
 /// Whether `name` is valid for an object of this kind.
-pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
-    let fits = if resource.group == "rbac.authorization.k8s.io" {
+pub(crate) fn is_name(resource: &Resource, name: &str) -> bool {
+    if resource.group == "rbac.authorization.k8s.io" {
         !matches!(name, "." | "..") && !name.contains(['/', '%'])
     } else {
         is_dns_subdomain(name)
-    };
-    if fits {
-        return Ok(());
     }
-    Err("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-         start and end with an alphanumeric character"
-        .to_owned())
 }
 
 /// The taints that the node lifecycle controller wants on a node for its conditions: (key, effect).

@@ -1,4 +1,4 @@
-//! Handles one request from end to end: faults, routing, and the verbs that write.
+//! Handles one request from end to end: refusals, routing, and the verbs that write.
 
 use super::error::{ApiError, Cause};
 use super::hooks::{Call, Verb};

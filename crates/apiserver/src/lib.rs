@@ -98,12 +98,6 @@ pub struct Builder {
     behaviour: Behaviour,
 }
 
-impl std::fmt::Debug for Builder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("seed", &self.seed).finish_non_exhaustive()
-    }
-}
-
 impl Builder {
     /// How many changes the log keeps. A request for older ones is answered with 410.
     pub fn history(mut self, changes: usize) -> Self {

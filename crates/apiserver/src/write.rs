@@ -155,10 +155,9 @@ impl Store {
             "Required value: name or generateName is required".clone_into(&mut cause.message);
             return Err(intent.resource.invalid("", &[cause]));
         }
-        if let Err(why) = admission::check_name(&intent.resource, &name) {
-            return Err(intent
-                .resource
-                .invalid(&name, &[Cause::invalid("metadata.name", &json!(name), &why)]));
+        if !admission::is_name(&intent.resource, &name) {
+            let cause = Cause::invalid("metadata.name", &json!(name), admission::NAME_RULE);
+            return Err(intent.resource.invalid(&name, &[cause]));
         }
         set(object, "name", Value::String(name.clone()));
         if intent.resource.namespaced {

@@ -88,7 +88,7 @@ pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> 
     };
     drop(machines);
     let percent = (both.percent - before.percent).max(0.0);
-    let own = both.memory.anonymous().saturating_sub(before.memory.anonymous());
+    let own = both.memory.anonymous.saturating_sub(before.memory.anonymous);
     report.row(
         format_args!(
             "node checks of {COUNT} nodes each second, {:.0} renewed Leases a second: processor time",

@@ -10,10 +10,10 @@ use std::time::Duration;
 pub(crate) struct Memory {
     /// Resident memory, including the binary's pages. `kubectl top` and limits are close to it.
     pub(crate) resident: u64,
-    /// The peak of resident memory.
-    peak: u64,
+    /// The most resident memory, since the start of the process or the last call of [`Self::forget_peak`].
+    pub(crate) peak: u64,
     /// Heap and stacks only.
-    anonymous: u64,
+    pub(crate) anonymous: u64,
     /// Resident memory, with shared pages counted in proportion.
     proportional: u64,
 }
@@ -29,18 +29,6 @@ impl Memory {
             anonymous: field(&status, "RssAnon:")?,
             proportional: field(&rollup, "Pss:")?,
         })
-    }
-}
-
-impl Memory {
-    /// Heap and stacks.
-    pub(crate) fn anonymous(&self) -> u64 {
-        self.anonymous
-    }
-
-    /// The most resident memory, since the start of the process or the last call of [`Self::forget_peak`].
-    pub(crate) fn peak(&self) -> u64 {
-        self.peak
     }
 
     /// Lets the peak begin anew. The operator's folder in `/proc` belongs to root, so this needs root.

@@ -60,11 +60,8 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     world.end().await;
 
     let (world, mut operator, start, spent) = started(stage, count).await?;
-    report.within(
-        format_args!("{count} pools with selectors of their own: start → all addresses active"),
-        START,
-        start,
-    );
+    let figure = format_args!("{count} pools with selectors of their own: start → all addresses active");
+    report.within(figure, START, start);
     report.value(format_args!("ms, start with {count} pools"), ms(start));
     report.note(format_args!("{count} pools: processor time until then {}", Ms(spent)));
     at_rest(&operator, count, (fewer, small), quick, report).await?;
@@ -79,19 +76,14 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     report.value(format_args!("ms, failover among {count} pools"), ms(failovers.median()));
     let together = TOGETHER.min(count - 1);
     let burst = burst(&world, together).await?;
-    report.within(
-        format_args!("{count} pools, {together} nodes fail at once: first write → last assign request"),
-        BURST,
-        burst,
-    );
+    let figure =
+        format_args!("{count} pools, {together} nodes fail at once: first write → last assign request");
+    report.within(figure, BURST, burst);
     report.value(format_args!("ms, {together} failovers at once among {count} pools"), ms(burst));
     operator.terminate().await?;
     let (mut operator, restart) = restarted(&world).await?;
-    report.within(
-        format_args!("{count} pools, a node failed meanwhile: restart → assign request"),
-        START,
-        restart,
-    );
+    let figure = format_args!("{count} pools, a node failed meanwhile: restart → assign request");
+    report.within(figure, START, restart);
     report.value(format_args!("ms, restart with {count} pools"), ms(restart));
     operator.terminate().await?;
     world.end().await;

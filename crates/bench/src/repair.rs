@@ -114,11 +114,9 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
         world.nodes.set_ready(&holder, true).await?;
         holder = new;
     }
-    report.all_within(
-        format_args!("provider out for {} s, a node fails meanwhile: recovery → request", OUTAGE.as_secs()),
-        RECOVERY,
-        &samples,
-    );
+    let seconds = OUTAGE.as_secs();
+    let figure = format_args!("provider out for {seconds} s, a node fails meanwhile: recovery → request");
+    report.all_within(figure, RECOVERY, &samples);
     report.value("ms, recovery of a provider → request", ms(samples.median()));
     world.end().await;
     Ok(())

@@ -81,7 +81,7 @@ async fn beside(
         }
     });
     let status = judged.await.ok();
-    let peak = Memory::of(operator.id())?.peak();
+    let peak = Memory::of(operator.id())?.peak;
     world.cluster.delete(*kind, TEAM, name).await?;
     Ok(Cost { peak, status, failovers })
 }
