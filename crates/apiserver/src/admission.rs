@@ -2,12 +2,12 @@
 
 use super::crd;
 use super::error::{ApiError, Cause};
-use super::meta::{self, as_map, at, set_at, text, text_at};
+use super::meta::{self, as_map, at, list_at, set_at, text, text_at};
 use super::resource::Resource;
 use super::store::seconds;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Longest object name: a DNS subdomain.
 const NAME_LENGTH_MAX: usize = 253;
@@ -128,26 +128,24 @@ fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= NAME_LENGTH_MAX && text.split('.').all(part_fits)
 }
 
+/// The rule for names of most kinds.
+pub(crate) const NAME_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric \
+                                    characters, '-' or '.', and must start and end with an alphanumeric character";
+
 /// Whether `name` is valid for an object of this kind.
-pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), String> {
-    let fits = if resource.group == "rbac.authorization.k8s.io" {
+pub(crate) fn is_name(resource: &Resource, name: &str) -> bool {
+    if resource.group == "rbac.authorization.k8s.io" {
         !matches!(name, "." | "..") && !name.contains(['/', '%'])
     } else {
         is_dns_subdomain(name)
-    };
-    if fits {
-        return Ok(());
     }
-    Err("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-         start and end with an alphanumeric character"
-        .to_owned())
 }
 
 /// The taints that the node lifecycle controller wants on a node for its conditions: (key, effect).
 pub(crate) fn condition_taints(node: &Value) -> Vec<(&'static str, &'static str)> {
-    let conditions = at(node, &["status", "conditions"]).and_then(Value::as_array);
+    let conditions = list_at(node, &["status", "conditions"]);
     let status = |kind: &str| {
-        let found = conditions.into_iter().flatten().find(|c| text_at(c, &["type"]) == kind);
+        let found = conditions.iter().find(|condition| text_at(condition, &["type"]) == kind);
         found.map(|condition| text_at(condition, &["status"]))
     };
     let mut wanted = Vec::new();
@@ -171,7 +169,7 @@ const NO_EXECUTE: &str = "NoExecute";
 /// The node with exactly the taints for its conditions. Other taints stay. `None` if nothing changes.
 pub(crate) fn with_condition_taints(node: &Value, now: Timestamp) -> Option<Value> {
     let wanted = condition_taints(node);
-    let current = at(node, &["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let current = list_at(node, &["spec", "taints"]);
     let is = |taint: &Value, key: &str, effect: &str| {
         text_at(taint, &["key"]) == key && text_at(taint, &["effect"]) == effect
     };
@@ -179,17 +177,15 @@ pub(crate) fn with_condition_taints(node: &Value, now: Timestamp) -> Option<Valu
         [NOT_READY, UNREACHABLE, UNSCHEDULABLE].contains(&text_at(taint, &["key"]))
             && [NO_SCHEDULE, NO_EXECUTE].contains(&text_at(taint, &["effect"]))
     };
-    let mut taints = current.clone();
+    let mut taints = current.to_vec();
     taints.retain(|taint| !ours(taint) || wanted.iter().any(|(key, effect)| is(taint, key, effect)));
     for (key, effect) in wanted {
         if !taints.iter().any(|taint| is(taint, key, effect)) {
-            let mut taint: Map<String, Value> = Map::new();
-            taint.insert("key".to_owned(), json!(key));
-            taint.insert("effect".to_owned(), json!(effect));
+            let mut taint = json!({ "key": key, "effect": effect });
             if effect == NO_EXECUTE || key == UNSCHEDULABLE {
-                taint.insert("timeAdded".to_owned(), json!(seconds(now)));
+                set_at(&mut taint, &["timeAdded"], json!(seconds(now)));
             }
-            taints.push(Value::Object(taint));
+            taints.push(taint);
         }
     }
     if taints == current {

@@ -1,126 +1,64 @@
 //! The output of `kubectl get`: columns and cells of the built-in kinds and of custom resources.
 
 use super::json_path;
-use super::meta::{at, text, text_at};
+use super::meta::{at, list_at, text, text_at};
 use super::resource::{PrinterColumn, Resource};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// A column of a table.
-#[derive(Debug, Clone)]
-pub(crate) struct Column {
-    pub(crate) name: String,
-    pub(crate) kind: String,
-    pub(crate) format: String,
-    pub(crate) description: String,
-    /// 0: always shown. 1: shown by `-o wide`.
-    pub(crate) priority: i64,
+/// A cell, with its column.
+struct Cell {
+    column: &'static str,
+    /// Whether only `-o wide` shows it.
+    wide: bool,
+    value: Value,
 }
 
-/// Name and priority of each column after the name column.
-type Short = (&'static str, i64);
+fn cell(column: &'static str, value: impl Into<Value>) -> Cell {
+    Cell { column, wide: false, value: value.into() }
+}
 
-const AGE: Short = ("Age", 0);
-const NODES: &[Short] = &[
-    ("Status", 0),
-    ("Roles", 0),
-    AGE,
-    ("Version", 0),
-    ("Internal-IP", 1),
-    ("External-IP", 1),
-    ("OS-Image", 1),
-    ("Kernel-Version", 1),
-    ("Container-Runtime", 1),
-];
-const PODS: &[Short] = &[
-    ("Ready", 0),
-    ("Status", 0),
-    ("Restarts", 0),
-    AGE,
-    ("IP", 1),
-    ("Node", 1),
-    ("Nominated Node", 1),
-    ("Readiness Gates", 1),
-];
-const DEPLOYMENTS: &[Short] = &[("Ready", 0), ("Up-to-date", 0), ("Available", 0), AGE];
-const SERVICES: &[Short] = &[("Type", 0), ("Cluster-IP", 0), ("External-IP", 0), ("Port(s)", 0), AGE];
-const EVENTS: [Short; 10] = [
-    ("Last Seen", 0),
-    ("Type", 0),
-    ("Reason", 0),
-    ("Object", 0),
-    ("Subobject", 1),
-    ("Source", 1),
-    ("Message", 0),
-    ("First Seen", 1),
-    ("Count", 1),
-    ("Name", 1),
-];
+fn wide(column: &'static str, value: impl Into<Value>) -> Cell {
+    Cell { column, wide: true, value: value.into() }
+}
 
 /// The columns of a resource.
-pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
-    if resource.is("", "events") {
-        return EVENTS.iter().map(plain).collect();
-    }
-    let mut all = vec![Column {
+pub(crate) fn columns(resource: &Resource) -> Vec<PrinterColumn> {
+    let mut all = vec![PrinterColumn {
         name: "Name".to_owned(),
         kind: "string".to_owned(),
         format: "name".to_owned(),
         description: "Name must be unique within a namespace.".to_owned(),
-        priority: 0,
+        ..PrinterColumn::default()
     }];
-    match &resource.custom {
-        Some(custom) if !custom.columns.is_empty() => all.extend(custom.columns.iter().map(|c| Column {
-            name: c.name.clone(),
-            kind: c.kind.clone(),
-            format: c.format.clone(),
-            description: c.description.clone(),
-            priority: c.priority,
-        })),
-        Some(_) | None => all.extend(short(resource).iter().map(plain)),
+    if let Some(own) = resource.columns() {
+        all.extend_from_slice(own);
+        return all;
     }
+    if resource.is("", "events") {
+        all.clear();
+    }
+    let cells = builtin(resource, &Value::Null, Timestamp::UNIX_EPOCH).into_iter();
+    all.extend(cells.map(|Cell { column, wide, .. }| PrinterColumn {
+        name: column.to_owned(),
+        kind: if column == "Count" { "integer" } else { "string" }.to_owned(),
+        priority: wide.into(),
+        ..PrinterColumn::default()
+    }));
     all
-}
-
-fn plain((name, priority): &Short) -> Column {
-    let kind = if *name == "Count" { "integer" } else { "string" };
-    Column {
-        name: (*name).to_owned(),
-        kind: kind.to_owned(),
-        format: String::new(),
-        description: String::new(),
-        priority: *priority,
-    }
-}
-
-fn short(resource: &Resource) -> &'static [Short] {
-    match resource.plural.as_str() {
-        "nodes" => NODES,
-        "pods" => PODS,
-        "deployments" => DEPLOYMENTS,
-        "services" => SERVICES,
-        "namespaces" => &[("Status", 0), AGE],
-        "leases" => &[("Holder", 0), AGE],
-        "secrets" => &[("Type", 0), ("Data", 0), AGE],
-        "configmaps" => &[("Data", 0), AGE],
-        "customresourcedefinitions" => &[("Created At", 0)],
-        "rolebindings" | "clusterrolebindings" => &[("Role", 0), AGE],
-        _ => &[AGE],
-    }
 }
 
 /// The cells of an object in its stored form, one per column.
 pub(crate) fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
-    if resource.is("", "events") {
-        return event(object, now);
-    }
     let mut cells = vec![json!(text(object, "name"))];
-    match &resource.custom {
-        Some(custom) if !custom.columns.is_empty() => {
-            cells.extend(custom.columns.iter().map(|column| custom_cell(column, object, now)));
-        }
-        Some(_) | None => cells.extend(builtin(resource, object, now)),
+    if let Some(own) = resource.columns() {
+        cells.extend(own.iter().map(|column| custom_cell(column, object, now)));
+        return cells;
     }
+    if resource.is("", "events") {
+        cells.clear();
+    }
+    cells.extend(builtin(resource, object, now).into_iter().map(|cell| cell.value));
     cells
 }
 
@@ -138,35 +76,40 @@ fn custom_cell(column: &PrinterColumn, object: &Value, now: Timestamp) -> Value 
     }
 }
 
-fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
-    let age = json!(age(text(object, "creationTimestamp"), now));
-    let field = |path: &[&str]| json!(or_none(text_at(object, path)));
-    let size =
-        |path: &str| json!(object.get(path).and_then(Value::as_object).map_or(0, serde_json::Map::len));
+/// The cells of a built-in kind. Only those of events include the name.
+fn builtin(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Cell> {
+    let age = cell("Age", age(text(object, "creationTimestamp"), now));
+    let field = |path: &[&str]| or_none(text_at(object, path));
+    let size = || object.get("data").and_then(Value::as_object).map_or(0, serde_json::Map::len);
     match resource.plural.as_str() {
+        _ if resource.is("", "events") => event(object, now),
         "nodes" => node(object, age),
         "pods" => pod(object, age),
         "deployments" => {
             let count = |path: &[&str]| at(object, path).and_then(Value::as_i64).unwrap_or_default();
             let wanted = at(object, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1);
             vec![
-                json!(format!("{}/{wanted}", count(&["status", "readyReplicas"]))),
-                json!(count(&["status", "updatedReplicas"])),
-                json!(count(&["status", "availableReplicas"])),
+                cell("Ready", format!("{}/{wanted}", count(&["status", "readyReplicas"]))),
+                cell("Up-to-date", count(&["status", "updatedReplicas"])),
+                cell("Available", count(&["status", "availableReplicas"])),
                 age,
             ]
         }
-        "services" => {
-            vec![field(&["spec", "type"]), field(&["spec", "clusterIP"]), json!("<none>"), ports(object), age]
-        }
-        "namespaces" => vec![field(&["status", "phase"]), age],
-        "leases" => vec![json!(text_at(object, &["spec", "holderIdentity"])), age],
-        "secrets" => vec![field(&["type"]), size("data"), age],
-        "configmaps" => vec![size("data"), age],
-        "customresourcedefinitions" => vec![json!(text(object, "creationTimestamp"))],
+        "services" => vec![
+            cell("Type", field(&["spec", "type"])),
+            cell("Cluster-IP", field(&["spec", "clusterIP"])),
+            cell("External-IP", "<none>"),
+            cell("Port(s)", ports(object)),
+            age,
+        ],
+        "namespaces" => vec![cell("Status", field(&["status", "phase"])), age],
+        "leases" => vec![cell("Holder", text_at(object, &["spec", "holderIdentity"])), age],
+        "secrets" => vec![cell("Type", field(&["type"])), cell("Data", size()), age],
+        "configmaps" => vec![cell("Data", size()), age],
+        "customresourcedefinitions" => vec![cell("Created At", text(object, "creationTimestamp"))],
         "rolebindings" | "clusterrolebindings" => {
             let role = |part: &str| text_at(object, &["roleRef", part]);
-            vec![json!(format!("{}/{}", role("kind"), role("name"))), age]
+            vec![cell("Role", format!("{}/{}", role("kind"), role("name"))), age]
         }
         _ => vec![age],
     }
@@ -176,23 +119,21 @@ fn or_none(text: &str) -> &str {
     if text.is_empty() { "<none>" } else { text }
 }
 
-fn ports(service: &Value) -> Value {
-    let list = at(service, &["spec", "ports"]).and_then(Value::as_array);
-    let shown: Vec<String> = list
-        .into_iter()
-        .flatten()
+fn ports(service: &Value) -> String {
+    let shown: Vec<String> = list_at(service, &["spec", "ports"])
+        .iter()
         .map(|port| {
             let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
             let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
             format!("{number}/{protocol}")
         })
         .collect();
-    json!(or_none(&shown.join(",")))
+    or_none(&shown.join(",")).to_owned()
 }
 
-fn node(object: &Value, age: Value) -> Vec<Value> {
-    let conditions = at(object, &["status", "conditions"]).and_then(Value::as_array);
-    let ready = conditions.into_iter().flatten().find(|c| text_at(c, &["type"]) == "Ready");
+fn node(object: &Value, age: Cell) -> Vec<Cell> {
+    let conditions = list_at(object, &["status", "conditions"]);
+    let ready = conditions.iter().find(|c| text_at(c, &["type"]) == "Ready");
     let mut status = match ready.map(|c| text_at(c, &["status"])) {
         Some("True") => "Ready".to_owned(),
         Some(_) => "NotReady".to_owned(),
@@ -212,31 +153,29 @@ fn node(object: &Value, age: Value) -> Vec<Value> {
         })
         .collect();
     let address = |kind: &str| {
-        let list = at(object, &["status", "addresses"]).and_then(Value::as_array);
-        let found = list.into_iter().flatten().find(|a| text_at(a, &["type"]) == kind);
-        json!(or_none(found.map_or("", |a| text_at(a, &["address"]))))
+        let found = list_at(object, &["status", "addresses"]).iter().find(|a| text_at(a, &["type"]) == kind);
+        or_none(found.map_or("", |a| text_at(a, &["address"])))
     };
     let software = |field: &str| text_at(object, &["status", "nodeInfo", field]);
     let known = |field: &str| match software(field) {
-        "" => json!("<unknown>"),
-        value => json!(value),
+        "" => "<unknown>",
+        value => value,
     };
     vec![
-        json!(status),
-        json!(or_none(&roles.join(","))),
+        cell("Status", status),
+        cell("Roles", or_none(&roles.join(","))),
         age,
-        json!(software("kubeletVersion")),
-        address("InternalIP"),
-        address("ExternalIP"),
-        known("osImage"),
-        known("kernelVersion"),
-        known("containerRuntimeVersion"),
+        cell("Version", software("kubeletVersion")),
+        wide("Internal-IP", address("InternalIP")),
+        wide("External-IP", address("ExternalIP")),
+        wide("OS-Image", known("osImage")),
+        wide("Kernel-Version", known("kernelVersion")),
+        wide("Container-Runtime", known("containerRuntimeVersion")),
     ]
 }
 
-fn pod(object: &Value, age: Value) -> Vec<Value> {
-    let list = |path: &[&str]| at(object, path).and_then(Value::as_array).cloned().unwrap_or_default();
-    let statuses = list(&["status", "containerStatuses"]);
+fn pod(object: &Value, age: Cell) -> Vec<Cell> {
+    let statuses = list_at(object, &["status", "containerStatuses"]);
     let ready = statuses.iter().filter(|s| s.get("ready") == Some(&Value::Bool(true))).count();
     let restarts: i64 = statuses.iter().filter_map(|s| s.get("restartCount").and_then(Value::as_i64)).sum();
     let mut state = text_at(object, &["status", "phase"]);
@@ -244,7 +183,7 @@ fn pod(object: &Value, age: Value) -> Vec<Value> {
     if !reason.is_empty() {
         state = reason;
     }
-    for status in &statuses {
+    for status in statuses {
         for kind in ["waiting", "terminated"] {
             let reason = text_at(status, &["state", kind, "reason"]);
             if !reason.is_empty() {
@@ -255,37 +194,37 @@ fn pod(object: &Value, age: Value) -> Vec<Value> {
     if super::meta::is_terminating(object) {
         state = "Terminating";
     }
-    let field = |path: &[&str]| json!(or_none(text_at(object, path)));
+    let field = |path: &[&str]| or_none(text_at(object, path));
     vec![
-        json!(format!("{ready}/{}", list(&["spec", "containers"]).len())),
-        json!(state),
-        json!(restarts.to_string()),
+        cell("Ready", format!("{ready}/{}", list_at(object, &["spec", "containers"]).len())),
+        cell("Status", state),
+        cell("Restarts", restarts.to_string()),
         age,
-        field(&["status", "podIP"]),
-        field(&["spec", "nodeName"]),
-        field(&["status", "nominatedNodeName"]),
-        json!("<none>"),
+        wide("IP", field(&["status", "podIP"])),
+        wide("Node", field(&["spec", "nodeName"])),
+        wide("Nominated Node", field(&["status", "nominatedNodeName"])),
+        wide("Readiness Gates", "<none>"),
     ]
 }
 
-fn event(object: &Value, now: Timestamp) -> Vec<Value> {
+fn event(object: &Value, now: Timestamp) -> Vec<Cell> {
     let field = |path: &[&str]| text_at(object, path);
     let first_of = |paths: &[&[&str]]| paths.iter().map(|path| field(path)).find(|t| !t.is_empty());
     let created = text(object, "creationTimestamp");
-    let seen = |paths: &[&[&str]]| json!(age(first_of(paths).unwrap_or(created), now));
+    let seen = |paths: &[&[&str]]| age(first_of(paths).unwrap_or(created), now);
     let count = at(object, &["series", "count"]).or_else(|| object.get("count")).and_then(Value::as_i64);
     let kind = field(&["involvedObject", "kind"]).to_lowercase();
     vec![
-        seen(&[&["series", "lastObservedTime"], &["lastTimestamp"], &["eventTime"]]),
-        json!(field(&["type"])),
-        json!(field(&["reason"])),
-        json!(format!("{kind}/{}", field(&["involvedObject", "name"]))),
-        json!(field(&["involvedObject", "fieldPath"])),
-        json!(first_of(&[&["source", "component"], &["reportingComponent"]]).unwrap_or_default()),
-        json!(field(&["message"]).trim()),
-        seen(&[&["firstTimestamp"], &["eventTime"]]),
-        json!(count.unwrap_or(1)),
-        json!(text(object, "name")),
+        cell("Last Seen", seen(&[&["series", "lastObservedTime"], &["lastTimestamp"], &["eventTime"]])),
+        cell("Type", field(&["type"])),
+        cell("Reason", field(&["reason"])),
+        cell("Object", format!("{kind}/{}", field(&["involvedObject", "name"]))),
+        wide("Subobject", field(&["involvedObject", "fieldPath"])),
+        wide("Source", first_of(&[&["source", "component"], &["reportingComponent"]]).unwrap_or_default()),
+        cell("Message", field(&["message"]).trim()),
+        wide("First Seen", seen(&[&["firstTimestamp"], &["eventTime"]])),
+        wide("Count", count.unwrap_or(1)),
+        wide("Name", text(object, "name")),
     ]
 }
 

@@ -1,8 +1,9 @@
 //! `CustomResourceDefinition`s: their required content, and the resources they define.
 
 use super::error::{ApiError, Cause};
-use super::meta::{as_map, at, set_at, text, text_at};
+use super::meta::{as_map, at, list_at, set_at, text, text_at};
 use super::resource::{Custom, PrinterColumn, Resource, StatusOnCreate, Storage};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -25,9 +26,8 @@ pub(crate) fn validate(definition: &Value) -> Result<(), ApiError> {
         let why = "must be spec.names.plural+\".\"+spec.group";
         causes.push(Cause::invalid("metadata.name", &Value::from(name), why));
     }
-    let versions: Vec<&Value> =
-        spec.get("versions").and_then(Value::as_array).into_iter().flatten().collect();
-    let stored = versions.iter().filter(|v| v.get("storage") == Some(&Value::Bool(true))).count();
+    let versions = list_at(spec, &["versions"]);
+    let stored = versions.iter().filter(|version| is_stored(version)).count();
     if stored != 1 {
         let why = "must have exactly one version marked as storage version";
         causes.push(Cause::invalid("spec.versions", &Value::from(versions.len()), why));
@@ -60,13 +60,8 @@ pub(crate) fn complete(definition: &mut Value) {
 /// The status of an accepted definition.
 pub(crate) fn accept(definition: &mut Value, now: &str) {
     let names = at(definition, &["spec", "names"]).cloned().unwrap_or_default();
-    let versions = at(definition, &["spec", "versions"]).and_then(Value::as_array);
-    let stored: Vec<Value> = versions
-        .into_iter()
-        .flatten()
-        .filter(|v| v.get("storage") == Some(&Value::Bool(true)))
-        .filter_map(|v| v.get("name").cloned())
-        .collect();
+    let stored = list_at(definition, &["spec", "versions"]).iter().filter(|version| is_stored(version));
+    let stored: Vec<Value> = stored.filter_map(|version| version.get("name").cloned()).collect();
     let since = match at(definition, &["status", "conditions"]).and_then(|c| c.get(0)) {
         Some(condition) => text_at(condition, &["lastTransitionTime"]).to_owned(),
         None => now.to_owned(),
@@ -90,67 +85,45 @@ pub(crate) fn storage(definition: &Value) -> Storage {
 
 /// The resources of a definition: one for each served version.
 pub(crate) fn resources(definition: &Value) -> Vec<Resource> {
-    let versions = at(definition, &["spec", "versions"]).and_then(Value::as_array);
-    let name_of = |version: &Value| text_at(version, &["name"]).to_owned();
-    let storage_version = versions
-        .into_iter()
-        .flatten()
-        .find(|v| v.get("storage") == Some(&Value::Bool(true)))
-        .map(name_of)
-        .unwrap_or_default();
-    versions
-        .into_iter()
-        .flatten()
-        .filter(|version| version.get("served") == Some(&Value::Bool(true)))
-        .map(|version| resource(definition, version, &storage_version))
-        .collect()
+    let versions = list_at(definition, &["spec", "versions"]);
+    let stored = versions.iter().find(|version| is_stored(version)).unwrap_or(&Value::Null);
+    let served = versions.iter().filter(|version| version.get("served") == Some(&Value::Bool(true)));
+    served.map(|version| resource(definition, version, text_at(stored, &["name"]))).collect()
+}
+
+fn is_stored(version: &Value) -> bool {
+    version.get("storage") == Some(&Value::Bool(true))
 }
 
 fn resource(definition: &Value, version: &Value, storage_version: &str) -> Resource {
-    let name = |field: &str| text_at(definition, &["spec", "names", field]).to_owned();
+    let spec = |path: &[&str]| text_at(definition, &[&["spec"], path].concat());
     let names = |field: &str| {
-        let list = at(definition, &["spec", "names", field]).and_then(Value::as_array);
-        list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        let list = list_at(definition, &["spec", "names", field]).iter();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
     };
+    let version_name = text_at(version, &["name"]);
     Resource {
-        group: text_at(definition, &["spec", "group"]).to_owned(),
-        version: text_at(version, &["name"]).to_owned(),
-        kind: name("kind"),
-        list_kind: name("listKind"),
-        plural: name("plural"),
-        singular: name("singular"),
+        list_kind: spec(&["names", "listKind"]).to_owned(),
+        singular: spec(&["names", "singular"]).to_owned(),
         short_names: names("shortNames"),
         categories: names("categories"),
-        namespaced: text_at(definition, &["spec", "scope"]) == "Namespaced",
+        namespaced: spec(&["scope"]) == "Namespaced",
         status: at(version, &["subresources", "status"]).is_some(),
         status_on_create: StatusOnCreate::Drop,
         generation: true,
         unconditional_update: false,
-        create_on_update: false,
-        storage: storage(definition),
         storage_version: storage_version.to_owned(),
         custom: Some(Arc::new(custom(version))),
+        ..Resource::new(spec(&["group"]), version_name, spec(&["names", "kind"]), spec(&["names", "plural"]))
     }
 }
 
 fn custom(version: &Value) -> Custom {
-    let entries = |field: &str| version.get(field).and_then(Value::as_array).into_iter().flatten();
-    let columns = entries("additionalPrinterColumns").map(|column| {
-        let field = |name: &str| text_at(column, &[name]).to_owned();
-        PrinterColumn {
-            name: field("name"),
-            kind: field("type"),
-            format: field("format"),
-            description: field("description"),
-            priority: column.get("priority").and_then(Value::as_i64).unwrap_or_default(),
-            json_path: field("jsonPath"),
-        }
-    });
+    let columns = list_at(version, &["additionalPrinterColumns"]).iter();
+    let fields = list_at(version, &["selectableFields"]).iter();
     Custom {
         schema: at(version, &["schema", "openAPIV3Schema"]).cloned().unwrap_or_default(),
-        columns: columns.collect(),
-        selectable_fields: entries("selectableFields")
-            .map(|f| text_at(f, &["jsonPath"]).to_owned())
-            .collect(),
+        columns: columns.map(|column| PrinterColumn::deserialize(column).unwrap_or_default()).collect(),
+        selectable_fields: fields.map(|field| text_at(field, &["jsonPath"]).to_owned()).collect(),
     }
 }

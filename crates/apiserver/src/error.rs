@@ -2,6 +2,8 @@
 //!
 //! Owns the wording that clients match on: client-go looks at reasons and codes, people read the messages.
 
+use super::meta::set_at;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// A request that the API server refuses.
@@ -19,7 +21,7 @@ pub struct ApiError {
 }
 
 /// One wrong field of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// Machine-readable reason, for example `FieldValueInvalid`.
     pub reason: &'static str,
@@ -51,32 +53,35 @@ impl ApiError {
         Self::invalid("meta.k8s.io", kind, "", std::slice::from_ref(cause))
     }
 
+    /// An error about one object.
+    fn about(
+        code: u16,
+        reason: &'static str,
+        group: &str,
+        plural: &str,
+        name: &str,
+        message: String,
+    ) -> Self {
+        Self { code, reason, message, details: json!({ "name": name, "group": group, "kind": plural }) }
+    }
+
     /// The object does not exist.
     pub fn not_found(group: &str, plural: &str, name: &str) -> Self {
-        let mut error =
-            Self::new(404, "NotFound", format!("{} \"{name}\" not found", qualified(group, plural)));
-        error.details = json!({ "name": name, "group": group, "kind": plural });
-        error
+        let message = format!("{} \"{name}\" not found", qualified(group, plural));
+        Self::about(404, "NotFound", group, plural, name, message)
     }
 
     /// The name is taken.
     pub fn already_exists(group: &str, plural: &str, name: &str) -> Self {
-        let mut error = Self::new(
-            409,
-            "AlreadyExists",
-            format!("{} \"{name}\" already exists", qualified(group, plural)),
-        );
-        error.details = json!({ "name": name, "group": group, "kind": plural });
-        error
+        let message = format!("{} \"{name}\" already exists", qualified(group, plural));
+        Self::about(409, "AlreadyExists", group, plural, name, message)
     }
 
     /// Someone else wrote first, or the object is not the expected one.
     pub fn conflict(group: &str, plural: &str, name: &str, why: &str) -> Self {
         let message =
             format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(group, plural));
-        let mut error = Self::new(409, "Conflict", message);
-        error.details = json!({ "name": name, "group": group, "kind": plural });
-        error
+        Self::about(409, "Conflict", group, plural, name, message)
     }
 
     /// The standard text for a lost update.
@@ -94,13 +99,14 @@ impl ApiError {
             many => format!("[{}]", many.join(", ")),
         };
         let message = format!("{} \"{name}\" is invalid: {all}", qualified(group, kind));
-        let mut error = Self::new(422, "Invalid", message);
-        let listed: Vec<Value> = causes
-            .iter()
-            .map(|c| json!({ "reason": c.reason, "field": c.field, "message": c.message }))
-            .collect();
-        error.details = json!({ "name": name, "group": group, "kind": kind, "causes": listed });
+        let mut error = Self::about(422, "Invalid", group, kind, name, message);
+        error.set_causes(json!(causes));
         error
+    }
+
+    /// Adds the causes to the details.
+    pub(crate) fn set_causes(&mut self, causes: Value) {
+        set_at(&mut self.details, &["causes"], causes);
     }
 
     /// The request is malformed.
@@ -122,27 +128,16 @@ impl ApiError {
 
     /// The requested resource version is in the future.
     pub fn too_large_version(asked: u64, current: u64) -> Self {
-        let mut error = Self::new(
-            504,
-            "Timeout",
-            format!("Timeout: Too large resource version: {asked}, current: {current}"),
-        );
-        error.details = json!({
-            "causes": [{ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" }],
-            "retryAfterSeconds": 1,
-        });
-        error
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        let cause = json!({ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" });
+        let details = json!({ "causes": [cause], "retryAfterSeconds": 1 });
+        Self { details, ..Self::new(504, "Timeout", message) }
     }
 
     /// Not allowed.
     pub fn forbidden(group: &str, plural: &str, name: &str, why: &str) -> Self {
-        let mut error = Self::new(
-            403,
-            "Forbidden",
-            format!("{} \"{name}\" is forbidden: {why}", qualified(group, plural)),
-        );
-        error.details = json!({ "name": name, "group": group, "kind": plural });
-        error
+        let message = format!("{} \"{name}\" is forbidden: {why}", qualified(group, plural));
+        Self::about(403, "Forbidden", group, plural, name, message)
     }
 
     /// The verb does not exist here.
@@ -152,39 +147,15 @@ impl ApiError {
 
     /// The body is in an unsupported format.
     pub fn unsupported_media_type(accepted: &str) -> Self {
-        Self::new(
-            415,
-            "UnsupportedMediaType",
-            format!(
-                "the body of the request was in an unknown format - accepted media types include: {accepted}"
-            ),
-        )
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {accepted}"
+        );
+        Self::new(415, "UnsupportedMediaType", message)
     }
 
     /// None of the requested answer formats is supported.
     pub fn not_acceptable() -> Self {
         Self::new(406, "NotAcceptable", "only the following media types are accepted: application/json")
-    }
-
-    /// Too many requests. The client should retry after some seconds.
-    pub fn too_many_requests(retry_after_seconds: u32) -> Self {
-        let mut error = Self::new(
-            429,
-            "TooManyRequests",
-            "the server has received too many requests and has asked us to try again later",
-        );
-        error.details = json!({ "retryAfterSeconds": retry_after_seconds });
-        error
-    }
-
-    /// The server is temporarily unavailable.
-    pub fn unavailable() -> Self {
-        Self::new(503, "ServiceUnavailable", "the server is currently unable to handle the request")
-    }
-
-    /// An internal failure.
-    pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(500, "InternalError", format!("Internal error occurred: {}", message.into()))
     }
 
     /// The number of seconds in the answer's `Retry-After` header.

@@ -5,6 +5,7 @@
 
 use super::error::ApiError;
 use super::hooks::Call;
+use super::output::Answer;
 use axum::body::Body;
 use bytes::Bytes;
 use futures::{SinkExt as _, StreamExt as _};
@@ -41,7 +42,7 @@ pub fn asked(query: &str) -> Option<u16> {
 }
 
 /// The answer that ends HTTP on the connection.
-pub(crate) fn agree(call: &Call, headers: &HeaderMap) -> Result<Response<Body>, ApiError> {
+pub(crate) fn agree(call: &Call, headers: &HeaderMap) -> Answer {
     let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     let spoken = protocols.flat_map(|list| list.split(',')).any(|protocol| protocol.trim() == PROTOCOL);
     let key = headers.get(SEC_WEBSOCKET_KEY).map(|key| derive_accept_key(key.as_bytes()));

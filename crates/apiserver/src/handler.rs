@@ -1,10 +1,10 @@
-//! Handles one request from end to end: faults, routing, and the verbs that write.
+//! Handles one request from end to end: refusals, routing, and the verbs that write.
 
 use super::error::{ApiError, Cause};
-use super::hooks::{After, Before, Call, Disconnected, Verb};
+use super::hooks::{Call, Verb};
 use super::intent::{FieldValidation, Intent};
-use super::meta::{Key, at, text, type_of};
-use super::output::{self, Rendering, add_warnings, json_response};
+use super::meta::{Key, at, list_at, text, type_of};
+use super::output::{self, Answer, Rendering, add_warnings, json_response};
 use super::ownership::Writer;
 use super::patch::Patch;
 use super::remove::{DeleteOptions, Deleted};
@@ -19,6 +19,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Longest field manager taken from a `User-Agent`, as in apiserver.
 const MANAGER_CHARS_MAX: usize = 128;
@@ -27,37 +28,27 @@ const PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 impl ApiServer {
-    pub(super) async fn handle(&self, request: Request<Bytes>) -> Result<Response<Body>, Disconnected> {
-        let call = match request::parse(self.next_call(), &request) {
-            Ok(call) => call,
-            Err(error) => return Ok(output::error_response(&error)),
-        };
-        match self.interceptor().before(&call) {
-            Before::Proceed => {}
-            Before::Delay(time) => tokio::time::sleep(time).await,
-            Before::Fail(error) => return Ok(output::error_response(&error)),
-            Before::Hang => std::future::pending().await,
-            Before::Disconnect => return Err(Disconnected),
-        }
+    pub(super) fn handle(&self, request: &Request<Bytes>) -> Response<Body> {
+        self.respond(request).unwrap_or_else(|error| output::error_response(&error))
+    }
+
+    fn respond(&self, request: &Request<Bytes>) -> Answer {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let call = request::parse(number, request)?;
+        self.interceptor.before(&call)?;
         let response = match self.route(&call, request.method(), request.headers()) {
             Ok(response) => response,
             Err(error) => output::error_response(&error),
         };
-        match self.interceptor().after(&call, response.status().as_u16()) {
-            After::Deliver => {}
-            After::Delay(time) => tokio::time::sleep(time).await,
-            After::Fail(error) => return Ok(output::error_response(&error)),
-            After::Hang => std::future::pending().await,
-            After::Disconnect => return Err(Disconnected),
-        }
+        self.interceptor.after(&call, response.status().as_u16());
         Ok(response)
     }
 
-    fn route(&self, call: &Call, method: &Method, headers: &HeaderMap) -> Result<Response<Body>, ApiError> {
+    fn route(&self, call: &Call, method: &Method, headers: &HeaderMap) -> Answer {
         if call.verb == Verb::Other {
             return self.document(call, method, headers);
         }
-        if let Some(answer) = virtual_resources::review(call, self.interceptor())? {
+        if let Some(answer) = virtual_resources::review(call, &*self.interceptor)? {
             return Ok(json_response(201, answer.to_string()));
         }
         let resource = self
@@ -109,12 +100,7 @@ impl ApiServer {
     }
 
     /// Discovery, schemas, version, health.
-    fn document(
-        &self,
-        call: &Call,
-        method: &Method,
-        headers: &HeaderMap,
-    ) -> Result<Response<Body>, ApiError> {
+    fn document(&self, call: &Call, method: &Method, headers: &HeaderMap) -> Answer {
         if method != Method::GET {
             return Err(ApiError::method_not_allowed());
         }
@@ -158,12 +144,7 @@ impl ApiServer {
         }
     }
 
-    fn create(
-        &self,
-        call: &Call,
-        headers: &HeaderMap,
-        rendering: &Rendering,
-    ) -> Result<Response<Body>, ApiError> {
+    fn create(&self, call: &Call, headers: &HeaderMap, rendering: &Rendering) -> Answer {
         let sent = body(call, headers)?;
         check_type(&rendering.resource, &sent)?;
         let intent = self.intent(call, &rendering.resource, "Update")?;
@@ -171,12 +152,7 @@ impl ApiServer {
         Ok(written(rendering, &outcome))
     }
 
-    fn change(
-        &self,
-        call: &Call,
-        headers: &HeaderMap,
-        rendering: &Rendering,
-    ) -> Result<Response<Body>, ApiError> {
+    fn change(&self, call: &Call, headers: &HeaderMap, rendering: &Rendering) -> Answer {
         let edit = if call.verb == Verb::Patch {
             patch(call, headers, &rendering.resource)?
         } else {
@@ -191,12 +167,7 @@ impl ApiServer {
         Ok(written(rendering, &outcome))
     }
 
-    fn delete_one(
-        &self,
-        call: &Call,
-        headers: &HeaderMap,
-        rendering: &Rendering,
-    ) -> Result<Response<Body>, ApiError> {
+    fn delete_one(&self, call: &Call, headers: &HeaderMap, rendering: &Rendering) -> Answer {
         let options = delete_options(call, headers)?;
         let intent = self.intent(call, &rendering.resource, "Update")?;
         let key = Key::new(&call.namespace, &call.name);
@@ -218,12 +189,7 @@ impl ApiServer {
         Ok(json_response(200, answer.to_string()))
     }
 
-    fn delete_many(
-        &self,
-        call: &Call,
-        headers: &HeaderMap,
-        rendering: &Rendering,
-    ) -> Result<Response<Body>, ApiError> {
+    fn delete_many(&self, call: &Call, headers: &HeaderMap, rendering: &Rendering) -> Answer {
         let options = delete_options(call, headers)?;
         let intent = self.intent(call, &rendering.resource, "Update")?;
         let selectors = super::read::selectors(call, &rendering.resource)?;
@@ -241,7 +207,7 @@ impl ApiServer {
     }
 
     /// `pods/eviction` (deletes the pod) and `pods/binding` (puts it on a node).
-    fn pod_subresource(&self, call: &Call, resource: &Arc<Resource>) -> Result<Response<Body>, ApiError> {
+    fn pod_subresource(&self, call: &Call, resource: &Arc<Resource>) -> Answer {
         if !resource.is("", "pods") || call.verb != Verb::Create {
             return Err(ApiError::method_not_allowed());
         }
@@ -369,6 +335,6 @@ fn delete_options(call: &Call, headers: &HeaderMap) -> Result<DeleteOptions, Api
         uid: precondition("uid"),
         resource_version: precondition("resourceVersion"),
         grace_seconds: grace.or_else(|| sent.get("gracePeriodSeconds").and_then(Value::as_i64)),
-        dry_run: sent.get("dryRun").and_then(Value::as_array).is_some_and(|list| !list.is_empty()),
+        dry_run: !list_at(&sent, &["dryRun"]).is_empty(),
     })
 }

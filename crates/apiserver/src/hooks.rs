@@ -65,36 +65,6 @@ pub struct Call {
     pub body: Bytes,
 }
 
-/// The fault before a request takes effect.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Before {
-    /// Continue.
-    Proceed,
-    /// Continue after a delay.
-    Delay(Duration),
-    /// Refuse the request. It has no effect.
-    Fail(ApiError),
-    /// Never answer. The request has no effect.
-    Hang,
-    /// Break the connection. The request has no effect.
-    Disconnect,
-}
-
-/// The fault after a request took effect.
-#[derive(Debug, Clone, PartialEq)]
-pub enum After {
-    /// Send the answer.
-    Deliver,
-    /// Send the answer after a delay.
-    Delay(Duration),
-    /// Send another answer. The effect stays.
-    Fail(ApiError),
-    /// Never answer. The effect stays.
-    Hang,
-    /// Break the connection. The effect stays.
-    Disconnect,
-}
-
 /// One frame of a watch, as an interceptor sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameFacts<'a> {
@@ -117,8 +87,6 @@ pub enum OnFrame {
     Deliver,
     /// Send it and everything after it later.
     Delay(Duration),
-    /// Leave it out. The watch continues.
-    Hide,
     /// Send it twice.
     Duplicate,
     /// End the watch before it, as in a graceful shutdown.
@@ -142,16 +110,18 @@ pub trait Interceptor: Send + Sync {
         true
     }
 
-    /// Called before the request takes effect.
-    fn before(&self, call: &Call) -> Before {
+    /// Called before the request takes effect. An error refuses it.
+    ///
+    /// # Errors
+    /// The refusal.
+    fn before(&self, call: &Call) -> Result<(), ApiError> {
         let _ = call;
-        Before::Proceed
+        Ok(())
     }
 
     /// Called after it took effect, with the status code of its answer.
-    fn after(&self, call: &Call, code: u16) -> After {
+    fn after(&self, call: &Call, code: u16) {
         let _ = (call, code);
-        After::Deliver
     }
 
     /// Called before a frame of a watch is sent.

@@ -47,9 +47,7 @@ mod watch;
 mod write;
 
 pub use error::{ApiError, Cause};
-pub use hooks::{
-    After, Before, Call, Disconnected, FrameFacts, Interceptor, OnFrame, Undisturbed, Verb, View,
-};
+pub use hooks::{Call, Disconnected, FrameFacts, Interceptor, OnFrame, Undisturbed, Verb, View};
 pub use meta::Key;
 pub use resource::Storage;
 pub use scenario::{Applied, Changes, NodeSpec, PodSpec, Readiness, ScenarioError};
@@ -60,7 +58,7 @@ use flipop::latest;
 use jiff::{SignedDuration, Timestamp};
 use resource::Resource;
 use serde_json::Value;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{Behaviour, Store};
 
@@ -100,22 +98,10 @@ pub struct Builder {
     behaviour: Behaviour,
 }
 
-impl std::fmt::Debug for Builder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("seed", &self.seed).finish_non_exhaustive()
-    }
-}
-
 impl Builder {
     /// How many changes the log keeps. A request for older ones is answered with 410.
     pub fn history(mut self, changes: usize) -> Self {
         self.behaviour.history = changes.max(1);
-        self
-    }
-
-    /// Whether cordoned and unready nodes get the taints of the node lifecycle controller (default: yes).
-    pub fn node_taints(mut self, wanted: bool) -> Self {
-        self.behaviour.node_taints = wanted;
         self
     }
 
@@ -127,17 +113,11 @@ impl Builder {
 
     /// Creates the cluster, with the namespaces `default`, `kube-system` and `kube-node-lease`.
     pub fn build(self) -> ApiServer {
-        let server = ApiServer {
-            cluster: Arc::new(Cluster {
-                store: Mutex::new(Store::new(self.seed, self.behaviour)),
-                revisions: latest::Sender::new(0),
-                clock: self.clock,
-            }),
-            interceptor: Arc::new(Undisturbed),
-            views: latest::Sender::new(View::Current),
-            cuts: latest::Sender::new(0),
-            calls: Arc::default(),
-        };
+        let server = ApiServer::of(Arc::new(Cluster {
+            store: Mutex::new(Store::new(self.seed, self.behaviour)),
+            revisions: latest::Sender::new(0),
+            clock: self.clock,
+        }));
         server.create_first_namespaces();
         server
     }
@@ -146,7 +126,7 @@ impl Builder {
 impl ApiServer {
     /// A cluster with identifiers from `seed` and timestamps from `clock`.
     pub fn builder(seed: u64, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Builder {
-        let behaviour = Behaviour { node_taints: true, history: DEFAULT_HISTORY, advice: |_| Vec::new() };
+        let behaviour = Behaviour { history: DEFAULT_HISTORY, advice: |_| Vec::new() };
         Builder { seed, clock: Arc::new(clock), behaviour }
     }
 
@@ -162,8 +142,12 @@ impl ApiServer {
 
     /// Another front of the same cluster: without faults, current, and with its own watches and call count.
     pub fn front(&self) -> Self {
+        Self::of(Arc::clone(&self.cluster))
+    }
+
+    fn of(cluster: Arc<Cluster>) -> Self {
         Self {
-            cluster: Arc::clone(&self.cluster),
+            cluster,
             interceptor: Arc::new(Undisturbed),
             views: latest::Sender::new(View::Current),
             cuts: latest::Sender::new(0),
@@ -223,26 +207,6 @@ impl ApiServer {
             news
         });
         result
-    }
-
-    fn next_call(&self) -> u64 {
-        self.calls.fetch_add(1, Ordering::Relaxed).saturating_add(1)
-    }
-
-    fn revisions(&self) -> latest::Receiver<u64> {
-        self.cluster.revisions.subscribe()
-    }
-
-    fn views(&self) -> latest::Receiver<View> {
-        self.views.subscribe()
-    }
-
-    fn cuts(&self) -> latest::Receiver<u64> {
-        self.cuts.subscribe()
-    }
-
-    fn interceptor(&self) -> &dyn Interceptor {
-        &*self.interceptor
     }
 
     /// The revision that watches and cached reads of this front see.

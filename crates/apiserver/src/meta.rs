@@ -38,6 +38,11 @@ pub(crate) fn text_at<'a>(object: &'a Value, path: &[&str]) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// A list by path. Empty if absent.
+pub(crate) fn list_at<'a>(object: &'a Value, path: &[&str]) -> &'a [Value] {
+    at(object, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
 /// `value` as a map. Replaces anything else with an empty map.
 pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
@@ -94,7 +99,7 @@ pub(crate) fn is_terminating(object: &Value) -> bool {
 
 /// Whether finalizers keep the object.
 pub(crate) fn has_finalizers(object: &Value) -> bool {
-    at(object, &["metadata", "finalizers"]).and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+    !list_at(object, &["metadata", "finalizers"]).is_empty()
 }
 
 /// `apiVersion` and `kind`.

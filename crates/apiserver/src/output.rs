@@ -9,9 +9,13 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use jiff::Timestamp;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Value, json};
 use std::sync::Arc;
+
+/// The answer to a request.
+pub(crate) type Answer = Result<Response<Body>, ApiError>;
 
 /// How the answers to one request are encoded.
 #[derive(Debug, Clone)]
@@ -94,13 +98,6 @@ impl Rendering {
         objects: impl Iterator<Item = (&'a Value, Value)>,
         include: Include,
     ) -> Value {
-        let columns: Vec<Value> = columns::columns(&self.resource)
-            .into_iter()
-            .map(|c| {
-                json!({ "name": c.name, "type": c.kind, "format": c.format, "description": c.description,
-                        "priority": c.priority })
-            })
-            .collect();
         let rows: Vec<Value> = objects
             .map(|(stored, served)| {
                 let cells = columns::cells(&self.resource, stored, self.now);
@@ -112,7 +109,7 @@ impl Rendering {
             })
             .collect();
         json!({ "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-                "columnDefinitions": columns, "rows": rows })
+                "columnDefinitions": columns::columns(&self.resource), "rows": rows })
     }
 }
 
@@ -122,22 +119,13 @@ fn partial(served: &Value) -> Value {
             "metadata": served.get("metadata").cloned().unwrap_or_default() })
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct List<'a> {
     kind: &'a str,
     api_version: &'a str,
     metadata: &'a Value,
     items: Vec<Item<'a>>,
-}
-
-impl Serialize for List<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(4))?;
-        map.serialize_entry("kind", self.kind)?;
-        map.serialize_entry("apiVersion", self.api_version)?;
-        map.serialize_entry("metadata", self.metadata)?;
-        map.serialize_entry("items", &self.items)?;
-        map.end()
-    }
 }
 
 struct Item<'a> {

@@ -5,7 +5,7 @@
 //! writer without a remaining annotation stays listed while others use the map that it created.
 
 use super::error::{ApiError, Cause};
-use super::meta::{as_map, at};
+use super::meta::{as_map, at, list_at, text_at};
 use super::patch;
 use super::resource::Resource;
 use serde_json::{Map, Value, json};
@@ -193,11 +193,7 @@ fn refuse_conflicts(
         }
     };
     let mut error = ApiError::new(409, "Conflict", text);
-    let listed: Vec<Value> = causes
-        .iter()
-        .map(|c| json!({ "reason": c.reason, "field": c.field, "message": c.message }))
-        .collect();
-    error.details = json!({ "causes": listed });
+    error.set_causes(json!(causes));
     Err(error)
 }
 
@@ -224,9 +220,8 @@ fn list_kind(resource: &Resource, path: &[Step], list: &[Value]) -> ListKind {
         return match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
             Some("set") => ListKind::Set,
             Some("map") => {
-                let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
-                let names = keys.into_iter().flatten().filter_map(Value::as_str);
-                ListKind::Keyed(names.map(str::to_owned).collect())
+                let keys = list_at(schema, &["x-kubernetes-list-map-keys"]).iter().filter_map(Value::as_str);
+                ListKind::Keyed(keys.map(str::to_owned).collect())
             }
             Some(_) | None => ListKind::Atomic,
         };
@@ -417,12 +412,10 @@ fn show(path: &[Step]) -> String {
 }
 
 fn read(object: &Value) -> Vec<Share> {
-    let entries = at(object, &["metadata", "managedFields"]).and_then(Value::as_array);
-    entries
-        .into_iter()
-        .flatten()
+    list_at(object, &["metadata", "managedFields"])
+        .iter()
         .filter_map(|entry| {
-            let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let text = |field: &str| text_at(entry, &[field]).to_owned();
             let mut paths = Paths::new();
             parse_paths(entry.get("fieldsV1")?, &mut Vec::new(), &mut paths);
             let operation = if text("operation") == "Apply" { "Apply" } else { "Update" };

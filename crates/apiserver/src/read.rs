@@ -4,15 +4,14 @@ use super::ApiServer;
 use super::codec::to_served;
 use super::error::{ApiError, Cause};
 use super::hooks::Call;
-use super::meta::Key;
-use super::output::{Rendering, json_response};
+use super::meta::{Key, set_at};
+use super::output::{Answer, Rendering, json_response};
 use super::resource::Resource;
 use super::selector::Selectors;
 use super::store::Store;
 use super::watch::{WatchSpec, Watcher};
 use axum::body::Body;
-use http::Response;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Which state a request wants to read.
@@ -92,7 +91,7 @@ fn parse_token(token: &str) -> Result<(u64, Key), ApiError> {
 }
 
 impl ApiServer {
-    pub(super) fn get(&self, call: &Call, rendering: &Rendering) -> Result<Response<Body>, ApiError> {
+    pub(super) fn get(&self, call: &Call, rendering: &Rendering) -> Answer {
         let key = Key::new(&call.namespace, &call.name);
         let resource = &rendering.resource;
         let object = self.read(|store| {
@@ -122,7 +121,7 @@ impl ApiServer {
         }
     }
 
-    pub(super) fn list(&self, call: &Call, rendering: &Rendering) -> Result<Response<Body>, ApiError> {
+    pub(super) fn list(&self, call: &Call, rendering: &Rendering) -> Answer {
         let selectors = selectors(call, &rendering.resource)?;
         let limit = match parameter(call, "limit").parse::<usize>() {
             Ok(limit) if limit > 0 => limit,
@@ -153,7 +152,7 @@ impl ApiServer {
         Ok(json_response(200, rendering.list(&metadata, &items)))
     }
 
-    pub(super) fn watch(&self, call: &Call, rendering: Rendering) -> Result<Response<Body>, ApiError> {
+    pub(super) fn watch(&self, call: &Call, rendering: Rendering) -> Answer {
         let mut selectors = selectors(call, &rendering.resource)?;
         if !call.name.is_empty() {
             selectors.require_name(&call.name);
@@ -207,7 +206,7 @@ impl ApiServer {
             Pin::Latest | Pin::AtLeast(_) | Pin::Exact(_) => self.readable(store, wanted)?,
         };
         if !from_state {
-            store.check_watch_start(start)?;
+            store.check_known(start)?;
             return Ok((start, Vec::new()));
         }
         let initial = store
@@ -227,15 +226,14 @@ fn list_metadata(
     remaining: usize,
     selectors: &Selectors,
 ) -> Value {
-    let mut metadata = Map::new();
-    metadata.insert("resourceVersion".to_owned(), json!(revision.to_string()));
+    let mut metadata = json!({ "resourceVersion": revision.to_string() });
     if let (Some((last, _)), true) = (page.last(), remaining > 0) {
         let token = format!("{revision}/{}/{}", last.namespace, last.name);
-        metadata.insert("continue".to_owned(), json!(token));
+        set_at(&mut metadata, &["continue"], json!(token));
         // As in apiserver, left out if selectors would make it a guess.
         if selectors.is_empty() {
-            metadata.insert("remainingItemCount".to_owned(), json!(remaining));
+            set_at(&mut metadata, &["remainingItemCount"], json!(remaining));
         }
     }
-    Value::Object(metadata)
+    metadata
 }

@@ -162,11 +162,8 @@ impl Store {
                 self.registry.insert(resource);
             }
         }
-        let tainted = if self.behaviour.node_taints && *storage == Storage::new("", "nodes") {
-            admission::with_condition_taints(&object, now)
-        } else {
-            None
-        };
+        let is_node = *storage == Storage::new("", "nodes");
+        let tainted = is_node.then(|| admission::with_condition_taints(&object, now)).flatten();
         if let (Some(mut node), Some(resource)) = (tainted, self.registry.stored(storage)) {
             let writer =
                 Writer { manager: CONTROLLER.to_owned(), operation: "Update", subresource: String::new() };

@@ -34,40 +34,27 @@ pub(crate) fn parse(number: u64, request: &Request<Bytes>) -> Result<Call, ApiEr
         .0
         .into_iter()
         .collect();
-    let mut call = Call {
+    let segments: Vec<&str> = uri.path().split('/').filter(|segment| !segment.is_empty()).collect();
+    let (group, version, rest) = match segments.as_slice() {
+        ["api", version, rest @ ..] => ("", *version, rest),
+        ["apis", group, version, rest @ ..] => (*group, *version, rest),
+        _ => ("", "", [].as_slice()),
+    };
+    let (namespace, resource, name, subresource) = target(rest).unwrap_or_default();
+    Ok(Call {
         number,
-        verb: Verb::Other,
-        group: String::new(),
-        version: String::new(),
-        resource: String::new(),
-        namespace: String::new(),
-        name: String::new(),
-        subresource: String::new(),
+        verb: if resource.is_empty() { Verb::Other } else { verb(request.method(), &query, name)? },
+        group: group.to_owned(),
+        version: version.to_owned(),
+        resource: resource.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        subresource: subresource.to_owned(),
         query,
         path: uri.path().to_owned(),
         user_agent: header(request.headers(), &header::USER_AGENT).to_owned(),
         body: request.body().clone(),
-    };
-    let segments: Vec<&str> = uri.path().split('/').filter(|segment| !segment.is_empty()).collect();
-    let rest = match segments.as_slice() {
-        ["api", version, rest @ ..] => {
-            (*version).clone_into(&mut call.version);
-            rest
-        }
-        ["apis", group, version, rest @ ..] => {
-            (*group).clone_into(&mut call.group);
-            (*version).clone_into(&mut call.version);
-            rest
-        }
-        _ => return Ok(call),
-    };
-    let Some((namespace, resource, name, subresource)) = target(rest) else { return Ok(call) };
-    namespace.clone_into(&mut call.namespace);
-    resource.clone_into(&mut call.resource);
-    name.clone_into(&mut call.name);
-    subresource.clone_into(&mut call.subresource);
-    call.verb = verb(request.method(), &call)?;
-    Ok(call)
+    })
 }
 
 /// Namespace, resource, name and subresource. Empty if absent.
@@ -86,9 +73,9 @@ fn target<'a>(segments: &[&'a str]) -> Option<(&'a str, &'a str, &'a str, &'a st
     }
 }
 
-fn verb(method: &Method, call: &Call) -> Result<Verb, ApiError> {
-    let watch = call.query.get("watch").is_some_and(|value| value != "false" && value != "0");
-    Ok(match (method.as_str(), call.name.is_empty()) {
+fn verb(method: &Method, query: &BTreeMap<String, String>, name: &str) -> Result<Verb, ApiError> {
+    let watch = query.get("watch").is_some_and(|value| value != "false" && value != "0");
+    Ok(match (method.as_str(), name.is_empty()) {
         ("GET", _) if watch => Verb::Watch,
         ("GET", true) => Verb::List,
         ("GET", false) => Verb::Get,

@@ -4,6 +4,7 @@
 //! resource, and the two forms of events.
 
 use super::error::{ApiError, Cause};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,20 +32,22 @@ pub(crate) enum StatusOnCreate {
     Keep,
     /// Dropped: only the status subresource may write it.
     Drop,
-    /// `{phase: Pending}`, as for pods.
-    Pending,
-    /// `{phase: Active}`, as for namespaces.
-    Active,
+    /// Replaced by this phase.
+    Phase(&'static str),
 }
 
-/// One column of `kubectl get`, as an `additionalPrinterColumns` entry defines it.
-#[derive(Debug, Clone, PartialEq)]
+/// One column of `kubectl get`, as an `additionalPrinterColumns` entry defines it and as a table shows it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub(crate) struct PrinterColumn {
     pub(crate) name: String,
+    #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) format: String,
     pub(crate) description: String,
+    /// 0: always shown. 1: shown by `-o wide`.
     pub(crate) priority: i64,
+    #[serde(skip_serializing)]
     pub(crate) json_path: String,
 }
 
@@ -88,6 +91,35 @@ pub(crate) struct Custom {
 }
 
 impl Resource {
+    /// A namespaced resource without a status subresource.
+    pub(crate) fn new(group: &str, version: &str, kind: &str, plural: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            list_kind: format!("{kind}List"),
+            plural: plural.to_owned(),
+            singular: kind.to_lowercase(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            namespaced: true,
+            status: false,
+            status_on_create: StatusOnCreate::Keep,
+            generation: false,
+            unconditional_update: true,
+            create_on_update: false,
+            storage: Storage::new(group, plural),
+            storage_version: version.to_owned(),
+            custom: None,
+        }
+    }
+
+    /// The columns that a custom resource defines for itself.
+    pub(crate) fn columns(&self) -> Option<&[PrinterColumn]> {
+        let columns = self.custom.as_ref().map(|custom| custom.columns.as_slice());
+        columns.filter(|columns| !columns.is_empty())
+    }
+
     /// `v1` or `group/v1`.
     pub(crate) fn api_version(&self) -> String {
         join_api_version(&self.group, &self.version)
@@ -127,8 +159,8 @@ impl Registry {
     /// A registry with the built-in resources.
     pub(crate) fn builtin() -> Self {
         let mut registry = Self::default();
-        for row in BUILTIN {
-            registry.insert(row.resource());
+        for resource in builtin() {
+            registry.insert(resource);
         }
         registry
     }
@@ -172,135 +204,92 @@ impl Registry {
     }
 }
 
-/// A row of the table of built-in resources.
-#[expect(clippy::struct_excessive_bools, reason = "independent facts, as columns of a table")]
-struct Row {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    short: &'static [&'static str],
-    namespaced: bool,
-    /// `None`: there is no status subresource.
-    status: Option<StatusOnCreate>,
-    generation: bool,
-    unconditional_update: bool,
-    create_on_update: bool,
-}
-
-const fn row(group: &'static str, version: &'static str, kind: &'static str, plural: &'static str) -> Row {
-    Row {
-        group,
-        version,
-        kind,
-        plural,
-        short: &[],
-        namespaced: true,
-        status: None,
-        generation: false,
-        unconditional_update: true,
-        create_on_update: false,
-    }
-}
-
-impl Row {
-    const fn short(mut self, short: &'static [&'static str]) -> Self {
-        self.short = short;
+/// The parts of the table of built-in resources.
+impl Resource {
+    fn short(mut self, short: &[&str]) -> Self {
+        self.short_names = short.iter().map(|&name| name.to_owned()).collect();
         self
     }
 
-    const fn cluster(mut self) -> Self {
+    fn in_all(mut self) -> Self {
+        self.categories.push("all".to_owned());
+        self
+    }
+
+    fn cluster(mut self) -> Self {
         self.namespaced = false;
         self
     }
 
-    const fn status(mut self, on_create: StatusOnCreate) -> Self {
-        self.status = Some(on_create);
+    fn status(mut self, on_create: StatusOnCreate) -> Self {
+        (self.status, self.status_on_create) = (true, on_create);
         self
     }
 
-    const fn generation(mut self) -> Self {
+    fn generation(mut self) -> Self {
         self.generation = true;
         self
     }
 
     /// A PUT must name the resource version that it replaces.
-    const fn conditional_update(mut self) -> Self {
+    fn conditional_update(mut self) -> Self {
         self.unconditional_update = false;
         self
     }
 
-    const fn create_on_update(mut self) -> Self {
+    fn create_on_update(mut self) -> Self {
         self.create_on_update = true;
         self
     }
 
-    fn resource(&self) -> Resource {
-        // Both forms of events share one storage, in the core form.
-        let storage_group = if self.plural == "events" { "" } else { self.group };
-        let in_all = matches!(self.plural, "pods" | "services" | "deployments");
-        Resource {
-            group: self.group.to_owned(),
-            version: self.version.to_owned(),
-            kind: self.kind.to_owned(),
-            list_kind: format!("{}List", self.kind),
-            plural: self.plural.to_owned(),
-            singular: self.kind.to_lowercase(),
-            short_names: self.short.iter().map(|&s| s.to_owned()).collect(),
-            categories: if in_all { vec!["all".to_owned()] } else { Vec::new() },
-            namespaced: self.namespaced,
-            status: self.status.is_some(),
-            status_on_create: self.status.unwrap_or(Keep),
-            generation: self.generation,
-            unconditional_update: self.unconditional_update,
-            create_on_update: self.create_on_update,
-            storage: Storage::new(storage_group, self.plural),
-            storage_version: self.version.to_owned(),
-            custom: None,
-        }
+    /// Both forms of events share one storage, in the core form.
+    fn stored_in_core(mut self) -> Self {
+        self.storage.group.clear();
+        self
     }
 }
 
-use StatusOnCreate::{Active, Drop, Keep, Pending};
-
-const RBAC: &str = "rbac.authorization.k8s.io";
-const ADMISSION: &str = "admissionregistration.k8s.io";
-
-static BUILTIN: &[Row] = &[
-    row("", "v1", "Namespace", "namespaces").short(&["ns"]).cluster().status(Active),
-    row("", "v1", "Node", "nodes").short(&["no"]).cluster().status(Keep),
-    row("", "v1", "Pod", "pods").short(&["po"]).status(Pending).generation(),
-    row("", "v1", "Event", "events").short(&["ev"]).create_on_update(),
-    row("", "v1", "ServiceAccount", "serviceaccounts").short(&["sa"]),
-    row("", "v1", "Secret", "secrets"),
-    row("", "v1", "ConfigMap", "configmaps").short(&["cm"]),
-    row("", "v1", "Service", "services").short(&["svc"]).status(Drop),
-    row("events.k8s.io", "v1", "Event", "events").short(&["ev"]).create_on_update(),
-    row("coordination.k8s.io", "v1", "Lease", "leases").conditional_update().create_on_update(),
-    row("apps", "v1", "Deployment", "deployments").short(&["deploy"]).status(Drop).generation(),
-    row("apps", "v1", "DaemonSet", "daemonsets").short(&["ds"]).status(Drop).generation(),
-    row("apps", "v1", "ReplicaSet", "replicasets").short(&["rs"]).status(Drop).generation(),
-    row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
-        .short(&["pdb"])
-        .status(Drop)
-        .conditional_update()
-        .generation(),
-    row("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses").short(&["pc"]).cluster().generation(),
-    row("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
-        .short(&["crd", "crds"])
-        .cluster()
-        .conditional_update()
-        .status(Drop)
-        .generation(),
-    row(RBAC, "v1", "ClusterRole", "clusterroles").cluster().create_on_update(),
-    row(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings").cluster().create_on_update(),
-    row(RBAC, "v1", "Role", "roles").create_on_update(),
-    row(RBAC, "v1", "RoleBinding", "rolebindings").create_on_update(),
-    row(ADMISSION, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies")
-        .cluster()
-        .status(Drop)
-        .generation(),
-    row(ADMISSION, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings")
-        .cluster()
-        .generation(),
-];
+fn builtin() -> Vec<Resource> {
+    use StatusOnCreate::{Drop, Keep, Phase};
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    const ADMISSION: &str = "admissionregistration.k8s.io";
+    let row = |group: &str, kind: &str, plural: &str| Resource::new(group, "v1", kind, plural);
+    vec![
+        row("", "Namespace", "namespaces").short(&["ns"]).cluster().status(Phase("Active")),
+        row("", "Node", "nodes").short(&["no"]).cluster().status(Keep),
+        row("", "Pod", "pods").short(&["po"]).in_all().status(Phase("Pending")).generation(),
+        row("", "Event", "events").short(&["ev"]).create_on_update(),
+        row("", "ServiceAccount", "serviceaccounts").short(&["sa"]),
+        row("", "Secret", "secrets"),
+        row("", "ConfigMap", "configmaps").short(&["cm"]),
+        row("", "Service", "services").short(&["svc"]).in_all().status(Drop),
+        row("events.k8s.io", "Event", "events").short(&["ev"]).create_on_update().stored_in_core(),
+        row("coordination.k8s.io", "Lease", "leases").conditional_update().create_on_update(),
+        row("apps", "Deployment", "deployments").short(&["deploy"]).in_all().status(Drop).generation(),
+        row("apps", "DaemonSet", "daemonsets").short(&["ds"]).status(Drop).generation(),
+        row("apps", "ReplicaSet", "replicasets").short(&["rs"]).status(Drop).generation(),
+        row("policy", "PodDisruptionBudget", "poddisruptionbudgets")
+            .short(&["pdb"])
+            .status(Drop)
+            .conditional_update()
+            .generation(),
+        row("scheduling.k8s.io", "PriorityClass", "priorityclasses").short(&["pc"]).cluster().generation(),
+        row("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions")
+            .short(&["crd", "crds"])
+            .cluster()
+            .conditional_update()
+            .status(Drop)
+            .generation(),
+        row(RBAC, "ClusterRole", "clusterroles").cluster().create_on_update(),
+        row(RBAC, "ClusterRoleBinding", "clusterrolebindings").cluster().create_on_update(),
+        row(RBAC, "Role", "roles").create_on_update(),
+        row(RBAC, "RoleBinding", "rolebindings").create_on_update(),
+        row(ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies")
+            .cluster()
+            .status(Drop)
+            .generation(),
+        row(ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings")
+            .cluster()
+            .generation(),
+    ]
+}

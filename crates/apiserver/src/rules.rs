@@ -3,6 +3,7 @@
 //! Two forms are known: `self in ['a', 'b']` and `self.matches('expression')`. Any other rule counts as met. A test
 //! ensures that FLIPOP's definitions use only these two.
 
+use super::meta::{list_at, text_at};
 use regex::Regex;
 use serde_json::Value;
 
@@ -26,14 +27,13 @@ fn parse(rule: &str) -> Option<Rule> {
 
 /// The messages of this schema's rules that a value breaks.
 pub(crate) fn broken<'a>(value: &Value, schema: &'a Value) -> Vec<&'a str> {
-    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
-    let text = |rule: &'a Value, field: &str| rule.get(field).and_then(Value::as_str).unwrap_or_default();
-    let is_broken = |rule: &&'a Value| match (parse(text(rule, "rule")), value.as_str()) {
+    let is_broken = |rule: &&Value| match (parse(text_at(rule, &["rule"])), value.as_str()) {
         (Some(Rule::OneOf(known)), Some(value)) => !known.iter().any(|one| one == value),
         (Some(Rule::Matches(regex)), Some(value)) => !regex.is_match(value),
         (Some(_), None) | (None, _) => false,
     };
-    rules.filter(is_broken).map(|rule| text(rule, "message")).collect()
+    let rules = list_at(schema, &["x-kubernetes-validations"]).iter().filter(is_broken);
+    rules.map(|rule| text_at(rule, &["message"])).collect()
 }
 
 #[cfg(test)]

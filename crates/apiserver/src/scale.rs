@@ -5,12 +5,10 @@ use super::error::ApiError;
 use super::hooks::{Call, Verb};
 use super::intent::Intent;
 use super::meta::{Key, at, text};
-use super::output::json_response;
+use super::output::{Answer, json_response};
 use super::patch::Patch;
 use super::request::decode;
 use super::write::Edit;
-use axum::body::Body;
-use http::Response;
 use serde_json::{Value, json};
 
 /// The scale of an object.
@@ -28,7 +26,7 @@ fn scale(object: &Value) -> Value {
 
 impl ApiServer {
     /// Reads or writes the scale of the call's object. A write sets the object's `spec.replicas`.
-    pub(super) fn scale(&self, call: &Call, intent: &Intent) -> Result<Response<Body>, ApiError> {
+    pub(super) fn scale(&self, call: &Call, intent: &Intent) -> Answer {
         let key = Key::new(&call.namespace, &call.name);
         let object = self.read(|store| store.require(&intent.resource, &key))?;
         let wanted = match call.verb {

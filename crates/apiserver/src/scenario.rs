@@ -4,7 +4,7 @@
 
 use super::error::ApiError;
 use super::intent::{FieldValidation, Intent};
-use super::meta::{self, Key, at, text, type_of};
+use super::meta::{self, Key, list_at, text, type_of};
 use super::ownership::Writer;
 use super::patch::Patch;
 use super::remove::DeleteOptions;
@@ -155,7 +155,11 @@ fn refused(kind: &str, name: &str) -> impl FnOnce(ApiError) -> ScenarioError {
 impl ApiServer {
     /// All changes from now on, for a narrator.
     pub fn subscribe(&self) -> Changes {
-        Changes { server: self.clone(), cursor: self.revision(), revisions: self.revisions() }
+        Changes {
+            server: self.clone(),
+            cursor: self.revision(),
+            revisions: self.cluster.revisions.subscribe(),
+        }
     }
 
     pub(super) fn create_first_namespaces(&self) {
@@ -362,10 +366,9 @@ impl ApiServer {
     /// The Ready condition that replaces the object's current one. Its transition time stays if the status does.
     fn next_ready(&self, (kind, key): (&str, &Key), readiness: Readiness, prefix: &str) -> Value {
         let object = self.object("v1", kind, key).unwrap_or_default();
-        let conditions = at(&object, &["status", "conditions"]).and_then(Value::as_array);
         let mut ready = self.ready_condition(readiness, prefix);
         let same = |was: &&Value| ["type", "status"].iter().all(|field| was.get(field) == ready.get(field));
-        let was = conditions.into_iter().flatten().find(same);
+        let was = list_at(&object, &["status", "conditions"]).iter().find(same);
         let since = was.and_then(|was| was.get("lastTransitionTime")).cloned();
         if let Some((ready, since)) = ready.as_object_mut().zip(since) {
             ready.insert("lastTransitionTime".to_owned(), since);
@@ -423,8 +426,7 @@ impl ApiServer {
     ) -> Result<(), ScenarioError> {
         let key = Key::new("", name);
         let node = self.object("v1", "Node", &key).unwrap_or_default();
-        let mut taints =
-            at(&node, &["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut taints = list_at(&node, &["spec", "taints"]).to_vec();
         taints.retain(|t| meta::text_at(t, &["key"]) != taint);
         if let Some(effect) = effect {
             taints.push(json!({ "key": taint, "value": value, "effect": effect }));

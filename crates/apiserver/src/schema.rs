@@ -5,29 +5,14 @@
 //! API server, an update is not refused for a value that was already wrong and is unchanged.
 
 use super::error::Cause;
+use super::meta::{list_at, text_at};
 use super::rules;
 use serde_json::{Map, Value};
 
 /// Removes fields that the schema does not know. Returns their paths.
 pub(crate) fn prune(object: &mut Value, schema: &Value) -> Vec<String> {
     let mut unknown = Vec::new();
-    let Value::Object(map) = object else { return unknown };
-    if flag(schema, "x-kubernetes-preserve-unknown-fields") || !schema.is_object() {
-        return unknown;
-    }
-    let properties = schema.get("properties").and_then(Value::as_object);
-    map.retain(|name, _| {
-        let known = is_envelope(name) || properties.is_some_and(|p| p.contains_key(name));
-        if !known {
-            unknown.push(name.clone());
-        }
-        known
-    });
-    for (name, value) in map.iter_mut().filter(|(name, _)| !is_envelope(name)) {
-        if let Some(schema) = properties.and_then(|p| p.get(name)) {
-            prune_value(value, schema, name, &mut unknown);
-        }
-    }
+    prune_value(object, schema, "", &mut unknown);
     unknown
 }
 
@@ -41,18 +26,20 @@ fn prune_value(value: &mut Value, schema: &Value, path: &str, unknown: &mut Vec<
             let properties = schema.get("properties").and_then(Value::as_object);
             let additional = schema.get("additionalProperties").filter(|a| a.is_object());
             let keeps_all = flag(schema, "x-kubernetes-preserve-unknown-fields")
-                || schema.get("additionalProperties") == Some(&Value::Bool(true));
+                || schema.get("additionalProperties") == Some(&Value::Bool(true))
+                || additional.is_some()
+                || !schema.is_object();
+            let exempt = |name: &str| path.is_empty() && is_envelope(name);
             map.retain(|name, _| {
-                let known =
-                    keeps_all || additional.is_some() || properties.is_some_and(|p| p.contains_key(name));
+                let known = keeps_all || exempt(name) || properties.is_some_and(|p| p.contains_key(name));
                 if !known {
-                    unknown.push(format!("{path}.{name}"));
+                    unknown.push(join(path, name));
                 }
                 known
             });
-            for (name, value) in map.iter_mut() {
+            for (name, value) in map.iter_mut().filter(|(name, _)| !exempt(name)) {
                 if let Some(schema) = properties.and_then(|p| p.get(name)).or(additional) {
-                    prune_value(value, schema, &format!("{path}.{name}"), unknown);
+                    prune_value(value, schema, &join(path, name), unknown);
                 }
             }
         }
@@ -137,8 +124,7 @@ impl Check {
     }
 
     fn required(&mut self, map: &Map<String, Value>, schema: &Value, path: &str) {
-        let names = schema.get("required").and_then(Value::as_array);
-        for name in names.into_iter().flatten().filter_map(Value::as_str) {
+        for name in list_at(schema, &["required"]).iter().filter_map(Value::as_str) {
             if !map.contains_key(name) {
                 self.causes.push(Cause::required(join(path, name)));
             }
@@ -217,11 +203,8 @@ impl Check {
         let additional = schema.get("additionalProperties").filter(|a| a.is_object());
         for (name, value) in map {
             let Some(inner) = properties.and_then(|p| p.get(name)).or(additional) else { continue };
-            let required = schema.get("required").and_then(Value::as_array);
-            if value.is_null()
-                && !flag(inner, "nullable")
-                && required.is_some_and(|names| names.iter().any(|n| n == name))
-            {
+            let required = list_at(schema, &["required"]).iter().any(|required| required == name);
+            if value.is_null() && !flag(inner, "nullable") && required {
                 self.causes.push(Cause::required(join(path, name)));
                 continue;
             }
@@ -249,17 +232,15 @@ impl Check {
     }
 
     fn unique(&mut self, list: &[Value], schema: &Value, path: &str) {
-        let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
-        let identity =
-            |value: &Value| match (schema.get("x-kubernetes-list-type").and_then(Value::as_str), keys) {
-                (Some("set"), _) => Some(value.clone()),
-                (Some("map"), Some(keys)) => {
-                    let parts = keys.iter().filter_map(Value::as_str);
-                    let named = parts.filter_map(|key| Some((key.to_owned(), value.get(key)?.clone())));
-                    Some(Value::Object(named.collect()))
-                }
-                (Some(_) | None, _) => None,
-            };
+        let identity = |value: &Value| match text_at(schema, &["x-kubernetes-list-type"]) {
+            "set" => Some(value.clone()),
+            "map" => {
+                let keys = list_at(schema, &["x-kubernetes-list-map-keys"]).iter().filter_map(Value::as_str);
+                let named = keys.filter_map(|key| Some((key.to_owned(), value.get(key)?.clone())));
+                Some(Value::Object(named.collect()))
+            }
+            _ => None,
+        };
         let mut seen = Vec::new();
         for (index, value) in list.iter().enumerate() {
             let Some(id) = identity(value) else { return };

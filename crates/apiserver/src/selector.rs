@@ -152,151 +152,59 @@ fn parse_fields(selector: &str) -> Result<Vec<FieldTerm>, String> {
     Ok(terms)
 }
 
-/// A token of a label selector.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
-    Word(String),
-    Comma,
-    Open,
-    Close,
-    Operator(&'static str),
-}
-
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        if first.is_whitespace() {
-            rest = rest.trim_start();
-            continue;
-        }
-        let punctuation = [
-            ("==", Token::Operator("=")),
-            ("!=", Token::Operator("!=")),
-            ("=", Token::Operator("=")),
-            ("!", Token::Operator("!")),
-            (">", Token::Operator(">")),
-            ("<", Token::Operator("<")),
-            (",", Token::Comma),
-            ("(", Token::Open),
-            (")", Token::Close),
-        ];
-        if let Some((spelled, token)) = punctuation.into_iter().find(|(spelled, _)| rest.starts_with(spelled))
-        {
-            found.push(token);
-            rest = rest.strip_prefix(spelled).unwrap_or_default();
-            continue;
-        }
-        let is_word = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-        let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
-        let (word, tail) = rest.split_at(end);
-        if word.is_empty() {
-            return Err(format!("unable to parse requirement: found {first:?} in {text:?}"));
-        }
-        found.push(Token::Word(word.to_owned()));
-        rest = tail;
-    }
-    Ok(found)
-}
-
 fn parse_labels(selector: &str) -> Result<Vec<Requirement>, String> {
-    let all = tokens(selector)?;
-    let mut parser = Parser { tokens: all.into_iter().peekable(), selector };
-    let mut requirements = Vec::new();
-    if parser.tokens.peek().is_none() {
-        return Ok(requirements);
+    if selector.trim().is_empty() {
+        return Ok(Vec::new());
     }
-    loop {
-        requirements.push(parser.requirement()?);
-        match parser.tokens.next() {
-            None => return Ok(requirements),
-            Some(Token::Comma) => {}
-            Some(other) => return Err(parser.unexpected(Some(&other), "',' or the end")),
-        }
-    }
+    let mut in_list = false;
+    let parts = selector.split(|c| {
+        in_list = c == '(' || (in_list && c != ')');
+        c == ',' && !in_list
+    });
+    let parsed = |part| {
+        requirement(part)
+            .ok_or_else(|| format!("unable to parse requirement: found {part:?} in {selector:?}"))
+    };
+    parts.map(parsed).collect()
 }
 
-struct Parser<'a> {
-    tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
-    selector: &'a str,
-}
-
-impl Parser<'_> {
-    fn unexpected(&self, found: Option<&Token>, wanted: &str) -> String {
-        format!("unable to parse requirement: found {found:?}, expected {wanted} in {:?}", self.selector)
+fn requirement(text: &str) -> Option<Requirement> {
+    let text = text.trim();
+    if let Some(key) = text.strip_prefix('!') {
+        return Some(Requirement::Absent(key_in(key)?));
     }
-
-    fn word(&mut self, wanted: &str) -> Result<String, String> {
-        match self.tokens.next() {
-            Some(Token::Word(word)) => Ok(word),
-            other => Err(self.unexpected(other.as_ref(), wanted)),
-        }
-    }
-
-    fn requirement(&mut self) -> Result<Requirement, String> {
-        if self.tokens.next_if_eq(&Token::Operator("!")).is_some() {
-            return Ok(Requirement::Absent(self.word("a key")?));
-        }
-        let key = self.word("a key")?;
-        match self.tokens.peek().cloned() {
-            None | Some(Token::Comma) => Ok(Requirement::Exists(key)),
-            Some(Token::Operator(operator)) => {
-                self.tokens.next();
-                self.comparison(key, operator)
-            }
-            Some(Token::Word(operator)) if operator == "in" || operator == "notin" => {
-                self.tokens.next();
-                let values = self.values()?;
-                Ok(if operator == "in" {
-                    Requirement::In(key, values)
-                } else {
-                    Requirement::NotIn(key, values)
-                })
-            }
-            other @ Some(Token::Word(_) | Token::Open | Token::Close) => {
-                Err(self.unexpected(other.as_ref(), "an operator"))
-            }
-        }
-    }
-
-    fn comparison(&mut self, key: String, operator: &str) -> Result<Requirement, String> {
-        let value = match self.tokens.peek() {
-            None | Some(Token::Comma) => String::new(),
-            Some(Token::Word(_) | Token::Open | Token::Close | Token::Operator(_)) => self.word("a value")?,
+    if let Some((head, list)) = text.strip_suffix(')').and_then(|text| text.split_once('(')) {
+        let (key, operator) = head.trim_end().rsplit_once(char::is_whitespace)?;
+        // An empty place is an empty value, as in `(a,)`.
+        let (key, values) = (key_in(key)?, list.split(',').map(word).collect::<Option<_>>()?);
+        return match operator {
+            "in" => Some(Requirement::In(key, values)),
+            "notin" => Some(Requirement::NotIn(key, values)),
+            _ => None,
         };
-        let number =
-            || value.parse::<i64>().map_err(|_| format!("for {operator} the value must be an integer"));
-        match operator {
-            "=" => Ok(Requirement::In(key, vec![value])),
-            "!=" => Ok(Requirement::NotIn(key, vec![value])),
-            ">" => Ok(Requirement::Greater(key, number()?)),
-            "<" => Ok(Requirement::Less(key, number()?)),
-            _ => Err(self.unexpected(None, "=, ==, !=, > or <")),
-        }
     }
+    let (key, comparison) = text.split_at(text.find(['=', '!', '<', '>']).unwrap_or(text.len()));
+    let value = comparison.trim_start_matches(['=', '!', '<', '>']);
+    let (key, operator, value) = (key_in(key)?, comparison.strip_suffix(value)?, word(value)?);
+    match operator {
+        "" => Some(Requirement::Exists(key)),
+        "=" | "==" => Some(Requirement::In(key, vec![value])),
+        "!=" => Some(Requirement::NotIn(key, vec![value])),
+        ">" => Some(Requirement::Greater(key, value.parse().ok()?)),
+        "<" => Some(Requirement::Less(key, value.parse().ok()?)),
+        _ => None,
+    }
+}
 
-    /// `(a, b, c)`. An empty place is an empty value, as in `(a,)`.
-    fn values(&mut self) -> Result<Vec<String>, String> {
-        if self.tokens.next() != Some(Token::Open) {
-            return Err(self.unexpected(None, "'('"));
-        }
-        let mut values = Vec::new();
-        loop {
-            let value = match self.tokens.peek() {
-                Some(Token::Word(_)) => self.word("a value")?,
-                Some(Token::Comma | Token::Close) => String::new(),
-                Some(Token::Open | Token::Operator(_)) | None => {
-                    return Err(self.unexpected(None, "a value, ',' or ')'"));
-                }
-            };
-            values.push(value);
-            match self.tokens.next() {
-                Some(Token::Comma) => {}
-                Some(Token::Close) => return Ok(values),
-                other => return Err(self.unexpected(other.as_ref(), "',' or ')'")),
-            }
-        }
-    }
+fn key_in(text: &str) -> Option<String> {
+    word(text).filter(|key| !key.is_empty())
+}
+
+/// A key or a value, which may be empty.
+fn word(text: &str) -> Option<String> {
+    let word = text.trim();
+    let fits = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+    fits.then(|| word.to_owned())
 }
 
 #[cfg(test)]

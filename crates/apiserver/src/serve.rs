@@ -5,6 +5,7 @@ use super::hooks::Disconnected;
 use super::{ApiServer, forward, output};
 use axum::body::Body;
 use bytes::Bytes;
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::DATE;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -16,6 +17,7 @@ use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 use serde_json::json;
+use std::convert::Infallible;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -40,7 +42,7 @@ impl tower::Service<Request<kube::client::Body>> for ApiServer {
         Box::pin(async move {
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await.map_err(|_| Disconnected)?;
-            server.answer(Request::from_parts(parts, body)).await
+            Ok(server.answer(&Request::from_parts(parts, body)))
         })
     }
 }
@@ -78,7 +80,7 @@ impl ApiServer {
             tracing::debug!(%error, "failed to switch off Nagle's algorithm");
         }
         let forwarded = Mutex::new(None);
-        let service = service_fn(|request| self.answer_socket(request, &forwarded));
+        let service = service_fn(|request| self.answer_socket(request, &forwarded).map(Ok::<_, Infallible>));
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(hyper_util::rt::TokioTimer::new())
             .serve_connection(TokioIo::new(stream), service);
@@ -99,38 +101,31 @@ impl ApiServer {
         &self,
         mut request: Request<Incoming>,
         forwarded: &Mutex<Option<(OnUpgrade, u16)>>,
-    ) -> Result<Response<Body>, Disconnected> {
+    ) -> Response<Body> {
         let upgrade = hyper::upgrade::on(&mut request);
         let port = request.uri().query().and_then(forward::asked);
-        let answer = self.answer_whole(request).await?;
-        if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
-            *forwarded.lock().unwrap_or_else(PoisonError::into_inner) = port.map(|port| (upgrade, port));
-        }
-        Ok(answer)
-    }
-
-    async fn answer_whole(&self, request: Request<Incoming>) -> Result<Response<Body>, Disconnected> {
         let (parts, body) = request.into_parts();
-        match Limited::new(body, BODY_BYTES_MAX).collect().await {
-            Ok(body) => self.answer(Request::from_parts(parts, body.to_bytes())).await,
-            Err(_) => Ok(output::error_response(&ApiError::new(
+        let answer = match Limited::new(body, BODY_BYTES_MAX).collect().await {
+            Ok(body) => self.answer(&Request::from_parts(parts, body.to_bytes())),
+            Err(_) => output::error_response(&ApiError::new(
                 413,
                 "RequestEntityTooLarge",
                 format!("Request entity too large: limit is {BODY_BYTES_MAX}"),
-            ))),
+            )),
+        };
+        if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
+            *forwarded.lock().unwrap_or_else(PoisonError::into_inner) = port.map(|port| (upgrade, port));
         }
+        answer
     }
 
-    /// Answers one request, with the faults of this front. The cluster's clock dates the answer.
-    ///
-    /// # Errors
-    /// If the front's interceptor breaks the connection.
-    pub async fn answer(&self, request: Request<Bytes>) -> Result<Response<Body>, Disconnected> {
-        let mut response = self.handle(request).await?;
+    /// Answers one request, unless this front refuses it. The cluster's clock dates the answer.
+    pub fn answer(&self, request: &Request<Bytes>) -> Response<Body> {
+        let mut response = self.handle(request);
         if let Some(date) = date(self.now()) {
             response.headers_mut().insert(DATE, date);
         }
-        Ok(response)
+        response
     }
 }
 

@@ -37,8 +37,6 @@ pub struct Change {
 /// The behaviour of Kubernetes components other than the API server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Behaviour {
-    /// Whether cordoned and unready nodes get the taints of the node lifecycle controller.
-    pub(crate) node_taints: bool,
     /// How many changes the log keeps.
     pub(crate) history: usize,
     /// The warnings of admission policies for a custom resource.
@@ -107,9 +105,7 @@ impl Store {
         storage: &Storage,
         revision: u64,
     ) -> Result<BTreeMap<Key, Arc<Value>>, ApiError> {
-        if revision < self.compacted.max(self.trimmed) {
-            return Err(ApiError::expired(revision, self.compacted.max(self.trimmed)));
-        }
+        self.check_known(revision)?;
         let mut table = self.objects.get(storage).cloned().unwrap_or_default();
         for change in self.log.iter().rev().take_while(|change| change.revision > revision) {
             if change.storage != *storage {
@@ -123,8 +119,8 @@ impl Store {
         Ok(table)
     }
 
-    /// Refuses a watch that would start before the oldest known revision.
-    pub(crate) fn check_watch_start(&self, revision: u64) -> Result<(), ApiError> {
+    /// Refuses a read or a new watch from before the oldest known revision.
+    pub(crate) fn check_known(&self, revision: u64) -> Result<(), ApiError> {
         let oldest = self.compacted.max(self.trimmed);
         if revision < oldest { Err(ApiError::expired(revision, oldest)) } else { Ok(()) }
     }

@@ -28,7 +28,7 @@ const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// One frame, not yet encoded.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Frame {
     event: &'static str,
     object: Value,
@@ -86,9 +86,9 @@ impl Watcher {
         let ended = spec.refusal.is_some();
         queue.extend(spec.refusal.as_ref().map(error_frame));
         let mut watcher = Self {
-            revisions: front.revisions(),
-            views: front.views(),
-            cuts: front.cuts(),
+            revisions: front.cluster.revisions.subscribe(),
+            views: front.views.subscribe(),
+            cuts: front.cuts.subscribe(),
             front,
             call,
             cursor: spec.start,
@@ -212,7 +212,7 @@ impl Watcher {
             namespace: &next.namespace,
             name: &next.name,
         };
-        let decision = self.front.interceptor().frame(&self.call, &facts);
+        let decision = self.front.interceptor.frame(&self.call, &facts);
         self.index = self.index.saturating_add(1);
         let bytes = encode(&next);
         match decision {
@@ -221,7 +221,6 @@ impl Watcher {
                 tokio::time::sleep(time).await;
                 Some(Ok(bytes))
             }
-            OnFrame::Hide => None,
             OnFrame::Duplicate => Some(Ok([bytes.clone(), bytes].concat().into())),
             OnFrame::Close => {
                 self.queue.clear();
@@ -259,23 +258,12 @@ fn frame(rendering: &Rendering, event: &'static str, stored: &Value, revision: u
 }
 
 fn bookmark(spec: &WatchSpec, revision: u64, initial_events_end: bool) -> Frame {
-    Frame {
-        event: "BOOKMARK",
-        object: spec.rendering.bookmark(revision, initial_events_end),
-        revision,
-        namespace: String::new(),
-        name: String::new(),
-    }
+    let object = spec.rendering.bookmark(revision, initial_events_end);
+    Frame { event: "BOOKMARK", object, revision, ..Frame::default() }
 }
 
 fn error_frame(error: &ApiError) -> Frame {
-    Frame {
-        event: "ERROR",
-        object: error.status(),
-        revision: 0,
-        namespace: String::new(),
-        name: String::new(),
-    }
+    Frame { event: "ERROR", object: error.status(), ..Frame::default() }
 }
 
 fn encode(frame: &Frame) -> Bytes {

@@ -155,10 +155,9 @@ impl Store {
             "Required value: name or generateName is required".clone_into(&mut cause.message);
             return Err(intent.resource.invalid("", &[cause]));
         }
-        if let Err(why) = admission::check_name(&intent.resource, &name) {
-            return Err(intent
-                .resource
-                .invalid(&name, &[Cause::invalid("metadata.name", &json!(name), &why)]));
+        if !admission::is_name(&intent.resource, &name) {
+            let cause = Cause::invalid("metadata.name", &json!(name), admission::NAME_RULE);
+            return Err(intent.resource.invalid(&name, &[cause]));
         }
         set(object, "name", Value::String(name.clone()));
         if intent.resource.namespaced {
@@ -180,11 +179,9 @@ impl Store {
                     key.namespace
                 );
                 let mut error = ApiError::forbidden(&resource.group, &resource.plural, &key.name, &why);
-                if let Some(details) = error.details.as_object_mut() {
-                    let cause = json!({ "reason": "NamespaceTerminating", "field": "metadata.namespace",
-                                        "message": format!("namespace {} is being terminated", key.namespace) });
-                    details.insert("causes".to_owned(), json!([cause]));
-                }
+                let message = format!("namespace {} is being terminated", key.namespace);
+                let field = "metadata.namespace".to_owned();
+                error.set_causes(json!([Cause { reason: "NamespaceTerminating", field, message }]));
                 Err(error)
             }
             Some(_) => Ok(()),
@@ -241,14 +238,7 @@ fn initial_status(resource: &Resource, object: &mut Value) {
                 schema::set_defaults(object, &custom.schema);
             }
         }
-        StatusOnCreate::Pending => {
-            meta::remove(object, "status");
-            meta::set_at(object, &["status", "phase"], json!("Pending"));
-        }
-        StatusOnCreate::Active => {
-            meta::remove(object, "status");
-            meta::set_at(object, &["status", "phase"], json!("Active"));
-        }
+        StatusOnCreate::Phase(phase) => meta::set_at(object, &["status"], json!({ "phase": phase })),
     }
 }
 
@@ -293,18 +283,14 @@ fn check(intent: &Intent, old: Option<&Value>, object: &mut Value) -> Result<Vec
 }
 
 fn check_identity(key: &Key, candidate: &Value) -> Result<(), ApiError> {
-    let (name, namespace) = (text(candidate, "name"), text(candidate, "namespace"));
-    if !name.is_empty() && name != key.name {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            key.name
-        )));
-    }
-    if !namespace.is_empty() && namespace != key.namespace {
-        return Err(ApiError::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
-            key.namespace
-        )));
+    for (what, of_url) in [("name", &key.name), ("namespace", &key.namespace)] {
+        let stated = text(candidate, what);
+        if !stated.is_empty() && stated != of_url {
+            let why = format!(
+                "the {what} of the object ({stated}) does not match the {what} on the URL ({of_url})"
+            );
+            return Err(ApiError::bad_request(why));
+        }
     }
     Ok(())
 }

@@ -36,16 +36,12 @@ const AFTER: Duration = Duration::from_secs(3);
 /// More rounds would use up the share of a minute's requests that the operator grants DNS, which is not measured here.
 const ROUNDS: usize = 3;
 
-pub(crate) async fn measure(
-    world: &World,
-    (provider, name): (Provider, &str),
-    quick: bool,
-    report: &mut Report,
-) -> Outcome {
+pub(crate) async fn measure(world: &World, provider: Provider, quick: bool, report: &mut Report) -> Outcome {
+    let name = provider.name();
     let mut operator = world.serving().await?;
     let (mut took, mut most, mut at_provider) = (Samples::default(), 0, Duration::ZERO);
     for round in 0..if quick { 1 } else { ROUNDS } {
-        let (count, late, provider_took) = burst(world, (provider, name), round).await?;
+        let (count, late, provider_took) = burst(world, provider, round).await?;
         most = count.max(most);
         at_provider = provider_took.max(at_provider);
         took.push(late.saturating_sub(provider_took));
@@ -59,12 +55,7 @@ pub(crate) async fn measure(
         Provider::DigitalOcean => CALLS_DIGITALOCEAN,
         Provider::Cloudflare => CALLS_CLOUDFLARE,
     };
-    report.row(
-        format_args!("{figure}: provider calls"),
-        format_args!("≤ {limit}"),
-        format_args!("{most} (max of {})", took.len()),
-        most <= limit,
-    );
+    report.at_most(format_args!("{figure}: provider calls"), limit, most, took.len());
     report.row(
         format_args!("{figure}: last node ready → the set is right, beside the provider's own time"),
         format_args!("≤ {}", Ms(GOAL)),
@@ -77,11 +68,7 @@ pub(crate) async fn measure(
 }
 
 /// One burst: the calls, the time from the last node to the last record, and the provider's share of it.
-async fn burst(
-    world: &World,
-    (provider, name): (Provider, &str),
-    round: usize,
-) -> Outcome<(usize, Duration, Duration)> {
+async fn burst(world: &World, provider: Provider, round: usize) -> Outcome<(usize, Duration, Duration)> {
     let (pool, cloud) = (format!("burst-{round}"), world.cloud());
     let mut wanted = BTreeSet::new();
     let mut nodes = Vec::new();
@@ -95,7 +82,7 @@ async fn burst(
     }
     let (since, fqdn) = (cloud.next_call(), format!("{pool}.{ZONE}"));
     let mut changes = cloud.changes();
-    let spec = json!({ "provider": name, "match": { "nodeLabel": format!("pool={pool}") },
+    let spec = json!({ "provider": provider.name(), "match": { "nodeLabel": format!("pool={pool}") },
                        "dnsRecordSet": { "zone": ZONE, "recordName": pool } });
     world.cluster.create(Kind::RecordSet, TEAM, POOL, &spec).await?;
     let mut ticks = tokio::time::interval(SPREAD / NODES);

@@ -2,7 +2,7 @@
 //! that they add.
 
 use crate::bulk::{Copied, Store, Template};
-use crate::footprint::{Memory, processor_time};
+use crate::footprint::{self, Memory};
 use crate::report::Report;
 use crate::standing::{COUNT, node, settled};
 use crate::stats::ms;
@@ -88,7 +88,7 @@ pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> 
     };
     drop(machines);
     let percent = (both.percent - before.percent).max(0.0);
-    let own = both.memory.anonymous().saturating_sub(before.memory.anonymous());
+    let own = both.memory.anonymous.saturating_sub(before.memory.anonymous);
     report.row(
         format_args!(
             "node checks of {COUNT} nodes each second, {:.0} renewed Leases a second: processor time",
@@ -120,9 +120,8 @@ struct Spent {
 }
 
 async fn spent(operator: &Operator, window: Duration, renewals: &Renewals) -> Outcome<Spent> {
-    let (before, first) = (processor_time(operator.id())?, renewals.count.load(Ordering::Relaxed));
-    tokio::time::sleep(window).await;
-    let took = processor_time(operator.id())?.saturating_sub(before);
+    let first = renewals.count.load(Ordering::Relaxed);
+    let took = footprint::spent(operator.id(), window).await?;
     let count = renewals.count.load(Ordering::Relaxed).wrapping_sub(first);
     Ok(Spent {
         percent: 100.0 * took.as_secs_f64() / window.as_secs_f64(),

@@ -2,12 +2,12 @@
 
 use crate::bare::Bare;
 use crate::failover::{self, Pair, Who};
-use crate::footprint::processor_time;
+use crate::footprint;
 use crate::load::{Load, RATE};
 use crate::receiver::Receiver;
 use crate::report::Report;
 use crate::stats::{Ms, ms};
-use crate::world::{SOON, World};
+use crate::world::World;
 use flipop_envtest::Outcome;
 use flipop_envtest::operator::Operator;
 use std::net::Ipv4Addr;
@@ -83,13 +83,9 @@ pub(crate) async fn measure(
 /// Processor times of two processes, projected to a minute.
 async fn spent(processes: [u32; 2], window: Duration) -> Outcome<[Duration; 2]> {
     let [first, second] = processes;
-    let before = [processor_time(first)?, processor_time(second)?];
-    tokio::time::sleep(window).await;
-    let after = [processor_time(first)?, processor_time(second)?];
-    let spent = |before: Duration, after: Duration| {
-        after.saturating_sub(before).mul_f64(WINDOW.as_secs_f64() / window.as_secs_f64())
-    };
-    Ok([spent(before[0], after[0]), spent(before[1], after[1])])
+    let (first, second) =
+        tokio::try_join!(footprint::spent(first, window), footprint::spent(second, window))?;
+    Ok([first, second].map(|spent| spent.mul_f64(WINDOW.as_secs_f64() / window.as_secs_f64())))
 }
 
 /// One failure, answered by one of the clients. Afterwards all nodes are Ready again, and the address is active.
@@ -102,7 +98,7 @@ async fn sample(world: &World, who: Who, (ip, spare): (Ipv4Addr, &str)) -> Outco
         Some(now) if (*now == holder) == (who == Who::Bare) => Ok(()),
         now => Err(format!("{ip} is on {now:?}")),
     };
-    world.pool_shows(&format!("{ip} is active"), SOON, moved).await?;
+    world.pool_shows(&format!("{ip} is active"), moved).await?;
     world.nodes.set_ready(node, true).await?;
     tokio::time::sleep(PAUSE).await;
     Ok(took)

@@ -8,7 +8,7 @@ use crate::footprint::{OF_CHILDREN, TICK, ticks};
 use crate::report::Report;
 use crate::scale::make_node;
 use crate::start::ANNOTATION;
-use crate::stats::{Ms, Samples, ms};
+use crate::stats::{Samples, ms};
 use crate::world::{REGION, Stage, TEAM, World};
 use flipop_envtest::cluster::Kind;
 use flipop_envtest::{Failure, Outcome};
@@ -46,12 +46,8 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
         for _ in 0..if quick { 1 } else { ROUNDS } {
             samples.push(own_time(stage.binary(), word, &kubeconfig, codes).await?);
         }
-        report.row(
-            format_args!("{word}: own time with {NODES} nodes and {POOLS} pools (median / max)"),
-            format_args!("≤ {}", Ms(GOAL)),
-            format_args!("{samples}"),
-            samples.median() <= GOAL,
-        );
+        let figure = format_args!("{word}: own time with {NODES} nodes and {POOLS} pools (median / max)");
+        report.median_within(figure, GOAL, &samples);
         report.value(format_args!("ms of own time of {word}"), ms(samples.median()));
     }
     world.end().await;

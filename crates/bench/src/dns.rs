@@ -10,20 +10,17 @@ use std::net::Ipv4Addr;
 
 const TTL: u64 = 300;
 
-/// Both providers, and their names in specs.
-pub(crate) const PROVIDERS: [(Provider, &str); 2] =
-    [(Provider::DigitalOcean, "digitalocean"), (Provider::Cloudflare, "cloudflare")];
-
 pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> Outcome {
-    for (provider, name) in PROVIDERS {
+    for provider in Provider::ALL {
+        let name = provider.name();
         let mut world = stage.world().await?;
         world.add_cloudflare();
         let others = fill(&world, provider)?;
         world.cloud().tune(|knobs| knobs.latency_ms = LATENCY_MS);
         say(&format!("DNS at {name}: nodes become ready …"));
-        burst::measure(&world, (provider, name), quick, report).await?;
+        burst::measure(&world, provider, quick, report).await?;
         say(&format!("DNS at {name}: the node of a pool's address fails …"));
-        publish::measure(&world, (provider, name), quick, report).await?;
+        publish::measure(&world, provider, quick, report).await?;
         let records = world.cloud().records(provider, ZONE);
         if !others.iter().all(|other| records.contains(other)) {
             return Err(Failure::new(format!("{name}: a record of others is gone or altered")));

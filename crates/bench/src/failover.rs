@@ -6,8 +6,8 @@ use crate::hang::Hangs;
 use crate::load::{Load, RATE};
 use crate::report::Report;
 use crate::stats::{Ms, Samples, above, ms};
-use crate::world::{BARE, OPERATOR, POOL, SOON, Stage, World, is_assign};
-use flipop_cloud::{Call, Fault, Injection, Target};
+use crate::world::{BARE, OPERATOR, POOL, Stage, World, is_assign};
+use flipop_cloud::Call;
 use flipop_envtest::Outcome;
 use flipop_envtest::nodes::NewPod;
 use flipop_envtest::operator::Operator;
@@ -169,19 +169,11 @@ async fn pairs(
 
 /// One outage in which the node fails that has the address. Returns the time from its end to the assign request.
 async fn after_outage(world: &World, places: &mut Places) -> Outcome<Duration> {
-    let cloud = world.cloud();
-    let outage = cloud.inject(Injection::always(Target::any(), Fault::status(503)));
-    world.nodes.set_ready(places.holder, false).await?;
-    tokio::time::sleep(OUTAGE).await;
-    let (since, mut changes) = (cloud.next_call(), cloud.changes());
-    cloud.withdraw(outage);
-    let back_us = cloud.now_us();
-    let ours = |call: &Call| is_assign(call, OPERATOR) && call.path.contains(&IP.to_string());
-    let call = world.call(&mut changes, since, ours).await?;
+    let took = world.outage(OUTAGE, places.holder).await?;
     std::mem::swap(&mut places.holder, &mut places.spare);
     world.nodes.set_ready(places.spare, true).await?;
     settled(world, places).await?;
-    Ok(Duration::from_micros(call.at_us.saturating_sub(back_us)))
+    Ok(took)
 }
 
 /// Takes samples of the operator alone.
@@ -201,7 +193,7 @@ async fn sample(world: &World, places: &mut Places, who: Who) -> Outcome<Duratio
         std::mem::swap(&mut places.holder, &mut places.spare);
     }
     let holder = places.holder;
-    world.pool_shows(&format!("{IP} is on {holder}"), SOON, |status| status.stands(IP, holder, &[])).await?;
+    world.pool_shows(&format!("{IP} is on {holder}"), |status| status.stands(IP, holder, &[])).await?;
     world.nodes.set_ready(places.spare, true).await?;
     settled(world, places).await?;
     tokio::time::sleep(PAUSE).await;
@@ -233,9 +225,6 @@ pub(crate) async fn fail(world: &World, node: &str, who: Who, ip: Ipv4Addr) -> O
 /// Waits until the address is active and the other node waits for one.
 async fn settled(world: &World, places: &Places) -> Outcome {
     let Places { holder, spare } = *places;
-    world
-        .pool_shows(&format!("{IP} is on {holder}, {spare} waits"), SOON, |status| {
-            status.stands(IP, holder, &[spare])
-        })
-        .await
+    let what = format!("{IP} is on {holder}, {spare} waits");
+    world.pool_shows(&what, |status| status.stands(IP, holder, &[spare])).await
 }

@@ -10,10 +10,10 @@ use std::time::Duration;
 pub(crate) struct Memory {
     /// Resident memory, including the binary's pages. `kubectl top` and limits are close to it.
     pub(crate) resident: u64,
-    /// The peak of resident memory.
-    peak: u64,
+    /// The most resident memory, since the start of the process or the last call of [`Self::forget_peak`].
+    pub(crate) peak: u64,
     /// Heap and stacks only.
-    anonymous: u64,
+    pub(crate) anonymous: u64,
     /// Resident memory, with shared pages counted in proportion.
     proportional: u64,
 }
@@ -30,18 +30,6 @@ impl Memory {
             proportional: field(&rollup, "Pss:")?,
         })
     }
-}
-
-impl Memory {
-    /// Heap and stacks.
-    pub(crate) fn anonymous(&self) -> u64 {
-        self.anonymous
-    }
-
-    /// The most resident memory, since the start of the process or the last call of [`Self::forget_peak`].
-    pub(crate) fn peak(&self) -> u64 {
-        self.peak
-    }
 
     /// Lets the peak begin anew. The operator's folder in `/proc` belongs to root, so this needs root.
     pub(crate) fn forget_peak(id: u32) -> Outcome {
@@ -54,6 +42,13 @@ pub(crate) fn processor_time(id: u32) -> Outcome<Duration> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat"))?;
     let ticks = ticks(&stat, OWN).ok_or_else(|| Failure::new("no times in /proc/<id>/stat"))?;
     Ok(TICK.saturating_mul(ticks))
+}
+
+/// The processor time of a process during a window.
+pub(crate) async fn spent(id: u32, window: Duration) -> Outcome<Duration> {
+    let before = processor_time(id)?;
+    tokio::time::sleep(window).await;
+    Ok(processor_time(id)?.saturating_sub(before))
 }
 
 /// The kernel counts processor time in hundredths of a second.

@@ -4,7 +4,7 @@
 
 use crate::commands;
 use crate::failover::{self, Who};
-use crate::footprint::{Memory, mib, open_files, processor_time};
+use crate::footprint::{Memory, open_files, processor_time, spent};
 use crate::report::Report;
 use crate::stats::{Ms, Samples, ms};
 use crate::world::{OPERATOR, POOL, REGION, SOON, Stage, World, is_assign};
@@ -60,11 +60,8 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     world.end().await;
 
     let (world, mut operator, start, spent) = started(stage, count).await?;
-    report.within(
-        format_args!("{count} pools with selectors of their own: start → all addresses active"),
-        START,
-        start,
-    );
+    let figure = format_args!("{count} pools with selectors of their own: start → all addresses active");
+    report.within(figure, START, start);
     report.value(format_args!("ms, start with {count} pools"), ms(start));
     report.note(format_args!("{count} pools: processor time until then {}", Ms(spent)));
     at_rest(&operator, count, (fewer, small), quick, report).await?;
@@ -74,28 +71,19 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
     report.value(format_args!("ms of own time of status with {count} pools"), ms(status));
     let samples = if quick { SAMPLES_QUICK } else { SAMPLES };
     let failovers = failovers(&world, samples).await?;
-    report.row(
-        format_args!("{count} pools: failover of one of them (median / max)"),
-        format_args!("median ≤ {}", Ms(FAILOVER)),
-        &failovers,
-        failovers.median() <= FAILOVER,
-    );
+    let figure = format_args!("{count} pools: failover of one of them (median / max)");
+    report.median_within(figure, FAILOVER, &failovers);
     report.value(format_args!("ms, failover among {count} pools"), ms(failovers.median()));
     let together = TOGETHER.min(count - 1);
     let burst = burst(&world, together).await?;
-    report.within(
-        format_args!("{count} pools, {together} nodes fail at once: first write → last assign request"),
-        BURST,
-        burst,
-    );
+    let figure =
+        format_args!("{count} pools, {together} nodes fail at once: first write → last assign request");
+    report.within(figure, BURST, burst);
     report.value(format_args!("ms, {together} failovers at once among {count} pools"), ms(burst));
     operator.terminate().await?;
     let (mut operator, restart) = restarted(&world).await?;
-    report.within(
-        format_args!("{count} pools, a node failed meanwhile: restart → assign request"),
-        START,
-        restart,
-    );
+    let figure = format_args!("{count} pools, a node failed meanwhile: restart → assign request");
+    report.within(figure, START, restart);
     report.value(format_args!("ms, restart with {count} pools"), ms(restart));
     operator.terminate().await?;
     world.end().await;
@@ -127,18 +115,11 @@ async fn at_rest(
     report: &mut Report,
 ) -> Outcome {
     let window = if quick { Duration::from_secs(10) } else { Duration::from_mins(1) };
-    let before = processor_time(operator.id())?;
-    tokio::time::sleep(window).await;
-    let spent = processor_time(operator.id())?.saturating_sub(before);
-    let minutely = spent.mul_f64(60.0 / window.as_secs_f64());
+    let minutely = spent(operator.id(), window).await?.mul_f64(60.0 / window.as_secs_f64());
     report.within(format_args!("{count} pools at rest: processor time a minute"), REST, minutely);
     let (memory, files) = (Memory::of(operator.id())?, open_files(operator.id())?);
-    report.row(
-        format_args!("{count} pools at rest: resident memory"),
-        format_args!("≤ {} MiB", mib(MEMORY)),
-        memory,
-        memory.resident <= MEMORY,
-    );
+    let figure = format_args!("{count} pools at rest: resident memory");
+    report.resident(figure, MEMORY, &memory, format_args!("{count} pools"))?;
     let grown = u32::try_from(memory.resident.saturating_sub(small.resident))?;
     let each = f64::from(grown) / f64::from(count - fewer);
     report.row(
@@ -153,7 +134,6 @@ async fn at_rest(
         files,
         files <= FILES,
     );
-    report.value(format_args!("KiB resident, {count} pools"), f64::from(u32::try_from(memory.resident)?));
     Ok(())
 }
 
@@ -225,9 +205,7 @@ async fn failovers(world: &World, count: usize) -> Outcome<Samples> {
         let [holder, spare] = places;
         samples.push(failover::fail(world, &holder, Who::Operator, ip(0)).await?);
         world.nodes.set_ready(&holder, true).await?;
-        world
-            .pool_shows("the address moved", SOON, |status| status.stands(ip(0), &spare, &[&holder]))
-            .await?;
+        world.pool_shows("the address moved", |status| status.stands(ip(0), &spare, &[&holder])).await?;
         places = [spare, holder];
     }
     Ok(samples)

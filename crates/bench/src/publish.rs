@@ -7,7 +7,7 @@
 
 use crate::report::Report;
 use crate::stats::{Ms, Samples, ms};
-use crate::world::{POOL, REGION, SOON, TEAM, World};
+use crate::world::{POOL, REGION, TEAM, World};
 use crate::zones::{LATENCY_MS, ZONE, calls, holds};
 use flipop_cloud::{Fault, Injection, Op, Provider, Target};
 use flipop_envtest::cluster::Kind;
@@ -40,12 +40,8 @@ const AFTER: Duration = Duration::from_millis(500);
 const IPS: [Ipv4Addr; 2] = [Ipv4Addr::new(203, 0, 113, 10), Ipv4Addr::new(203, 0, 113, 11)];
 const NODES: [&str; 3] = ["alpha", "beta", "gamma"];
 
-pub(crate) async fn measure(
-    world: &World,
-    (provider, name): (Provider, &str),
-    quick: bool,
-    report: &mut Report,
-) -> Outcome {
+pub(crate) async fn measure(world: &World, provider: Provider, quick: bool, report: &mut Report) -> Outcome {
+    let name = provider.name();
     let cloud = world.cloud();
     for node in NODES {
         world.node(node, "edge").await?;
@@ -78,12 +74,7 @@ pub(crate) async fn measure(
             took.max() <= GOAL,
         );
         report.value(format_args!("ms, {name}: {due} → first call"), ms(took.median()));
-        report.row(
-            format_args!("{figure}: calls of that round ({due})"),
-            format_args!("≤ {CALLS}"),
-            format_args!("{most} (max of {})", took.len()),
-            most <= CALLS,
-        );
+        report.at_most(format_args!("{figure}: calls of that round ({due})"), CALLS, most, took.len());
     }
     operator.terminate().await?;
     Ok(())
@@ -132,7 +123,7 @@ async fn settled(world: &World, provider: Provider, except: Option<&str>) -> Out
             Err(format!("active: {active:?}"))
         }
     };
-    world.pool_shows("both addresses are active", SOON, both).await?;
+    world.pool_shows("both addresses are active", both).await?;
     let wanted: BTreeSet<String> = IPS.iter().map(ToString::to_string).collect();
     holds(world, provider, &format!("edge.{ZONE}"), &wanted).await
 }

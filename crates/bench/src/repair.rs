@@ -5,7 +5,7 @@
 
 use crate::report::Report;
 use crate::stats::{Ms, Samples, ms};
-use crate::world::{OPERATOR, POOL, REGION, SOON, Stage, World, is_assign};
+use crate::world::{OPERATOR, POOL, REGION, Stage, World, is_assign};
 use flipop_cloud::{ActionOutcome, ActionPlan, Call, ChangeKind, Fault, Garble, Injection, Op, Target, When};
 use flipop_envtest::{Failure, Outcome};
 use std::cell::RefCell;
@@ -114,11 +114,9 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
         world.nodes.set_ready(&holder, true).await?;
         holder = new;
     }
-    report.all_within(
-        format_args!("provider out for {} s, a node fails meanwhile: recovery → request", OUTAGE.as_secs()),
-        RECOVERY,
-        &samples,
-    );
+    let seconds = OUTAGE.as_secs();
+    let figure = format_args!("provider out for {seconds} s, a node fails meanwhile: recovery → request");
+    report.all_within(figure, RECOVERY, &samples);
     report.value("ms, recovery of a provider → request", ms(samples.median()));
     world.end().await;
     Ok(())
@@ -127,16 +125,8 @@ pub(crate) async fn measure(stage: &Stage, quick: bool, report: &mut Report) -> 
 /// Makes every call fail for a while, in which the node of the address fails. Returns the time from the end to the
 /// request, and the address's node.
 async fn recover(world: &World, droplets: &Droplets, holder: &str) -> Outcome<(Duration, String)> {
-    let cloud = world.cloud();
-    let outage = cloud.inject(Injection::always(Target::any(), Fault::status(503)));
-    world.nodes.set_ready(holder, false).await?;
-    tokio::time::sleep(OUTAGE).await;
-    let mut changes = cloud.changes();
-    cloud.withdraw(outage);
-    let (since, ended_us) = (cloud.next_call(), cloud.now_us());
-    let call = world.call(&mut changes, since, |call| is_assign(call, OPERATOR)).await?;
-    let now = stands(world, droplets, Some(holder)).await?;
-    Ok((Duration::from_micros(call.at_us.saturating_sub(ended_us)), now))
+    let took = world.outage(OUTAGE, holder).await?;
+    Ok((took, stands(world, droplets, Some(holder)).await?))
 }
 
 /// Makes the next assignment fail once. Returns the time from the fault's end to the repair, and the address's node.
@@ -171,7 +161,7 @@ async fn repair(
 async fn stands(world: &World, droplets: &Droplets, except: Option<&str>) -> Outcome<String> {
     let found = RefCell::new(String::new());
     world
-        .pool_shows("the address is on a node", SOON, |status| {
+        .pool_shows("the address is on a node", |status| {
             let node = status.active().remove(&IP.to_string()).ok_or("not active")?;
             if Some(node.as_str()) == except {
                 return Err("still on the failed node".to_owned());

@@ -1,6 +1,8 @@
 //! The table: goal, measured, verdict.
 
+use crate::footprint::{Memory, mib};
 use crate::stats::{Ms, Samples};
+use flipop_envtest::Outcome;
 use std::fmt::{self, Display};
 use std::time::Duration;
 
@@ -43,6 +45,30 @@ impl Report {
     /// Adds samples of which none may be longer than the goal.
     pub(crate) fn all_within(&mut self, figure: impl Display, goal: Duration, samples: &Samples) {
         self.row(figure, format_args!("≤ {}", Ms(goal)), samples, samples.max() <= goal);
+    }
+
+    /// Adds samples whose median may not be longer than the goal.
+    pub(crate) fn median_within(&mut self, figure: impl Display, goal: Duration, samples: &Samples) {
+        self.row(figure, format_args!("median ≤ {}", Ms(goal)), samples, samples.median() <= goal);
+    }
+
+    /// Adds the largest count of some samples, which may not exceed the limit.
+    pub(crate) fn at_most(&mut self, figure: impl Display, limit: usize, most: usize, samples: usize) {
+        let measured = format_args!("{most} (max of {samples})").to_string();
+        self.row(figure, format_args!("≤ {limit}"), measured, most <= limit);
+    }
+
+    /// Adds resident memory with its limit in KiB, and its number in KiB under a name of its own.
+    pub(crate) fn resident(
+        &mut self,
+        figure: impl Display,
+        limit: u64,
+        memory: &Memory,
+        name: impl Display,
+    ) -> Outcome {
+        self.row(figure, format_args!("≤ {} MiB", mib(limit)), memory, memory.resident <= limit);
+        self.value(format_args!("KiB resident, {name}"), f64::from(u32::try_from(memory.resident)?));
+        Ok(())
     }
 
     /// Adds a note that helps to read the table.

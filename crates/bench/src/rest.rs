@@ -63,13 +63,8 @@ pub(crate) async fn measure(world: &World, quick: bool, report: &mut Report) -> 
         only_lease,
     );
     let memory = Memory::of(operator.id())?;
-    report.row(
-        format_args!("at rest with {COUNT} IPs: resident memory"),
-        "≤ 15 MiB",
-        memory,
-        memory.resident <= MEMORY,
-    );
-    report.value("KiB resident, at rest", f64::from(u32::try_from(memory.resident)?));
+    let figure = format_args!("at rest with {COUNT} IPs: resident memory");
+    report.resident(figure, MEMORY, &memory, "at rest")?;
     let noticed = moved_by_others(world).await?;
     report.all_within("changes by others, made right after a list → repairing request", NOTICED, &noticed);
     operator.terminate().await?;

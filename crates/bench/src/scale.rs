@@ -4,7 +4,7 @@ use crate::bulk::{Copied, Store, Template};
 use crate::footprint::Memory;
 use crate::report::Report;
 use crate::stats::{Ms, Samples, ms};
-use crate::world::{OPERATOR, POOL, REGION, SOON, Stage, World, is_assign};
+use crate::world::{OPERATOR, POOL, REGION, Stage, World, is_assign};
 use crate::{churn, lists, say};
 use flipop_envtest::Outcome;
 use flipop_envtest::operator::Operator;
@@ -110,11 +110,7 @@ async fn first_assign(world: &World) -> Outcome<(Duration, Operator)> {
 
 /// Waits until all addresses are active.
 async fn settled(world: &World) -> Outcome {
-    let all = |status: &crate::world::Status| match status.active().len() {
-        count if count == usize::from(IPS) => Ok(()),
-        count => Err(format!("{count} are active")),
-    };
-    world.pool_shows("all addresses are active", SOON, all).await?;
+    world.all_active(IPS).await?;
     // Annotations, and all effects of the status write.
     tokio::time::sleep(Duration::from_secs(2)).await;
     Ok(())

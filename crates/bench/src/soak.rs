@@ -7,7 +7,7 @@
 use crate::footprint::{Memory, open_files};
 use crate::load::Load;
 use crate::report::Report;
-use crate::world::{OPERATOR, POOL, REGION, SOON, Stage, TEAM, World, is_assign};
+use crate::world::{OPERATOR, POOL, REGION, Stage, TEAM, World, is_assign};
 use crate::zones::ZONE;
 use flipop_cloud::{Fault, Injection, Op, Target, When};
 use flipop_envtest::Outcome;
@@ -157,11 +157,7 @@ async fn settles(world: &World, operator: &mut Operator) -> Outcome {
         world.nodes.set_ready(&node(number), true).await?;
         world.nodes.set_pod_ready("web", &format!("web-{number}"), true).await?;
     }
-    let all = |status: &crate::world::Status| match status.active().len() {
-        count if count == usize::from(ADDRESSES) => Ok(()),
-        count => Err(format!("{count} are active")),
-    };
-    world.pool_shows("all addresses are active", SOON, all).await?;
+    world.all_active(ADDRESSES).await?;
     operator.healthy().await
 }
 

@@ -1,6 +1,6 @@
 //! A hundred nodes that already have their addresses.
 
-use crate::world::{SOON, World};
+use crate::world::World;
 use flipop_envtest::Outcome;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -23,11 +23,7 @@ pub(crate) fn node(number: u8) -> String {
 
 /// Waits until all addresses are active and all resulting writes are done.
 pub(crate) async fn settled(world: &World) -> Outcome {
-    let all = |status: &crate::world::Status| match status.active().len() {
-        count if count == usize::from(COUNT) => Ok(()),
-        count => Err(format!("{count} are active")),
-    };
-    world.pool_shows("all addresses are active", SOON, all).await?;
+    world.all_active(COUNT).await?;
     tokio::time::sleep(SETTLED).await;
     Ok(())
 }

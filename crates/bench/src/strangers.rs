@@ -4,7 +4,7 @@
 use crate::failover::{self, Places};
 use crate::footprint::{Memory, mib};
 use crate::report::Report;
-use crate::stats::{Ms, Samples, ms};
+use crate::stats::{Samples, ms};
 use crate::world::{Stage, TEAM, World};
 use flipop_envtest::large::{self, Large};
 use flipop_envtest::operator::Operator;
@@ -81,7 +81,7 @@ async fn beside(
         }
     });
     let status = judged.await.ok();
-    let peak = Memory::of(operator.id())?.peak();
+    let peak = Memory::of(operator.id())?.peak;
     world.cluster.delete(*kind, TEAM, name).await?;
     Ok(Cost { peak, status, failovers })
 }
@@ -99,12 +99,8 @@ fn tell(report: &mut Report, name: &str, Cost { peak, status, failovers }: &Cost
         status.map_or_else(|| "none".to_owned(), |bytes| format!("{bytes} bytes")),
         status.is_some_and(|bytes| bytes <= STATUS),
     );
-    report.row(
-        format_args!("{name}: failover of a pool beside it (median / max)"),
-        format_args!("median ≤ {}", Ms(FAILOVER)),
-        failovers,
-        failovers.median() <= FAILOVER,
-    );
+    let figure = format_args!("{name}: failover of a pool beside it (median / max)");
+    report.median_within(figure, FAILOVER, failovers);
     report.value(format_args!("KiB at the peak, {name}"), f64::from(u32::try_from(*peak)?));
     report.value(format_args!("ms of a failover beside {name}"), ms(failovers.median()));
     Ok(())

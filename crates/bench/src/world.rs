@@ -1,6 +1,6 @@
 //! A cluster, an account and the operator's binary between them, and the questions that figures ask of them.
 
-use flipop_cloud::{Call, Change, Cloud, CloudServer, Op, Options, Provider};
+use flipop_cloud::{Call, Change, Cloud, CloudServer, Fault, Injection, Op, Options, Provider, Target};
 use flipop_envtest::apiserver::ApiServer;
 use flipop_envtest::assets::{self, Assets};
 use flipop_envtest::audit::Audit;
@@ -163,16 +163,38 @@ impl World {
     pub(crate) async fn pool_shows(
         &self,
         what: &str,
-        timeout: Duration,
         right: impl Fn(&Status) -> Result<(), String>,
     ) -> Outcome {
         let right = &right;
-        eventually(what, timeout, move || async move {
+        eventually(what, SOON, move || async move {
             let pool = self.cluster.get(Kind::Pool, TEAM, POOL).await?;
             let status = Status(pool.get("status").cloned().unwrap_or_default());
             right(&status).map_err(|wrong| Failure::new(format!("{wrong}\n{}", status.0)))
         })
         .await
+    }
+
+    /// Waits until this many addresses of the measured pool are active.
+    pub(crate) async fn all_active(&self, count: u8) -> Outcome {
+        let all = |status: &Status| match status.active().len() {
+            active if active == usize::from(count) => Ok(()),
+            active => Err(format!("{active} are active")),
+        };
+        self.pool_shows("all addresses are active", all).await
+    }
+
+    /// Makes every call to the provider fail for a while, in which this node fails. Returns the time from the end of the
+    /// outage to the assign request.
+    pub(crate) async fn outage(&self, lasts: Duration, node: &str) -> Outcome<Duration> {
+        let cloud = self.cloud();
+        let outage = cloud.inject(Injection::always(Target::any(), Fault::status(503)));
+        self.nodes.set_ready(node, false).await?;
+        tokio::time::sleep(lasts).await;
+        let (since, mut changes) = (cloud.next_call(), cloud.changes());
+        cloud.withdraw(outage);
+        let ended_us = cloud.now_us();
+        let call = self.call(&mut changes, since, |call| is_assign(call, OPERATOR)).await?;
+        Ok(Duration::from_micros(call.at_us.saturating_sub(ended_us)))
     }
 
     /// The node that has this address of the measured pool.

@@ -221,20 +221,7 @@ impl World {
 
 /// A record with no content yet.
 pub(super) fn blank(id: String) -> CfRecord {
-    CfRecord {
-        id,
-        order: 0,
-        name: String::new(),
-        rtype: String::new(),
-        content: String::new(),
-        ttl: TTL_AUTO,
-        proxied: false,
-        comment: None,
-        tags: Vec::new(),
-        priority: None,
-        created_ms: 0,
-        modified_ms: 0,
-    }
+    CfRecord { id, ttl: TTL_AUTO, ..CfRecord::default() }
 }
 
 /// The filters of a list. A missing filter matches everything. Like the real API, ignores other parameters.

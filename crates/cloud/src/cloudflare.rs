@@ -37,16 +37,8 @@ impl World {
         reply = reply
             .with_header("ratelimit", format!("\"default\";r={remaining};t={reset}"))
             .with_header("ratelimit-policy", format!("\"default\";q={CF_REQUESTS};w={window}"));
-        if let Some(Fault::Throttle { retry_after_s }) = call.fault {
-            return match retry_after_s {
-                Some(seconds) => reply.with_header("retry-after", seconds),
-                None => reply,
-            };
-        }
-        if throttled && blocked_ms > 0 && self.knobs.retry_after {
-            reply = reply.with_header("retry-after", reset);
-        }
-        reply
+        let told = throttled && blocked_ms > 0 && self.knobs.retry_after;
+        call.with_retry_after(reply, told.then_some(reset))
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "every other operation belongs to another resource")]

@@ -9,42 +9,11 @@ use super::do_answers::{Problem, list};
 use super::faults::Fault;
 use super::render;
 use super::token::Token;
-use super::wire::{DROPLETS, Op, Reply};
+use super::wire::{Op, Reply};
 use super::world::{Context, World};
 
-/// The scope that an operation needs. `None`: any token is enough.
-fn scope(op: Op) -> Option<&'static str> {
-    match op {
-        Op::GetAccount => Some("account:read"),
-        Op::ListDroplets | Op::GetDroplet => Some(DROPLETS.read_scope),
-        Op::ListReservedIps | Op::GetReservedIp | Op::ListActions | Op::GetAction => Some("reserved_ip:read"),
-        Op::CreateReservedIp => Some("reserved_ip:create"),
-        Op::DeleteReservedIp => Some("reserved_ip:delete"),
-        Op::AssignIp | Op::UnassignIp => Some("reserved_ip:update"),
-        Op::ListDomains | Op::GetDomain | Op::ListRecords | Op::GetRecord => Some("domain:read"),
-        Op::CreateDomain => Some("domain:create"),
-        Op::DeleteDomain => Some("domain:delete"),
-        // Either of two scopes is enough for these. `domain:update` is the one that covers all.
-        Op::CreateRecord | Op::PutRecord | Op::PatchRecord | Op::DeleteRecord => Some("domain:update"),
-        Op::ListFirewalls | Op::ListDropletFirewalls | Op::GetFirewall => Some("firewall:read"),
-        Op::CreateFirewall => Some("firewall:create"),
-        Op::DeleteFirewall => Some("firewall:delete"),
-        Op::PutFirewall
-        | Op::AddFirewallDroplets
-        | Op::RemoveFirewallDroplets
-        | Op::AddFirewallTags
-        | Op::RemoveFirewallTags
-        | Op::AddFirewallRules
-        | Op::RemoveFirewallRules => Some("firewall:update"),
-        Op::ListTags | Op::GetTag => Some("tag:read"),
-        Op::CreateTag | Op::TagResources => Some("tag:create"),
-        Op::UntagResources => Some("tag:delete"),
-        Op::ListZones | Op::GetZone | Op::BatchRecords | Op::VerifyToken | Op::Unknown => None,
-    }
-}
-
 fn permitted(token: &Token, op: Op) -> Result<(), Problem> {
-    let Some(scope) = scope(op) else { return Ok(()) };
+    let scope = op.scope();
     let other = if op == Op::CreateRecord {
         "domain:create"
     } else if op == Op::DeleteRecord {
@@ -52,7 +21,7 @@ fn permitted(token: &Token, op: Op) -> Result<(), Problem> {
     } else {
         scope
     };
-    if token.allows(scope) || token.allows(other) {
+    if scope.is_empty() || token.allows(scope) || token.allows(other) {
         return Ok(());
     }
     Err(Problem { status: 403, message: format!("You are missing the required permission {scope}") })
@@ -77,17 +46,9 @@ impl World {
             .with_header("ratelimit-limit", limit)
             .with_header("ratelimit-remaining", remaining)
             .with_header("ratelimit-reset", self.epoch_second(reset_ms));
-        if let Some(Fault::Throttle { retry_after_s }) = call.fault {
-            return match retry_after_s {
-                Some(seconds) => reply.with_header("retry-after", seconds),
-                None => reply,
-            };
-        }
-        if throttled && remaining == 0 && self.knobs.retry_after {
-            let wait_ms = reset_ms.saturating_sub(call.now_ms);
-            reply = reply.with_header("retry-after", wait_ms.div_ceil(1_000));
-        }
-        reply
+        let told = throttled && remaining == 0 && self.knobs.retry_after;
+        let wait_s = told.then(|| reset_ms.saturating_sub(call.now_ms).div_ceil(1_000));
+        call.with_retry_after(reply, wait_s)
     }
 
     fn problem(&mut self, problem: &Problem) -> Reply {
@@ -111,46 +72,16 @@ impl World {
             _ => {}
         }
         permitted(token, call.route.op)?;
-        match call.route.op {
-            Op::GetAccount => Ok(self.account_reply()),
-            Op::ListDroplets => self.list_droplets(token, call),
-            Op::GetDroplet => self.get_droplet(token, call),
-            Op::ListReservedIps
-            | Op::CreateReservedIp
-            | Op::GetReservedIp
-            | Op::DeleteReservedIp
-            | Op::AssignIp
-            | Op::UnassignIp
-            | Op::ListActions
-            | Op::GetAction => self.reserved_ips(token, call),
-            Op::ListDomains
-            | Op::CreateDomain
-            | Op::GetDomain
-            | Op::DeleteDomain
-            | Op::ListRecords
-            | Op::CreateRecord
-            | Op::GetRecord
-            | Op::PutRecord
-            | Op::PatchRecord
-            | Op::DeleteRecord => self.domain_call(call),
-            Op::ListFirewalls
-            | Op::ListDropletFirewalls
-            | Op::CreateFirewall
-            | Op::GetFirewall
-            | Op::PutFirewall
-            | Op::DeleteFirewall
-            | Op::AddFirewallDroplets
-            | Op::RemoveFirewallDroplets
-            | Op::AddFirewallTags
-            | Op::RemoveFirewallTags
-            | Op::AddFirewallRules
-            | Op::RemoveFirewallRules => self.firewall_call(token, call),
-            Op::ListTags | Op::GetTag | Op::CreateTag | Op::TagResources | Op::UntagResources => {
-                self.tag_call(token, call)
-            }
-            Op::ListZones | Op::GetZone | Op::BatchRecords | Op::VerifyToken | Op::Unknown => {
-                Err(Problem::not_found())
-            }
+        let family = call.route.op.scope().split(':').next().unwrap_or_default();
+        match (call.route.op, family) {
+            (Op::GetAccount, _) => Ok(self.account_reply()),
+            (Op::ListDroplets, _) => self.list_droplets(token, call),
+            (Op::GetDroplet, _) => self.get_droplet(token, call),
+            (_, "reserved_ip") => self.reserved_ips(token, call),
+            (_, "domain") => self.domain_call(call),
+            (_, "firewall") => self.firewall_call(token, call),
+            (_, "tag") => self.tag_call(token, call),
+            _ => Err(Problem::not_found()),
         }
     }
 

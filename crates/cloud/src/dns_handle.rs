@@ -6,7 +6,7 @@ use super::wire::Provider;
 use super::zones::{CfRecord, Plan};
 
 /// A DNS record for tests, the same for both providers.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordView {
     /// Fully qualified name.
     pub fqdn: String,
@@ -29,16 +29,8 @@ pub struct RecordView {
 impl RecordView {
     /// A record to be added: fully qualified name, type, content, TTL.
     pub fn new(fqdn: &str, rtype: &str, data: &str, ttl: u64) -> Self {
-        Self {
-            fqdn: fqdn.to_owned(),
-            rtype: rtype.to_owned(),
-            data: data.to_owned(),
-            ttl,
-            id: String::new(),
-            proxied: false,
-            comment: None,
-            tags: Vec::new(),
-        }
+        let (fqdn, rtype, data) = (fqdn.to_owned(), rtype.to_owned(), data.to_owned());
+        Self { fqdn, rtype, data, ttl, ..Self::default() }
     }
 }
 

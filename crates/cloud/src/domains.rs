@@ -105,16 +105,7 @@ impl World {
         first.extend((1..=3).map(|n| ("NS", format!("ns{n}.digitalocean.com"))));
         for (rtype, data) in first {
             let id = self.fresh_id();
-            let record = Record {
-                id,
-                rtype: rtype.to_owned(),
-                name: "@".to_owned(),
-                data,
-                ttl: TTL_DEFAULT,
-                numbers: BTreeMap::new(),
-                tag: None,
-            };
-            domain.records.insert(id, record);
+            domain.records.insert(id, Record::new(id, rtype, "@", &data, TTL_DEFAULT));
         }
         self.domains_mut().insert(zone.to_owned(), domain);
         true
@@ -174,16 +165,7 @@ impl World {
         ttl: u32,
     ) -> u64 {
         let id = self.fresh_id();
-        let record = Record {
-            id,
-            rtype: rtype.to_owned(),
-            name: name.to_owned(),
-            data: data.to_owned(),
-            ttl,
-            numbers: BTreeMap::new(),
-            tag: None,
-        };
-        self.put_record(zone, record);
+        self.put_record(zone, Record::new(id, rtype, name, data, ttl));
         id
     }
 
@@ -207,16 +189,7 @@ impl World {
     fn post_record(&mut self, call: &Context<'_>, zone: &str) -> Result<Reply, Problem> {
         self.domain(zone)?;
         let body = call.request.object()?;
-        let blank = Record {
-            id: 0,
-            rtype: String::new(),
-            name: String::new(),
-            data: String::new(),
-            ttl: TTL_DEFAULT,
-            numbers: BTreeMap::new(),
-            tag: None,
-        };
-        let mut record = apply(blank, &body, zone)?;
+        let mut record = apply(Record::new(0, "", "", "", TTL_DEFAULT), &body, zone)?;
         self.check_record(&record, zone)?;
         record.id = self.fresh_id();
         let rendered = record.render();

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::do_answers::{Problem, list, text};
-use super::firewall_rules::{ids, names, render, rules};
+use super::firewall_rules::{ids, render, rules, texts};
 use super::firewalls::{Direction, Firewall, Parts, Rule};
 use super::token::Token;
 use super::wire::{DROPLETS, Op, Reply};
@@ -177,7 +177,7 @@ fn parts(body: &Map<String, Value>) -> Result<Parts, Problem> {
         inbound: rules(body, Direction::Inbound)?,
         outbound: rules(body, Direction::Outbound)?,
         droplets: ids(body, "droplet_ids")?,
-        tags: names(body, "tags")?,
+        tags: texts(body, "tags")?,
     })
 }
 
@@ -186,8 +186,8 @@ fn alter(parts: &mut Parts, op: Op, body: &Map<String, Value>) -> Result<(), Pro
     match op {
         Op::AddFirewallDroplets => add(&mut parts.droplets, some(ids(body, "droplet_ids")?)?),
         Op::RemoveFirewallDroplets => remove(&mut parts.droplets, &some(ids(body, "droplet_ids")?)?),
-        Op::AddFirewallTags => add(&mut parts.tags, some(names(body, "tags")?)?),
-        Op::RemoveFirewallTags => remove(&mut parts.tags, &some(names(body, "tags")?)?),
+        Op::AddFirewallTags => add(&mut parts.tags, some(texts(body, "tags")?)?),
+        Op::RemoveFirewallTags => remove(&mut parts.tags, &some(texts(body, "tags")?)?),
         Op::AddFirewallRules | Op::RemoveFirewallRules => {
             let (inbound, outbound) = (rules(body, Direction::Inbound)?, rules(body, Direction::Outbound)?);
             if inbound.is_empty() && outbound.is_empty() {

@@ -1,5 +1,6 @@
 //! Rules of the simulated firewalls: how to write and read them.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use serde_json::{Map, Value, json};
@@ -51,46 +52,28 @@ fn ports(protocol: &str, value: Option<&Value>) -> Result<String, Problem> {
     if good { Ok(text.to_owned()) } else { refuse("ports is no port and no range of ports") }
 }
 
-fn texts(targets: &Map<String, Value>, key: &str) -> Result<Vec<String>, Problem> {
-    let list = match targets.get(key) {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(list)) => list,
-        Some(_) => return refuse("a list is expected"),
-    };
-    let mut texts = Vec::new();
-    for entry in list {
-        match entry.as_str() {
-            Some(text) => texts.push(text.to_owned()),
-            None => return refuse("a string is expected"),
-        }
+/// The list below a key. Null and absent count as empty.
+fn list<'a>(object: &'a Map<String, Value>, key: &str, complaint: &str) -> Result<&'a [Value], Problem> {
+    match object.get(key) {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(list)) => Ok(list),
+        Some(_) => refuse(complaint),
     }
-    texts.sort();
-    texts.dedup();
-    Ok(texts)
 }
 
-/// Ids of droplets below a key.
+/// Texts below a key, sorted and without duplicates.
+pub(super) fn texts(object: &Map<String, Value>, key: &str) -> Result<Vec<String>, Problem> {
+    let entries =
+        list(object, key, "a list is expected")?.iter().map(|entry| entry.as_str().map(str::to_owned));
+    let texts: Option<BTreeSet<String>> = entries.collect();
+    texts.map_or_else(|| refuse("a string is expected"), |texts| Ok(texts.into_iter().collect()))
+}
+
+/// Ids of droplets below a key, sorted and without duplicates.
 pub(super) fn ids(object: &Map<String, Value>, key: &str) -> Result<Vec<u64>, Problem> {
-    let list = match object.get(key) {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(list)) => list,
-        Some(_) => return refuse("a list of ids is expected"),
-    };
-    let mut ids = Vec::new();
-    for entry in list {
-        match entry.as_u64() {
-            Some(id) => ids.push(id),
-            None => return refuse("an id is a number"),
-        }
-    }
-    ids.sort_unstable();
-    ids.dedup();
-    Ok(ids)
-}
-
-/// Names of tags below a key.
-pub(super) fn names(object: &Map<String, Value>, key: &str) -> Result<Vec<String>, Problem> {
-    texts(object, key)
+    let entries = list(object, key, "a list of ids is expected")?.iter().map(Value::as_u64);
+    let ids: Option<BTreeSet<u64>> = entries.collect();
+    ids.map_or_else(|| refuse("an id is a number"), |ids| Ok(ids.into_iter().collect()))
 }
 
 fn rule(value: &Value, direction: Direction) -> Result<Rule, Problem> {
@@ -138,13 +121,8 @@ fn rule(value: &Value, direction: Direction) -> Result<Rule, Problem> {
 
 /// The rules of one direction in a body, without duplicates.
 pub(super) fn rules(body: &Map<String, Value>, direction: Direction) -> Result<Vec<Rule>, Problem> {
-    let list = match body.get(direction.list()) {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(list)) => list,
-        Some(_) => return refuse("a list of rules is expected"),
-    };
     let mut rules: Vec<Rule> = Vec::new();
-    for value in list {
+    for value in list(body, direction.list(), "a list of rules is expected")? {
         let rule = rule(value, direction)?;
         if !rules.contains(&rule) {
             rules.push(rule);

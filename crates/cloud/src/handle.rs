@@ -290,7 +290,7 @@ impl Cloud {
 
     /// The number of calls of an operation.
     pub fn count(&self, provider: Provider, op: Op) -> u64 {
-        self.with(|world| world.count(provider, op))
+        self.with(|world| world.calls.count(provider, op))
     }
 
     /// The number of calls that changed something.

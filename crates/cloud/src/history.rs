@@ -8,17 +8,11 @@ use std::collections::VecDeque;
 const PAST_STATES_MAX: usize = 256;
 
 /// The current value and its earlier states.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct History<T> {
     current: T,
     /// Earlier values, each with the time at which it was replaced.
     past: VecDeque<(u64, T)>,
-}
-
-impl<T: Clone + Default> Default for History<T> {
-    fn default() -> Self {
-        Self { current: T::default(), past: VecDeque::new() }
-    }
 }
 
 impl<T: Clone> History<T> {

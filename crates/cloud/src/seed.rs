@@ -2,7 +2,7 @@
 //! calls give the same world.
 
 /// A splitmix64 generator.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Seed(u64);
 
 impl Seed {

@@ -4,15 +4,15 @@
 //! awaits every task. A reset is a real TCP reset.
 
 use std::convert::Infallible;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
-use std::{fmt, io};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use futures::{StreamExt as _, stream};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -26,6 +26,9 @@ use super::wire::{Provider, Reply, Request};
 
 /// Largest request body that is read: far more than any client needs.
 const REQUEST_BODY_MAX: usize = 4 * 1024 * 1024;
+
+/// The body of an answer.
+type Payload = UnsyncBoxBody<Bytes, io::Error>;
 
 /// The simulated providers, listening.
 #[derive(Debug)]
@@ -154,7 +157,7 @@ async fn respond(
 ) -> http::Response<Payload> {
     let (parts, body) = request.into_parts();
     let Ok(body) = Limited::new(body, REQUEST_BODY_MAX).collect().await else {
-        return response(&Reply::empty(413), None);
+        return whole(&Reply::empty(413));
     };
     let body = body.to_bytes();
     let provider = match role {
@@ -162,18 +165,15 @@ async fn respond(
         Role::Trap(trapped) => {
             let seen = trap(&cloud, &parts, &body);
             trapped.lock().unwrap_or_else(PoisonError::into_inner).push(seen);
-            return response(&Reply::json(200, &serde_json::json!({})), None);
+            return whole(&Reply::json(200, &serde_json::json!({})));
         }
     };
     let host = parts.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
     let base = host.map_or_else(|| format!("http://{address}"), |host| format!("http://{host}"));
     let request = Request::from_http(provider, &base, &parts, body);
     match cloud.deliver(request).await {
-        Fate::Answer(reply) => response(&reply, None),
-        Fate::Truncate(reply) => {
-            let half = first_half(&reply.body);
-            response(&reply, Some(half))
-        }
+        Fate::Answer(reply) => whole(&reply),
+        Fate::Truncate(reply) => half(&reply),
         Fate::Reset => {
             reset.notify_one();
             std::future::pending().await
@@ -197,13 +197,8 @@ fn trap(cloud: &Cloud, parts: &http::request::Parts, body: &Bytes) -> Trapped {
     }
 }
 
-fn response(reply: &Reply, only: Option<Bytes>) -> http::Response<Payload> {
-    let announced = u64::try_from(reply.body.len()).unwrap_or(u64::MAX);
-    let payload = match only {
-        Some(part) => Payload { data: Some(part), announced, ending: Ending::Flush },
-        None => Payload { data: Some(reply.body.clone()), announced, ending: Ending::Whole },
-    };
-    let mut response = http::Response::new(payload);
+fn response(reply: &Reply, body: Payload) -> http::Response<Payload> {
+    let mut response = http::Response::new(body);
     *response.status_mut() =
         http::StatusCode::from_u16(reply.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in &reply.headers {
@@ -215,64 +210,20 @@ fn response(reply: &Reply, only: Option<Bytes>) -> http::Response<Payload> {
     response
 }
 
-/// The end of a body after its data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    /// The regular end.
-    Whole,
-    /// One turn of waiting, so that the data is sent, then a failure.
-    Flush,
-    /// A failure, which makes the server cut the connection.
-    Cut,
+fn whole(reply: &Reply) -> http::Response<Payload> {
+    let body = Full::new(reply.body.clone()).map_err(|never| match never {});
+    response(reply, body.boxed_unsync())
 }
 
-/// A body that may end before its announced length.
-#[derive(Debug)]
-struct Payload {
-    data: Option<Bytes>,
-    announced: u64,
-    ending: Ending,
-}
-
-/// The body ends here on purpose.
-#[derive(Debug)]
-struct BrokenOff;
-
-impl fmt::Display for BrokenOff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the body breaks off")
-    }
-}
-
-impl std::error::Error for BrokenOff {}
-
-impl Body for Payload {
-    type Data = Bytes;
-    type Error = BrokenOff;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
-        if let Some(data) = self.data.take().filter(|data| !data.is_empty()) {
-            return Poll::Ready(Some(Ok(Frame::data(data))));
-        }
-        match self.ending {
-            Ending::Whole => Poll::Ready(None),
-            Ending::Flush => {
-                self.ending = Ending::Cut;
-                context.waker().wake_by_ref();
-                Poll::Pending
-            }
-            Ending::Cut => Poll::Ready(Some(Err(BrokenOff))),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.ending == Ending::Whole && self.data.as_ref().is_none_or(Bytes::is_empty)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.announced)
-    }
+/// Announces the whole body, but sends half of it. The failure after it makes the server cut the connection.
+fn half(reply: &Reply) -> http::Response<Payload> {
+    let sent = stream::iter([Ok(Frame::data(first_half(&reply.body)))]);
+    let failure = stream::once(async {
+        // Without this turn, the failure would overtake the data.
+        tokio::task::yield_now().await;
+        Err(io::Error::other("the body breaks off"))
+    });
+    let mut response = response(reply, StreamBody::new(sent.chain(failure)).boxed_unsync());
+    response.headers_mut().insert(http::header::CONTENT_LENGTH, reply.body.len().into());
+    response
 }

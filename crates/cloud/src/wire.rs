@@ -7,6 +7,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::Method;
+use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -110,57 +111,6 @@ pub enum Op {
     Unknown,
 }
 
-impl Op {
-    /// Whether a call of this kind can change the provider's state.
-    pub fn mutates(self) -> bool {
-        match self {
-            Self::CreateReservedIp
-            | Self::DeleteReservedIp
-            | Self::AssignIp
-            | Self::UnassignIp
-            | Self::CreateDomain
-            | Self::DeleteDomain
-            | Self::CreateRecord
-            | Self::PutRecord
-            | Self::PatchRecord
-            | Self::DeleteRecord
-            | Self::BatchRecords
-            | Self::CreateFirewall
-            | Self::PutFirewall
-            | Self::DeleteFirewall
-            | Self::AddFirewallDroplets
-            | Self::RemoveFirewallDroplets
-            | Self::AddFirewallTags
-            | Self::RemoveFirewallTags
-            | Self::AddFirewallRules
-            | Self::RemoveFirewallRules
-            | Self::CreateTag
-            | Self::TagResources
-            | Self::UntagResources => true,
-            Self::GetAccount
-            | Self::ListDroplets
-            | Self::GetDroplet
-            | Self::ListReservedIps
-            | Self::GetReservedIp
-            | Self::ListActions
-            | Self::GetAction
-            | Self::ListDomains
-            | Self::GetDomain
-            | Self::ListRecords
-            | Self::GetRecord
-            | Self::ListZones
-            | Self::GetZone
-            | Self::VerifyToken
-            | Self::ListFirewalls
-            | Self::ListDropletFirewalls
-            | Self::GetFirewall
-            | Self::ListTags
-            | Self::GetTag
-            | Self::Unknown => false,
-        }
-    }
-}
-
 /// A request as a provider receives it.
 #[derive(Clone)]
 pub struct Request {
@@ -212,21 +162,14 @@ impl Request {
 
     /// The decoded segments of the path.
     pub(super) fn segments(&self) -> Vec<String> {
-        self.path.split('/').filter(|segment| !segment.is_empty()).map(|s| decode(s, false)).collect()
+        let segments = self.path.split('/').filter(|segment| !segment.is_empty());
+        segments.map(|segment| percent_decode_str(segment).decode_utf8_lossy().into_owned()).collect()
     }
 
     /// The decoded value of one query parameter.
     pub(super) fn param(&self, name: &str) -> Option<String> {
-        self.params().into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
-    }
-
-    fn params(&self) -> Vec<(String, String)> {
-        self.query
-            .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-            .map(|(key, value)| (decode(key, true), decode(value, true)))
-            .collect()
+        let mut params = form_urlencoded::parse(self.query.as_bytes());
+        params.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     }
 
     /// The body as a JSON object. A body that is not declared as JSON counts as absent, as at the real providers.
@@ -291,10 +234,6 @@ pub(super) struct Route {
 }
 
 impl Route {
-    pub(super) fn new(op: Op, args: &[&str]) -> Self {
-        Self { op, args: args.iter().map(|&arg| arg.to_owned()).collect() }
-    }
-
     /// A variable segment of the path. Empty if there is none.
     pub(super) fn arg(&self, index: usize) -> &str {
         self.args.get(index).map_or("", String::as_str)
@@ -338,38 +277,9 @@ impl Page {
     }
 }
 
-/// Undoes percent-encoding. An invalid escape stays unchanged.
-fn decode(text: &str, plus_is_space: bool) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        rest = tail;
-        let escape = (first == b'%')
-            .then(|| tail.split_at_checked(2))
-            .flatten()
-            .and_then(|(digits, after)| Some((std::str::from_utf8(digits).ok()?, after)))
-            .and_then(|(digits, after)| Some((u8::from_str_radix(digits, 16).ok()?, after)));
-        if let Some((byte, after)) = escape {
-            bytes.push(byte);
-            rest = after;
-        } else if first == b'+' && plus_is_space {
-            bytes.push(b' ');
-        } else {
-            bytes.push(first);
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn escapes_are_decoded_and_broken_ones_kept() {
-        assert_eq!(decode("a%2Eb+c%2", true), "a.b c%2");
-        assert_eq!(decode("a+b%zz", false), "a+b%zz");
-    }
 
     #[test]
     fn pages_cut_a_list_at_its_edges() {

@@ -16,7 +16,7 @@ use super::history::History;
 use super::limits::Limits;
 use super::seed::Seed;
 use super::token::Token;
-use super::wire::{Op, Provider, Request, Route};
+use super::wire::{Reply, Request, Route};
 use super::zones::{Domain, Zone};
 
 /// The tags of the droplets of a cluster.
@@ -99,10 +99,17 @@ impl Context<'_> {
     pub(super) fn action_plan(&self) -> Option<ActionPlan> {
         if let Some(Fault::Action(plan)) = self.fault { Some(*plan) } else { None }
     }
+
+    /// The reply with the time after which to retry, if there is one. An injected throttle sets its own.
+    pub(super) fn with_retry_after(&self, reply: Reply, wait_s: Option<u64>) -> Reply {
+        let injected =
+            if let Some(Fault::Throttle { retry_after_s }) = self.fault { *retry_after_s } else { wait_s };
+        injected.into_iter().fold(reply, |reply, seconds| reply.with_header("retry-after", seconds))
+    }
 }
 
 /// The whole state of the simulated providers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct World {
     pub(super) epoch_ms: u64,
     pub(super) now_ms: u64,
@@ -129,26 +136,8 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, epoch_ms: u64) -> Self {
-        Self {
-            epoch_ms,
-            now_ms: 0,
-            seed: Seed::new(seed),
-            knobs: Knobs::default(),
-            tokens: BTreeMap::new(),
-            limits: Limits::default(),
-            droplets: BTreeMap::new(),
-            ips: History::default(),
-            firewalls: History::default(),
-            tags: CLUSTER_TAGS.map(str::to_owned).into(),
-            actions: BTreeMap::new(),
-            due: BTreeSet::new(),
-            domains: History::default(),
-            zones: History::default(),
-            faults: FaultQueue::default(),
-            calls: CallLog::default(),
-            changes: Vec::new(),
-            next_id: 1,
-        }
+        let tags = CLUSTER_TAGS.map(str::to_owned).into();
+        Self { epoch_ms, seed: Seed::new(seed), tags, next_id: 1, ..Self::default() }
     }
 
     /// A number that no object has had yet.
@@ -177,10 +166,5 @@ impl World {
     /// The wall clock's second at `at_ms`, rounded up.
     pub(super) fn epoch_second(&self, at_ms: u64) -> u64 {
         self.epoch_ms.saturating_add(at_ms).div_ceil(1_000)
-    }
-
-    /// The number of calls of this kind.
-    pub(super) fn count(&self, provider: Provider, op: Op) -> u64 {
-        self.calls.count(provider, op)
     }
 }

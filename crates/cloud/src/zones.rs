@@ -22,6 +22,12 @@ pub(super) struct Record {
 }
 
 impl Record {
+    /// A record without numbers and tag.
+    pub(super) fn new(id: u64, rtype: &str, name: &str, data: &str, ttl: u32) -> Self {
+        let (rtype, name, data) = (rtype.to_owned(), name.to_owned(), data.to_owned());
+        Self { id, rtype, name, data, ttl, numbers: BTreeMap::new(), tag: None }
+    }
+
     /// The fully qualified name.
     pub(super) fn fqdn(&self, zone: &str) -> String {
         if self.name == "@" { zone.to_owned() } else { format!("{}.{zone}", self.name) }
@@ -81,7 +87,7 @@ pub(super) struct Zone {
 }
 
 /// A record at Cloudflare.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CfRecord {
     pub(super) id: String,
     /// Position in lists.

@@ -4,13 +4,16 @@
 //! knows the user. Requests without a [`Rule`] pass through, including watches. For network faults that know nothing of
 //! requests, see [`crate::proxy`]. Invariant: dropping the proxy closes every connection.
 
+use crate::Outcome;
+use crate::apiserver::kubeconfig_with;
 use crate::tls::{self, Certificates};
-use crate::{Failure, Outcome};
 use bytes::Bytes;
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use http::request::Parts;
 use http::{Method, Request, Response, header};
-use http_body_util::{BodyExt as _, Either, Full};
-use hyper::body::{Frame, Incoming, SizeHint};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -21,12 +24,9 @@ use kube::{Client, Config};
 use serde_json::json;
 use std::convert::Infallible;
 use std::fmt::{self, Debug};
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -59,11 +59,6 @@ impl Answer {
     /// The same with this body, unchanged.
     pub fn with_body(self, body: &str) -> Self {
         Self { body: body.to_owned(), ..self }
-    }
-
-    /// 200 with this body.
-    pub fn ok(body: &str) -> Self {
-        Self { status: 200, retry_after_s: None, body: body.to_owned() }
     }
 
     fn response(&self) -> Response<Payload> {
@@ -209,15 +204,11 @@ impl ApiProxy {
     /// # Errors
     /// If the file is invalid, or the copy cannot be written.
     pub fn kubeconfig(&self, original: &Path) -> Outcome<PathBuf> {
-        let mut content: serde_json::Value = serde_json::from_slice(&fs::read(original)?)?;
-        let cluster = content.pointer_mut("/clusters/0/cluster");
-        *cluster.ok_or_else(|| Failure::new("a kubeconfig without a cluster"))? = json!({
+        let cluster = json!({
             "server": format!("https://{}", self.address),
             "certificate-authority-data": ByteString(self.authority_pem.clone().into_bytes()),
         });
-        let path = original.with_extension(format!("through-{}", self.address.port()));
-        fs::write(&path, content.to_string())?;
-        Ok(path)
+        kubeconfig_with(original, self.address, "/clusters/0/cluster", cluster)
     }
 
     /// Adds a rule. The first rule that applies to a request wins.
@@ -323,7 +314,7 @@ impl Shared {
         for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
             head.headers.remove(name);
         }
-        let ending = match meet {
+        let body = match meet {
             Some(Meet::After(answer)) => {
                 let _effect = body.collect().await;
                 return answer.response();
@@ -333,14 +324,12 @@ impl Shared {
                 return std::future::pending().await;
             }
             Some(Meet::Instead(answer)) => return answer.response(),
-            Some(Meet::Stall) => Ending::Stall,
-            Some(Meet::Break(after)) => Ending::Break(after),
-            None => Ending::Whole,
+            Some(Meet::Stall) => StreamBody::new(stream::pending().chain(beginning(body, 0))).boxed_unsync(),
+            Some(Meet::Break(after)) => StreamBody::new(beginning(body, after)).boxed_unsync(),
+            None => return Response::from_parts(head, body.map_err(|_| Failed).boxed_unsync()),
         };
-        if ending != Ending::Whole {
-            head.headers.remove(header::CONTENT_LENGTH);
-        }
-        Response::from_parts(head, Either::Right(Passed { body, ending }))
+        head.headers.remove(header::CONTENT_LENGTH);
+        Response::from_parts(head, body)
     }
 
     /// The fate of a request, by the first rule that applies.
@@ -351,15 +340,10 @@ impl Shared {
                 rule.times = rule.times.map(|times| times.saturating_sub(1));
                 rule.meet.clone()
             });
-        let seen = Seen { at: now(), verb, target: target.to_owned(), met: meet.is_some() };
+        let seen = Seen { at: Instant::now(), verb, target: target.to_owned(), met: meet.is_some() };
         locked(&self.seen).push(seen);
         meet
     }
-}
-
-/// Real time: the clients are other processes.
-fn now() -> Instant {
-    Instant::now()
 }
 
 fn verb(parts: &Parts) -> &'static str {
@@ -376,66 +360,26 @@ fn verb(parts: &Parts) -> &'static str {
     }
 }
 
-type Payload = Either<Full<Bytes>, Passed>;
+type Payload = UnsyncBoxBody<Bytes, Failed>;
 
 fn own(body: String) -> Payload {
-    Either::Left(Full::new(Bytes::from(body)))
+    Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// How a body continues.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Whole,
-    Stall,
-    /// This many bytes, then a failure.
-    Break(usize),
-    /// One more turn, so that pending data is sent, then the failure.
-    Flush,
-}
-
-/// The body of the API server's answer, as much of it as arrives.
-struct Passed {
-    body: Body,
-    ending: Ending,
-}
-
-impl http_body::Body for Passed {
-    type Data = Bytes;
-    type Error = Failed;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Failed>>> {
-        match self.ending {
-            Ending::Stall => return Poll::Pending,
-            Ending::Flush => {
-                self.ending = Ending::Break(0);
-                context.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            Ending::Break(0) => return Poll::Ready(Some(Err(Failed))),
-            Ending::Whole | Ending::Break(_) => {}
+/// This many bytes of a body, then a failure.
+fn beginning(body: Body, bytes: usize) -> impl Stream<Item = Result<Frame<Bytes>, Failed>> {
+    let pieces = body.into_data_stream().map_err(|_| Failed);
+    stream::try_unfold((pieces, bytes), |(mut pieces, left)| async move {
+        if left == 0 {
+            // One more turn, so that pending data is sent before the failure.
+            tokio::task::yield_now().await;
+            return Err(Failed);
         }
-        let frame = match Pin::new(&mut self.body).poll_frame(context) {
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(None) => return Poll::Ready(None),
-            Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(Failed))),
-            Poll::Ready(Some(Ok(frame))) => frame,
-        };
-        let Ending::Break(left) = self.ending else { return Poll::Ready(Some(Ok(frame))) };
-        let Ok(data) = frame.into_data() else { return Poll::Ready(Some(Err(Failed))) };
-        let part = data.slice(..data.len().min(left));
-        self.ending = match left.saturating_sub(part.len()) {
-            0 => Ending::Flush,
-            left => Ending::Break(left),
-        };
-        Poll::Ready(Some(Ok(Frame::data(part))))
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        if self.ending == Ending::Whole { self.body.size_hint() } else { SizeHint::default() }
-    }
+        let Some(piece) = pieces.try_next().await? else { return Ok(None) };
+        let part = piece.slice(..piece.len().min(left));
+        let left = left.saturating_sub(part.len());
+        Ok(Some((Frame::data(part), (pieces, left))))
+    })
 }
 
 /// The connection to the API server broke, or this one has to.

@@ -14,8 +14,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
-use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -240,7 +239,7 @@ impl ApiServer {
     /// If the store refuses.
     pub async fn compact(&self) -> Outcome {
         let http = reqwest::Client::builder().no_proxy().build()?;
-        let post = async |path: &str, body: serde_json::Value| -> Outcome<serde_json::Value> {
+        let post = async |path: &str, body: Value| -> Outcome<Value> {
             let answer = http.post(format!("{}{path}", self.store_url())).json(&body).send().await?;
             Ok(answer.error_for_status()?.json().await?)
         };
@@ -248,22 +247,6 @@ impl ApiServer {
         let revision = any.pointer("/header/revision").cloned();
         let revision = revision.ok_or_else(|| Failure::new(format!("no revision in {any}")))?;
         post("/v3/kv/compaction", json!({ "revision": revision, "physical": true })).await.map(drop)
-    }
-
-    /// Freezes the API server: connections stay open, but nothing is answered.
-    ///
-    /// # Errors
-    /// If it has ended.
-    pub fn freeze(&mut self) -> Outcome {
-        self.apiserver.signal(Signal::STOP)
-    }
-
-    /// Ends [`ApiServer::freeze`].
-    ///
-    /// # Errors
-    /// If it has ended.
-    pub fn thaw(&mut self) -> Outcome {
-        self.apiserver.signal(Signal::CONT)
     }
 
     /// The last lines of output from API server and store.
@@ -278,10 +261,20 @@ impl ApiServer {
 /// # Errors
 /// If the file is invalid, or the copy cannot be written.
 pub fn kubeconfig_through(kubeconfig: &Path, proxy: SocketAddr) -> Outcome<PathBuf> {
-    let mut content: serde_json::Value = serde_json::from_slice(&fs::read(kubeconfig)?)?;
-    let server = content.pointer_mut("/clusters/0/cluster/server");
-    *server.ok_or_else(|| Failure::new("a kubeconfig without a server"))? = json!(format!("https://{proxy}"));
-    let path = kubeconfig.with_extension(format!("through-{}", proxy.port()));
+    kubeconfig_with(kubeconfig, proxy, "/clusters/0/cluster/server", json!(format!("https://{proxy}")))
+}
+
+/// Writes a copy of a kubeconfig file beside it, named after a proxy, with another value at this JSON pointer.
+pub(crate) fn kubeconfig_with(
+    original: &Path,
+    proxy: SocketAddr,
+    pointer: &str,
+    value: Value,
+) -> Outcome<PathBuf> {
+    let mut content: Value = serde_json::from_slice(&fs::read(original)?)?;
+    let place = content.pointer_mut(pointer);
+    *place.ok_or_else(|| Failure::new(format!("a kubeconfig without {pointer}")))? = value;
+    let path = original.with_extension(format!("through-{}", proxy.port()));
     fs::write(&path, content.to_string())?;
     Ok(path)
 }

@@ -7,7 +7,7 @@ use kube::{Api, Client};
 use serde_json::{Map, Value, json};
 
 /// A node to create.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct NewNode {
     name: String,
     provider_id: Option<String>,
@@ -21,15 +21,7 @@ pub struct NewNode {
 impl NewNode {
     /// A Ready node without labels, taints or provider ID.
     pub fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            provider_id: None,
-            labels: Map::new(),
-            annotations: Map::new(),
-            taints: Vec::new(),
-            addresses: Vec::new(),
-            ready: true,
-        }
+        Self { name: name.to_owned(), ready: true, ..Self::default() }
     }
 
     /// Puts it on this droplet.
@@ -91,13 +83,8 @@ pub struct NewPod {
 impl NewPod {
     /// A Ready pod without labels.
     pub fn new(namespace: &str, name: &str, node: &str) -> Self {
-        Self {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            node: node.to_owned(),
-            labels: Map::new(),
-            ready: true,
-        }
+        let (namespace, name, node) = (namespace.to_owned(), name.to_owned(), node.to_owned());
+        Self { namespace, name, node, labels: Map::new(), ready: true }
     }
 
     /// Adds this label.
@@ -168,8 +155,8 @@ impl Nodes {
     /// # Errors
     /// If the API server refuses.
     pub async fn set_external_ip(&self, name: &str, address: &str) -> Outcome {
-        let patch = json!({ "status": { "addresses": [{ "type": "ExternalIP", "address": address }] } });
-        Ok(self.nodes().patch_status(name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(drop)?)
+        let addresses = json!([{ "type": "ExternalIP", "address": address }]);
+        self.patch_status(name, &json!({ "addresses": addresses })).await
     }
 
     /// Creates a pod and writes its status.

@@ -11,15 +11,11 @@ const POLL: Duration = Duration::from_millis(50);
 
 /// A point in the future, in real time, because the condition depends on another process.
 pub(crate) fn deadline(timeout: Duration) -> Instant {
-    now() + timeout
+    Instant::now() + timeout
 }
 
 pub(crate) fn passed(deadline: Instant) -> bool {
-    now() >= deadline
-}
-
-fn now() -> Instant {
-    Instant::now()
+    Instant::now() >= deadline
 }
 
 /// Calls `look` until it returns a value. `Err` says what was seen instead; the failure contains the last one.

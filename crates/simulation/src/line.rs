@@ -183,7 +183,7 @@ impl Line {
             if let Some(Fault::Refuse { status, retry_after_s }) = fault {
                 return Ok(refusal(status, retry_after_s));
             }
-            let answer = front.answer(Request::from_parts(parts, body)).await.map_err(|Disconnected| Lost)?;
+            let answer = front.answer(&Request::from_parts(parts, body));
             Ok(match fault {
                 Some(Fault::RefuseAfter { status }) => refusal(status, None),
                 _ => answer,

@@ -83,11 +83,10 @@ impl Link {
 }
 
 impl Interceptor for Link {
-    fn after(&self, call: &Call, code: u16) -> flipop_apiserver::After {
+    fn after(&self, call: &Call, code: u16) {
         if call.verb == Verb::Patch && call.resource == "nodes" && code == 200 {
             (self.on_write)();
         }
-        flipop_apiserver::After::Deliver
     }
 
     fn frame(&self, _call: &Call, _frame: &FrameFacts<'_>) -> OnFrame {
@@ -174,12 +173,12 @@ impl Wire {
         self.link.carries(random, of_lease).await?;
         tokio::time::sleep(self.link.transit(random, if of_lease { SLOW_MS } else { WRITE_TRANSIT_MS }))
             .await;
-        let answer = self.front.answer(request).await.map_err(BoxError::from);
+        let answer = self.front.answer(&request);
         if self.link.fault() == Fault::LosesReplies {
             return None;
         }
         self.link.carries(random, of_lease).await?;
         tokio::time::sleep(self.link.transit(random, SLOW_MS)).await;
-        Some(answer)
+        Some(Ok(answer))
     }
 }

@@ -1,7 +1,10 @@
 //! JSON patch (RFC 6902). An operation that does not fit, or a `test` that fails, fails the whole patch.
 
 use super::super::error::ApiError;
+use json_patch::PatchOperation;
+use serde::Deserialize as _;
 use serde_json::Value;
+use std::fmt::Display;
 
 /// Most operations in one patch, as in apiserver.
 const OPERATIONS_MAX: usize = 10_000;
@@ -20,93 +23,25 @@ pub(super) fn apply(object: &mut Value, patch: &Value) -> Result<(), ApiError> {
             ),
         ));
     }
-    operations.iter().try_for_each(|operation| step(object, operation).map_err(|why| rejected(&why)))
+    operations.iter().try_for_each(|operation| step(object, operation))
 }
 
-fn rejected(why: &str) -> ApiError {
-    // As in apiserver, the client does not learn the reason.
-    tracing::debug!(why, "a JSON patch does not fit");
-    ApiError::new(422, "Invalid", "the server rejected our request due to an error in our request")
-}
-
-fn step(object: &mut Value, operation: &Value) -> Result<(), String> {
-    let text = |field: &str| operation.get(field).and_then(Value::as_str);
-    let value = || operation.get("value").cloned().ok_or_else(|| "operation without value".to_owned());
-    let path = text("path").ok_or("operation without path")?;
-    match text("op").ok_or("operation without op")? {
-        "add" => add(object, path, value()?),
-        "remove" => remove(object, path).map(drop),
-        "replace" => {
-            let place = object.pointer_mut(path).ok_or_else(|| missing(path))?;
-            *place = value()?;
-            Ok(())
-        }
-        "move" => {
-            let moved = remove(object, text("from").ok_or("move without from")?)?;
-            add(object, path, moved)
-        }
-        "copy" => {
-            let from = text("from").ok_or("copy without from")?;
-            let copied = object.pointer(from).cloned().ok_or_else(|| missing(from))?;
-            add(object, path, copied)
-        }
-        "test" => {
-            let expected = value()?;
-            if object.pointer(path).unwrap_or(&Value::Null) == &expected {
-                Ok(())
-            } else {
-                Err(format!("testing value {path} failed"))
-            }
-        }
-        other => Err(format!("unknown operation {other:?}")),
-    }
-}
-
-fn missing(path: &str) -> String {
-    format!("the path {path} does not exist")
-}
-
-/// The place that holds `path`'s last step, and that step.
-fn parent<'a>(object: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), String> {
-    let (head, last) = path.rsplit_once('/').ok_or_else(|| missing(path))?;
-    let place = object.pointer_mut(head).ok_or_else(|| missing(head))?;
-    Ok((place, last.replace("~1", "/").replace("~0", "~")))
-}
-
-fn add(object: &mut Value, path: &str, value: Value) -> Result<(), String> {
-    if path.is_empty() {
-        *object = value;
+fn step(object: &mut Value, operation: &Value) -> Result<(), ApiError> {
+    let operation = PatchOperation::deserialize(operation).map_err(|error| rejected(&error))?;
+    // As in apiserver, an absent value equals null.
+    if let PatchOperation::Test(test) = &operation
+        && test.value.is_null()
+        && test.path.resolve(&*object).is_err()
+    {
         return Ok(());
     }
-    match parent(object, path)? {
-        (Value::Object(map), last) => {
-            map.insert(last, value);
-            Ok(())
-        }
-        (Value::Array(list), step) if step == "-" => {
-            list.push(value);
-            Ok(())
-        }
-        (Value::Array(list), step) => match step.parse::<usize>() {
-            Ok(index) if index <= list.len() => {
-                list.insert(index, value);
-                Ok(())
-            }
-            Ok(_) | Err(_) => Err(missing(path)),
-        },
-        (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_), _) => Err(missing(path)),
-    }
+    json_patch::patch_unsafe(object, &[operation]).map_err(|error| rejected(&error))
 }
 
-fn remove(object: &mut Value, path: &str) -> Result<Value, String> {
-    match parent(object, path)? {
-        (Value::Object(map), last) => map.remove(&last).ok_or_else(|| missing(path)),
-        (Value::Array(list), step) => match step.parse::<usize>() {
-            Ok(index) if index < list.len() => Ok(list.remove(index)),
-            Ok(_) | Err(_) => Err(missing(path)),
-        },
-        (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_), _) => Err(missing(path)),
-    }
+fn rejected(why: &impl Display) -> ApiError {
+    // As in apiserver, the client does not learn the reason.
+    tracing::debug!(%why, "a JSON patch does not fit");
+    ApiError::new(422, "Invalid", "the server rejected our request due to an error in our request")
 }
 
 #[cfg(test)]

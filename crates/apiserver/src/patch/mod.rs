@@ -9,7 +9,6 @@ use strategic::strategic_merge;
 pub(crate) use strategic::{is_set as list_is_set, merge_key as list_key};
 
 use super::error::ApiError;
-use super::meta::as_map;
 use serde_json::Value;
 
 /// A patch as received, by content type.
@@ -25,39 +24,10 @@ impl Patch {
     pub(crate) fn apply(&self, object: &Value) -> Result<Value, ApiError> {
         let mut result = object.clone();
         match self {
-            Self::Merge(patch) => merge(&mut result, patch),
+            Self::Merge(patch) => json_patch::merge(&mut result, patch),
             Self::Json(patch) => json::apply(&mut result, patch)?,
             Self::Strategic(patch) => strategic_merge(&mut result, patch),
         }
         Ok(result)
-    }
-}
-
-/// RFC 7386: null removes, maps merge, anything else replaces.
-pub(crate) fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(changes) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    let map = as_map(target);
-    for (key, change) in changes {
-        if change.is_null() {
-            map.remove(key);
-        } else {
-            merge(map.entry(key.clone()).or_insert(Value::Null), change);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_merge_patch_merges_maps_replaces_lists_and_removes_by_null() {
-        let mut object = json!({ "a": { "b": 1, "c": [1, 2] }, "d": 1 });
-        merge(&mut object, &json!({ "a": { "b": null, "c": [3], "e": { "f": null, "g": 1 } } }));
-        assert_eq!(object, json!({ "a": { "c": [3], "e": { "g": 1 } }, "d": 1 }));
     }
 }

@@ -59,7 +59,7 @@ pub(crate) async fn request(
         request = request.header(*name, *value);
     }
     let request = request.body(Bytes::from(body.to_owned())).unwrap();
-    let response = server.answer(request).await.unwrap();
+    let response = server.answer(&request);
     let code = response.status().as_u16();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     (code, serde_json::from_slice(&bytes).unwrap_or_default())
@@ -75,13 +75,10 @@ pub(crate) async fn get(server: &ApiServer, uri: &str) -> Value {
 pub(crate) struct Frames(axum::body::Body);
 
 impl Frames {
-    pub(crate) async fn open(server: &ApiServer, uri: &str) -> Self {
-        Self::open_as(server, uri, "application/json").await
-    }
-
-    pub(crate) async fn open_as(server: &ApiServer, uri: &str, accept: &str) -> Self {
-        let request = Request::builder().uri(uri).header("accept", accept).body(Bytes::new()).unwrap();
-        let response = server.answer(request).await.unwrap();
+    pub(crate) fn open(server: &ApiServer, uri: &str) -> Self {
+        let request =
+            Request::builder().uri(uri).header("accept", "application/json").body(Bytes::new()).unwrap();
+        let response = server.answer(&request);
         assert_eq!(response.status(), 200, "{uri}");
         Self(response.into_body())
     }

@@ -69,7 +69,7 @@ async fn a_streaming_list_begins_with_the_state_and_a_marked_bookmark() {
 async fn an_object_that_enters_a_selection_is_added_and_one_that_leaves_is_deleted() {
     let server = server();
     let mut watch =
-        Frames::open(&server, "/api/v1/nodes?watch=1&labelSelector=pool%3Dedge&resourceVersion=1").await;
+        Frames::open(&server, "/api/v1/nodes?watch=1&labelSelector=pool%3Dedge&resourceVersion=1");
     node(&server, "other", &[]);
     node(&server, "n", &[]);
     server.set_node_label("n", "pool", Some("edge")).unwrap();
@@ -93,7 +93,7 @@ async fn an_object_that_enters_a_selection_is_added_and_one_that_leaves_is_delet
 async fn a_watch_of_pods_of_one_node_follows_their_binding() {
     let server = server();
     let uri = "/api/v1/namespaces/default/pods?watch=1&fieldSelector=spec.nodeName%3Dn1&resourceVersion=1";
-    let mut watch = Frames::open(&server, uri).await;
+    let mut watch = Frames::open(&server, uri);
     for (name, node) in [("p1", "n1"), ("p2", "n2"), ("p3", "")] {
         let pod = flipop_apiserver::PodSpec {
             namespace: "default".to_owned(),
@@ -116,7 +116,7 @@ async fn bookmarks_come_each_minute_and_before_the_end_and_the_watch_ends_on_tim
     let server = server();
     let start = Instant::now();
     let uri = "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=100&resourceVersion=1";
-    let mut watch = Frames::open(&server, uri).await;
+    let mut watch = Frames::open(&server, uri);
     let mut seen = Vec::new();
     while let Some(frame) = watch.try_next().await.unwrap() {
         seen.push((frame["type"].as_str().unwrap().to_owned(), start.elapsed().as_secs()));
@@ -130,12 +130,12 @@ async fn bookmarks_come_each_minute_and_before_the_end_and_the_watch_ends_on_tim
 async fn a_watch_from_a_forgotten_revision_is_refused_and_an_open_one_goes_on() {
     let server = server();
     let old = server.revision();
-    let mut open = Frames::open(&server, &format!("/api/v1/nodes?watch=1&resourceVersion={old}")).await;
+    let mut open = Frames::open(&server, &format!("/api/v1/nodes?watch=1&resourceVersion={old}"));
     node(&server, "a", &[]);
     node(&server, "b", &[]);
     server.compact();
     assert_eq!(open.next_named().await, ("ADDED".to_owned(), "a".to_owned()));
-    let mut late = Frames::open(&server, &format!("/api/v1/nodes?watch=1&resourceVersion={old}")).await;
+    let mut late = Frames::open(&server, &format!("/api/v1/nodes?watch=1&resourceVersion={old}"));
     let frame = late.next().await;
     assert_eq!((&frame["type"], &frame["object"]["reason"]), (&json!("ERROR"), &json!("Expired")));
     assert_eq!(late.try_next().await.unwrap(), None);
@@ -146,7 +146,7 @@ async fn a_watch_that_falls_behind_the_log_gets_an_error_frame_with_410() {
     let epoch: jiff::Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
     let server = flipop_apiserver::ApiServer::builder(1, move || epoch).history(3).build();
     let mut watch =
-        Frames::open(&server, &format!("/api/v1/nodes?watch=1&resourceVersion={}", server.revision())).await;
+        Frames::open(&server, &format!("/api/v1/nodes?watch=1&resourceVersion={}", server.revision()));
     for name in ["a", "b", "c", "d", "e"] {
         node(&server, name, &[]);
     }
@@ -179,7 +179,7 @@ async fn watches_of_a_custom_resource_end_with_its_definition() {
     let widget = json!({ "metadata": { "name": "w" }, "spec": { "size": 1 } });
     server.create_object("sandbox.example.com/v1", "Widget", "default", widget, "t").unwrap();
     let uri = "/apis/sandbox.example.com/v1/widgets?watch=1";
-    let mut watch = Frames::open(&server, uri).await;
+    let mut watch = Frames::open(&server, uri);
     assert_eq!(watch.next_named().await.0, "ADDED");
     let definition = Key::new("", "widgets.sandbox.example.com");
     server.delete_object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition, false).unwrap();

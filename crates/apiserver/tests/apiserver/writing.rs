@@ -334,7 +334,7 @@ async fn an_unknown_resource_is_told_apart_from_an_unknown_object() {
     let server = server();
     let uri = "/apis/sandbox.example.com/v1/namespaces/default/widgets";
     let request = http::Request::builder().uri(uri).body(bytes::Bytes::new()).unwrap();
-    let response = server.answer(request).await.unwrap();
+    let response = server.answer(&request);
     assert_eq!(
         (response.status().as_u16(), &response.headers()["content-type"]),
         (404, &"text/plain; charset=utf-8".parse().unwrap())

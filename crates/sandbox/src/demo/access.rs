@@ -1,6 +1,6 @@
 //! The rights that the operator's account lacks in the simulated cluster: none, until somebody denies one.
 
-use flipop_apiserver::{ApiError, Before, Call, Interceptor, Verb};
+use flipop_apiserver::{ApiError, Call, Interceptor, Verb};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -56,19 +56,19 @@ impl Interceptor for Access {
         !self.denies(verb, resource)
     }
 
-    fn before(&self, call: &Call) -> Before {
+    fn before(&self, call: &Call) -> Result<(), ApiError> {
         let resource = match call.subresource.as_str() {
             "" => call.resource.clone(),
             sub => format!("{}/{sub}", call.resource),
         };
         let verb = word(call.verb);
         if !self.denies(verb, &resource) {
-            return Before::Proceed;
+            return Ok(());
         }
         let group = &call.group;
         let why =
             format!("User \"{ACCOUNT}\" cannot {verb} resource \"{resource}\" in API group \"{group}\"");
-        Before::Fail(ApiError::forbidden(group, &call.resource, &call.name, &why))
+        Err(ApiError::forbidden(group, &call.resource, &call.name, &why))
     }
 }
 
