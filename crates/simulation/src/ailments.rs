@@ -80,26 +80,18 @@ pub struct Ailment {
 /// The kind of a trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "the names of fields say what they are")]
 pub enum Ail {
     /// This share of the packets is lost, of checks as well as of renewals.
-    Loss {
-        /// Percent.
-        percent: u64,
-    },
+    Loss { percent: u64 },
     /// All checks are lost, and no renewals.
     Deaf,
     /// Checks take up to this much longer.
-    Late {
-        /// Milliseconds.
-        ms: u64,
-    },
+    Late { ms: u64 },
     /// The kubelet renews nothing.
     Idle,
     /// The kubelet renews only at this interval.
-    Slow {
-        /// Milliseconds.
-        every_ms: u64,
-    },
+    Slow { every_ms: u64 },
     /// Checks fail on the side of the operator, so they have no verdict.
     OwnFault,
 }
