@@ -128,6 +128,18 @@ pub enum Act {
     Compact,
 }
 
+impl Act {
+    /// One of our objects is created.
+    pub(crate) fn create(kind: &str, name: &str, spec: Value) -> Self {
+        Self::Create { kind: kind.to_owned(), name: name.to_owned(), spec }
+    }
+
+    /// One of our objects is edited.
+    pub(crate) fn edit(kind: &str, name: &str, spec: Value) -> Self {
+        Self::Edit { kind: kind.to_owned(), name: name.to_owned(), spec }
+    }
+}
+
 /// The servers that a replica talks to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -9,7 +9,7 @@ use strategic::strategic_merge;
 pub(crate) use strategic::{is_set as list_is_set, merge_key as list_key};
 
 use super::error::ApiError;
-use super::meta::as_map;
+use json_patch::merge;
 use serde_json::Value;
 
 /// A patch as received, by content type.
@@ -30,22 +30,6 @@ impl Patch {
             Self::Strategic(patch) => strategic_merge(&mut result, patch),
         }
         Ok(result)
-    }
-}
-
-/// RFC 7386: null removes, maps merge, anything else replaces.
-pub(crate) fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(changes) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    let map = as_map(target);
-    for (key, change) in changes {
-        if change.is_null() {
-            map.remove(key);
-        } else {
-            merge(map.entry(key.clone()).or_insert(Value::Null), change);
-        }
     }
 }
 
