@@ -110,29 +110,8 @@ pub(super) struct Way {
 /// The state of the machines.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    dead: BTreeSet<String>,
+    /// The nodes whose machines are dead.
+    pub(super) dead: BTreeSet<String>,
     /// How many packets have been sent. Each number decides a roll of the dice.
-    packets: u64,
-}
-
-impl State {
-    /// The machine of a node dies, or comes back.
-    pub(super) fn set_dead(&mut self, node: &str, dead: bool) {
-        if dead {
-            self.dead.insert(node.to_owned());
-        } else {
-            self.dead.remove(node);
-        }
-    }
-
-    /// Whether a node's machine is dead.
-    pub(super) fn is_dead(&self, node: &str) -> bool {
-        self.dead.contains(node)
-    }
-
-    /// The number of the next packet.
-    pub(super) fn next_packet(&mut self) -> u64 {
-        self.packets += 1;
-        self.packets
-    }
+    pub(super) packets: u64,
 }
