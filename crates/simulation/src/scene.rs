@@ -28,6 +28,10 @@ pub(super) const API_VERSION: &str = "flipop.digitalocean.com/v1alpha1";
 /// The kinds of our objects.
 pub(super) const POOL: &str = "FloatingIPPool";
 pub(super) const RECORD_SET: &str = "NodeDNSRecordSet";
+
+/// Their plurals.
+pub(super) const POOLS: &str = "floatingippools";
+pub(super) const RECORD_SETS: &str = "nodednsrecordsets";
 /// The provider of the simulated addresses.
 pub(super) const HOME: Provider = Provider::DigitalOcean;
 
