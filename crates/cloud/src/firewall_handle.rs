@@ -12,7 +12,7 @@ use super::wire::Provider;
 use super::world::World;
 
 /// A firewall as a test sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FirewallView {
     /// Its id.
     pub id: String,

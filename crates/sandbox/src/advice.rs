@@ -63,25 +63,28 @@ fn of_pool(object: &Value) -> Option<Vec<String>> {
     let pool: FloatingIPPool = serde_json::from_value(object.clone()).ok()?;
     let raw = pool_object(&Ok(pool)).spec.ok()?;
     let problems = PoolSpec::parse(&raw, &providers()).problems;
-    let own = raw.record_set.as_ref().map(|set| set.provider.as_str()).filter(|own| !own.is_empty());
-    let dns_provider = own.unwrap_or(&raw.provider);
-    let record_set = raw.record_set.as_ref();
-    Some(said(problems, &Seen { object, matching: &raw.matching, record_set, dns_provider }))
+    Some(said(object, &raw.matching, raw.record_set.as_ref(), &raw.provider, problems))
 }
 
 fn of_record_set(object: &Value) -> Option<Vec<String>> {
     let set: NodeDNSRecordSet = serde_json::from_value(object.clone()).ok()?;
     let raw = record_set_object(&Ok(set)).spec.ok()?;
     let problems = NodeSetSpec::parse(&raw, &providers()).problems;
-    let own = raw.record_set.as_ref().map(|set| set.provider.as_str()).filter(|own| !own.is_empty());
-    let dns_provider = own.unwrap_or(&raw.provider);
-    let record_set = raw.record_set.as_ref();
-    Some(said(problems, &Seen { object, matching: &raw.matching, record_set, dns_provider }))
+    Some(said(object, &raw.matching, raw.record_set.as_ref(), &raw.provider, problems))
 }
 
-fn said(problems: Vec<SpecProblem>, seen: &Seen<'_>) -> Vec<String> {
+/// The operator's own list of mistakes, and the other warnings. `provider` is the one of the object itself.
+fn said(
+    object: &Value,
+    matching: &RawMatch,
+    record_set: Option<&RawRecordSet>,
+    provider: &str,
+    problems: Vec<SpecProblem>,
+) -> Vec<String> {
+    let own = record_set.map(|set| set.provider.as_str()).filter(|own| !own.is_empty());
+    let seen = Seen { object, matching, record_set, dns_provider: own.unwrap_or(provider) };
     let mistakes = problems.into_iter().map(|problem| problem.to_string());
-    mistakes.chain(RULES.iter().filter_map(|rule| rule(seen))).collect()
+    mistakes.chain(RULES.iter().filter_map(|rule| rule(&seen))).collect()
 }
 
 fn missing_match(seen: &Seen<'_>) -> Option<String> {

@@ -1,6 +1,7 @@
 //! Acts of people on firewalls in the account: on their own, and on those of pools.
 
 use super::bed::Bed;
+use super::judge::Judge;
 use super::plan::Act;
 use super::scene::{API_VERSION, TAG, USER_NAMESPACE, firewall_prefix};
 use flipop_apiserver::Key;
@@ -12,8 +13,7 @@ impl Bed {
     pub(super) fn act_on_firewalls(&self, act: &Act) {
         match act {
             Act::AddFirewall { name, nodes, tagged } => {
-                let droplets: Vec<u64> =
-                    nodes.iter().filter_map(|node| self.droplets.get(node)).copied().collect();
+                let droplets: Vec<u64> = nodes.iter().filter_map(|node| self.droplet(node)).collect();
                 let tags: &[&str] = if *tagged { &[TAG] } else { &[] };
                 self.cloud.add_firewall(name, &droplets, tags);
             }
@@ -42,8 +42,7 @@ impl Bed {
             Act::FirewallTime { ms } => self.cloud.tune(|knobs| knobs.firewall_ms = *ms),
             _ => {}
         }
-        let now_ms = self.network.now_ms();
-        self.network.judge(|judge| judge.firewalls_by_hand(now_ms));
+        self.network.judge_now(Judge::firewalls_by_hand);
     }
 
     fn firewalls_of(&self, pool: &str) -> Vec<FirewallView> {

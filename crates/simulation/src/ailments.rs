@@ -80,26 +80,18 @@ pub struct Ailment {
 /// The kind of a trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "the names of fields say what they are")]
 pub enum Ail {
     /// This share of the packets is lost, of checks as well as of renewals.
-    Loss {
-        /// Percent.
-        percent: u64,
-    },
+    Loss { percent: u64 },
     /// All checks are lost, and no renewals.
     Deaf,
     /// Checks take up to this much longer.
-    Late {
-        /// Milliseconds.
-        ms: u64,
-    },
+    Late { ms: u64 },
     /// The kubelet renews nothing.
     Idle,
     /// The kubelet renews only at this interval.
-    Slow {
-        /// Milliseconds.
-        every_ms: u64,
-    },
+    Slow { every_ms: u64 },
     /// Checks fail on the side of the operator, so they have no verdict.
     OwnFault,
 }
@@ -118,29 +110,8 @@ pub(super) struct Way {
 /// The state of the machines.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    dead: BTreeSet<String>,
+    /// The nodes whose machines are dead.
+    pub(super) dead: BTreeSet<String>,
     /// How many packets have been sent. Each number decides a roll of the dice.
-    packets: u64,
-}
-
-impl State {
-    /// The machine of a node dies, or comes back.
-    pub(super) fn set_dead(&mut self, node: &str, dead: bool) {
-        if dead {
-            self.dead.insert(node.to_owned());
-        } else {
-            self.dead.remove(node);
-        }
-    }
-
-    /// Whether a node's machine is dead.
-    pub(super) fn is_dead(&self, node: &str) -> bool {
-        self.dead.contains(node)
-    }
-
-    /// The number of the next packet.
-    pub(super) fn next_packet(&mut self) -> u64 {
-        self.packets += 1;
-        self.packets
-    }
+    pub(super) packets: u64,
 }

@@ -3,6 +3,7 @@
 //! Invariants: one thread, one paused clock, no I/O. Everything random follows from the plan's seed.
 
 use super::judge::blindness::Blindness;
+use super::judge::pauses::ANNOTATION;
 use super::judge::{Judge, Violation, dns};
 use super::network::Network;
 use super::plan::{Plan, Side};
@@ -26,30 +27,18 @@ const FIREWALL_MS: u64 = 700;
 /// Something that the bed does later: it ends a passing fault.
 #[derive(Debug, Clone)]
 pub(super) enum Undo {
-    Wake {
-        replica: usize,
-    },
-    Mend {
-        replica: usize,
-        side: Side,
-    },
-    CatchUp {
-        replica: usize,
-    },
+    /// A replica that hung goes on.
+    Wake { replica: usize },
+    /// A replica is no longer cut off.
+    Mend { replica: usize, side: Side },
+    /// A replica sees the present again.
+    CatchUp { replica: usize },
     /// Somebody else's record is deleted.
-    Lift {
-        provider: Provider,
-        id: String,
-    },
+    Lift { provider: Provider, id: String },
     /// An object is resumed.
-    Resume {
-        kind: String,
-        name: String,
-    },
+    Resume { kind: String, name: String },
     /// A token gets every scope again.
-    LetIn {
-        provider: Provider,
-    },
+    LetIn { provider: Provider },
 }
 
 /// The world.
@@ -108,8 +97,7 @@ impl Bed {
     }
 
     pub(super) fn blame(&self, text: String) {
-        let now_ms = self.network.now_ms();
-        self.network.judge(|judge| judge.blame(now_ms, "plan", text));
+        self.network.judge_now(|judge, now_ms| judge.blame(now_ms, "plan", text));
     }
 
     pub(super) fn violations(&self) -> Vec<Violation> {
@@ -140,32 +128,31 @@ impl Bed {
         self.network.tell("world", &format!("{undo:?}"));
         match undo.clone() {
             Undo::Wake { replica } => self.network.relink(replica, |link| link.paused = false),
-            Undo::Mend { replica, side } => self.network.relink(replica, |link| match side {
-                Side::Kube => link.kube_cut = false,
-                Side::Cloud => link.cloud_cut = false,
-            }),
-            Undo::CatchUp { replica } => {
-                self.network.show_past(replica, None);
-                if let Some(front) = self.fronts.get(replica) {
-                    front.set_view(View::Current);
-                }
-            }
+            Undo::Mend { replica, side } => self.network.relink(replica, |link| link.set_cut(side, false)),
+            Undo::CatchUp { replica } => self.show(replica, View::Current, None),
             Undo::Lift { provider, id } => {
                 self.cloud.delete_record(provider, zone_of(provider), &id);
                 for records in self.foreign.values_mut() {
                     records.retain(|record| record.id != id);
                 }
-                let now_ms = self.network.now_ms();
-                self.network.judge(|judge| judge.others_wrote(now_ms, None));
+                self.network.judge_now(|judge, now_ms| judge.others_wrote(now_ms, None));
             }
             Undo::Resume { kind, name } => {
                 // The object may be gone by now.
-                let _gone = self.annotate(&kind, &name, None);
+                let _gone = self.annotate(&kind, &name, ANNOTATION, None);
             }
             Undo::LetIn { provider } => self.let_in(provider, &["*"]),
         }
         // The judge hears of this before it hears of the operator's next call.
         self.network.judge(|_judge| ());
+    }
+
+    /// From now on a replica's watches show this view, and its lists the state of a past revision, if any.
+    pub(super) fn show(&self, replica: usize, view: View, past: Option<u64>) {
+        self.network.show_past(replica, past);
+        if let Some(front) = self.fronts.get(replica) {
+            front.set_view(view);
+        }
     }
 
     /// From now on the operator's token has these scopes.
@@ -181,9 +168,8 @@ impl Bed {
         for undo in std::mem::take(&mut self.undos).into_values() {
             self.undo(&undo);
         }
-        for (replica, front) in self.fronts.iter().enumerate() {
-            self.network.show_past(replica, None);
-            front.set_view(View::Current);
+        for replica in 0..self.fronts.len() {
+            self.show(replica, View::Current, None);
         }
         for droplet in self.droplets.values() {
             self.cloud.power_droplet(*droplet, true);

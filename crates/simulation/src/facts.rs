@@ -70,22 +70,16 @@ pub(super) enum Hold {
 impl Facts {
     /// Whether the call changes something, which needs leadership.
     pub(super) fn mutates(&self) -> bool {
-        match self.kind {
-            Kind::Write { .. }
-            | Kind::Assign { .. }
-            | Kind::Unassign { .. }
-            | Kind::CreateIp
-            | Kind::DeleteIp { .. }
-            | Kind::Record
-            | Kind::Firewall => true,
+        !matches!(
+            self.kind,
             Kind::Lease { .. }
-            | Kind::Event
-            | Kind::List { .. }
-            | Kind::Watch
-            | Kind::Read
-            | Kind::ReadRecords
-            | Kind::ListIps => false,
-        }
+                | Kind::Event
+                | Kind::List { .. }
+                | Kind::Watch
+                | Kind::Read
+                | Kind::ReadRecords
+                | Kind::ListIps
+        )
     }
 
     /// The kind of the call, without the names of things: the operation, or the verb and the resource.
@@ -105,14 +99,8 @@ impl Facts {
     }
 }
 
-/// The path of a request to the API server: resource, namespace, name, subresource.
-struct Target<'a> {
-    resource: &'a str,
-    name: &'a str,
-    subresource: &'a str,
-}
-
-fn target(path: &str) -> Target<'_> {
+/// The resource, the name and the subresource in the path of a request to the API server; empty if absent.
+fn target(path: &str) -> [&str; 3] {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     // `api/VERSION` or `apis/GROUP/VERSION`.
     let skip = if parts.next() == Some("api") { 1 } else { 2 };
@@ -122,16 +110,12 @@ fn target(path: &str) -> Target<'_> {
         let _namespace = rest.next();
         first = rest.next().unwrap_or(first);
     }
-    Target {
-        resource: first,
-        name: rest.next().unwrap_or_default(),
-        subresource: rest.next().unwrap_or_default(),
-    }
+    [Some(first), rest.next(), rest.next()].map(Option::unwrap_or_default)
 }
 
 /// The facts of a request to the API server.
 pub(super) fn of_kube(method: &Method, path: &str, query: &str, body: &[u8]) -> Facts {
-    let Target { resource, name, subresource } = target(path);
+    let [resource, name, subresource] = target(path);
     let watch = query.contains("watch=true") || query.contains("watch=1");
     let reads = *method == Method::GET;
     let kind = match resource {

@@ -5,7 +5,7 @@
 
 use super::dice::Draw;
 use super::plan::{Act, Fault, Plan, Side, Step, Weather, Which};
-use super::scene::CHAOS_MS;
+use super::scene::{CHAOS_MS, POOL};
 use super::workloads::at;
 use flipop_cloud::Provider;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub(super) fn add(plan: &mut Plan, nodes: &[String]) {
     let mut pools = Vec::new();
     for step in &mut plan.steps {
         let Act::Create { kind, name, spec } = &mut step.act else { continue };
-        let asks = kind == "FloatingIPPool" && draw.chance(80);
+        let asks = kind == POOL && draw.chance(80);
         if let Some(spec) = spec.as_object_mut().filter(|_| asks) {
             spec.insert("firewall".to_owned(), opens(&mut draw));
             pools.push(name.clone());
@@ -83,11 +83,7 @@ fn event(
 ) -> Vec<Step> {
     let later_ms = at_ms + draw.between(300, 90_000);
     let (node, pool) = (draw.of(nodes).unwrap_or_default(), draw.of(pools).unwrap_or_default());
-    let edit = |firewall: Value| Act::Edit {
-        kind: "FloatingIPPool".to_owned(),
-        name: pool.clone(),
-        spec: json!({ "firewall": firewall }),
-    };
+    let edit = |firewall: Value| Act::edit(POOL, &pool, json!({ "firewall": firewall }));
     let tag = |on| Act::SetTag { node: node.clone(), on };
     let scope =
         draw.of(&["tag:read", "firewall:read", "firewall:create", "firewall:update", "firewall:delete"]);
@@ -106,10 +102,10 @@ fn event(
         4 => vec![at(at_ms, Act::DropFirewallsOf { pool })],
         5 => vec![at(at_ms, edit(opens(draw)))],
         6 if !wiped => vec![at(at_ms, edit(Value::Null)), at(later_ms, edit(opens(draw)))],
-        _ => vec![at(
-            at_ms,
-            Act::NarrowToken { without: scope.unwrap_or_default().to_owned(), for_ms: later_ms - at_ms },
-        )],
+        _ => {
+            let without = scope.unwrap_or_default().to_owned();
+            vec![at(at_ms, Act::NarrowToken { without, for_ms: later_ms - at_ms })]
+        }
     }
 }
 

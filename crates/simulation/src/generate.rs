@@ -4,12 +4,10 @@
 //! found is therefore kept as a plan.
 
 use super::dice::{Draw, roll};
-use super::plan::{
-    Act, Fault, Machines, Oddity, On, Plan, REST_MS, Side, Step, Then, Trigger, Weather, Which,
-};
-use super::scene::{self, CHAOS_MS};
-use super::workloads::{at, pool_spec};
-use super::{asks, firewalls, patient};
+use super::plan::{Act, Fault, Oddity, On, Plan, Side, Step, Then, Trigger, Weather, Which};
+use super::scene::{self, CHAOS_MS, POOL, RECORD_SET};
+use super::workloads::{at, pool_spec, set};
+use super::{asks, firewalls, patient, workloads};
 use flipop_cloud::Provider;
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
@@ -20,9 +18,6 @@ const STALE_MS: u64 = 150_000;
 
 /// A day.
 const DAY_S: u64 = 86_400;
-
-const POOL: &str = "FloatingIPPool";
-const RECORD_SET: &str = "NodeDNSRecordSet";
 
 /// The parts of a drawn plan.
 struct Cast {
@@ -55,7 +50,6 @@ pub fn plan(seed: u64) -> Plan {
     let names: Vec<String> = cast.pools.iter().map(|pool| pool.name.clone()).collect();
     steps.extend(asks::drawn(seed, (&names, &cast.ips, &cast.nodes), CHAOS_MS));
     patient::add(seed, (&cast.nodes, &cast.pods), replicas, &mut steps);
-    steps.sort_by_key(|step| step.at_ms);
     let weather: Vec<Weather> = (0..draw.below(6)).filter_map(|_| weather(&mut draw, replicas)).collect();
     let triggers: Vec<Trigger> =
         if draw.chance(25) { (0..3).filter_map(|_| trigger(&mut draw)).collect() } else { Vec::new() };
@@ -68,17 +62,14 @@ pub fn plan(seed: u64) -> Plan {
             )
         });
     let mut plan = Plan {
-        name: format!("seed {seed}"),
         seed,
         replicas,
-        steps,
         weather,
         triggers,
         end_ms: CHAOS_MS,
         staleness_ms: if kube { STALE_MS } else { scene::PROMPT_MS },
-        rest_ms: REST_MS,
         skew_s: draw.of(&[0, 0, 5, DAY_S]).unwrap_or_default(),
-        machines: Machines::default(),
+        ..workloads::plan(&format!("seed {seed}"), steps, Vec::new())
     };
     firewalls::add(&mut plan, &cast.nodes);
     plan
@@ -111,7 +102,7 @@ fn opening(draw: &mut Draw, replicas: usize) -> (Cast, Vec<Step>) {
     if draw.chance(40) {
         record_sets.push("nodes".to_owned());
         let spec = record_set_spec(draw);
-        steps.push(at(2_000, create(RECORD_SET, "nodes", spec)));
+        steps.push(at(2_000, Act::create(RECORD_SET, "nodes", spec)));
     }
     (Cast { nodes, pods, ips, pools, record_sets, replicas }, steps)
 }
@@ -125,36 +116,31 @@ fn pools(draw: &mut Draw, ips: &[Ipv4Addr], served: bool) -> (Vec<Drawn>, Vec<St
         let given: Vec<Ipv4Addr> =
             ips.iter().filter(|_| !(buys && all) && (n == 0 || draw.chance(50))).copied().collect();
         let mut spec = pool_spec(&given, buys.then(|| draw.between(1, 5)));
-        if let Some(fields) = spec.as_object_mut() {
-            let mut criteria = json!({ "nodeLabel": "role=edge" });
-            if let Some(criteria) = criteria.as_object_mut() {
-                if served {
-                    criteria.insert("podLabel".to_owned(), json!("app=web"));
-                }
-                if draw.chance(20) {
-                    let tolerations = json!([{ "key": "drain", "operator": "Exists" }]);
-                    criteria.insert("tolerations".to_owned(), tolerations);
-                }
-            }
-            fields.insert("match".to_owned(), criteria);
-            if draw.seed.is_multiple_of(4) {
-                // The seed decides this without a draw, so the plans of other seeds stay the same.
-                fields.insert("reclaimPolicy".to_owned(), json!("Delete"));
-            }
-            if let Some(minimum) = minimum(draw.seed, n) {
-                fields.insert("minActive".to_owned(), json!(minimum));
-            }
-            if let Some(labels) = node_labels(draw.seed, n) {
-                fields.insert("nodeLabels".to_owned(), labels);
-            }
-            if draw.chance(20) {
-                fields.insert("assignmentCoolOffSeconds".to_owned(), json!(draw.between(1, 20)));
-            }
-            if draw.chance(40) {
-                fields.insert("dnsRecordSet".to_owned(), dns(draw, &name));
-            }
+        let mut criteria = json!({ "nodeLabel": "role=edge" });
+        if served {
+            set(&mut criteria, "podLabel", json!("app=web"));
         }
-        steps.push(at(1_000 + n * 1_500, create(POOL, &name, spec.clone())));
+        if draw.chance(20) {
+            set(&mut criteria, "tolerations", json!([{ "key": "drain", "operator": "Exists" }]));
+        }
+        set(&mut spec, "match", criteria);
+        if draw.seed.is_multiple_of(4) {
+            // The seed decides this without a draw, so the plans of other seeds stay the same.
+            set(&mut spec, "reclaimPolicy", json!("Delete"));
+        }
+        if let Some(minimum) = minimum(draw.seed, n) {
+            set(&mut spec, "minActive", json!(minimum));
+        }
+        if let Some(labels) = node_labels(draw.seed, n) {
+            set(&mut spec, "nodeLabels", labels);
+        }
+        if draw.chance(20) {
+            set(&mut spec, "assignmentCoolOffSeconds", json!(draw.between(1, 20)));
+        }
+        if draw.chance(40) {
+            set(&mut spec, "dnsRecordSet", dns(draw, &name));
+        }
+        steps.push(at(1_000 + n * 1_500, Act::create(POOL, &name, spec.clone())));
         pools.push(Drawn { name, given, spec });
     }
     (pools, steps)
@@ -172,10 +158,6 @@ fn node_labels(seed: u64, pool: u64) -> Option<Value> {
     (roll(seed, pool, 82, 100) < 30).then(|| json!({ "enabled": true, "legacy": legacy }))
 }
 
-fn create(kind: &str, name: &str, spec: Value) -> Act {
-    Act::Create { kind: kind.to_owned(), name: name.to_owned(), spec }
-}
-
 fn dns(draw: &mut Draw, name: &str) -> Value {
     if draw.chance(50) {
         json!({ "provider": "digitalocean", "zone": scene::ZONE, "recordName": name })
@@ -186,14 +168,14 @@ fn dns(draw: &mut Draw, name: &str) -> Value {
 
 fn record_set_spec(draw: &mut Draw) -> Value {
     let types = ["ExternalIP", "InternalIP", "flipop.digitalocean.com/ipv4-reserved-ip"];
-    let mut set = dns(draw, "nodes");
-    if let Some(set) = set.as_object_mut().filter(|_| draw.chance(25)) {
-        set.insert("whenEmpty".to_owned(), json!("Keep"));
+    let mut records = dns(draw, "nodes");
+    if draw.chance(25) {
+        set(&mut records, "whenEmpty", json!("Keep"));
     }
     json!({
         "match": { "nodeLabel": "role=edge" },
         "addressType": draw.of(&types),
-        "dnsRecordSet": set,
+        "dnsRecordSet": records,
     })
 }
 
@@ -298,7 +280,7 @@ fn on_replicas(draw: &mut Draw, cast: &Cast) -> Option<Act> {
 fn edit(draw: &mut Draw, cast: &Cast) -> Option<Act> {
     let Drawn { name, given, .. } = draw.of(&cast.pools)?;
     if let Some(name) = draw.of(&cast.record_sets).filter(|_| draw.chance(40)) {
-        return Some(change(RECORD_SET, &name, record_set_spec(draw)));
+        return Some(Act::edit(RECORD_SET, &name, record_set_spec(draw)));
     }
     let spec = match draw.below(6) {
         0 => json!({ "desiredIPs": draw.between(1, 5) }),
@@ -313,11 +295,7 @@ fn edit(draw: &mut Draw, cast: &Cast) -> Option<Act> {
         }
         _ => json!({ "assignmentCoolOffSeconds": draw.between(0, 15) }),
     };
-    Some(change(POOL, &name, spec))
-}
-
-fn change(kind: &str, name: &str, spec: Value) -> Act {
-    Act::Edit { kind: kind.to_owned(), name: name.to_owned(), spec }
+    Some(Act::edit(POOL, &name, spec))
 }
 
 /// A spec becomes invalid, and valid again before the end, because nobody can tell from outside what a frozen object
@@ -340,13 +318,8 @@ fn mistake(draw: &mut Draw, cast: &Cast, at_ms: u64) -> Option<Vec<Step>> {
         let Drawn { name, .. } = draw.of(&cast.pools)?;
         // The whole record set, because it may have been removed meanwhile.
         let set = dns(draw, &name);
-        let with_ttl = |ttl: Value| {
-            let mut set = set.clone();
-            if let Some(set) = set.as_object_mut() {
-                set.insert("ttl".to_owned(), ttl);
-            }
-            json!({ "dnsRecordSet": set })
-        };
+        let with_ttl =
+            |ttl: Value| json!({ "dnsRecordSet": workloads::with(set.clone(), &json!({ "ttl": ttl })) });
         let (wrong, right) = draw.of(&[
             (
                 json!({ "match": { "nodeLabel": "role in (edge" } }),
@@ -358,7 +331,7 @@ fn mistake(draw: &mut Draw, cast: &Cast, at_ms: u64) -> Option<Vec<Step>> {
         ])?;
         (POOL, name, wrong, right)
     };
-    Some(vec![at(at_ms, change(kind, &name, wrong)), at(right_ms, change(kind, &name, right))])
+    Some(vec![at(at_ms, Act::edit(kind, &name, wrong)), at(right_ms, Act::edit(kind, &name, right))])
 }
 
 /// An object is paused for a while.
@@ -382,7 +355,7 @@ fn again(draw: &mut Draw, cast: &Cast, at_ms: u64) -> Option<Vec<Step>> {
         (POOL, name, spec)
     };
     let delete = at(at_ms, Act::Delete { kind: kind.to_owned(), name: name.clone() });
-    let create = at(back_ms, create(kind, &name, spec));
+    let create = at(back_ms, Act::create(kind, &name, spec));
     Some([delete].into_iter().chain(Some(create).filter(|_| draw.chance(75))).collect())
 }
 

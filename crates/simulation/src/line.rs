@@ -14,7 +14,9 @@ use axum::body::Body;
 use bytes::Bytes;
 use flipop::provider::http::{Broken, Transport};
 use flipop_apiserver::{ApiError, ApiServer, Disconnected, View};
-use flipop_cloud::{ActionOutcome, ActionPlan, Cloud, Garble, Injection, Provider, Refusal, Target};
+use flipop_cloud::{
+    ActionOutcome, ActionPlan, Cloud, Fault as Played, Garble, Injection, Provider, Refusal, Target,
+};
 use futures::future::{BoxFuture, pending};
 use futures::{FutureExt, StreamExt};
 use http::{Request, Response, StatusCode};
@@ -259,46 +261,37 @@ fn refusal(status: u16, retry_after_s: Option<u64>) -> Response<Body> {
 }
 
 /// Cloudflare's answer for a record whose type and content already exist.
-fn record_exists() -> flipop_cloud::Fault {
+fn record_exists() -> Played {
     let error = json!({ "code": 81_057, "message": "The record already exists." });
     let body = json!({ "success": false, "errors": [error], "messages": [], "result": null });
     let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-    flipop_cloud::Fault::Answer { status: 400, headers, body: body.to_string().into_bytes() }
+    Played::Answer { status: 400, headers, body: body.to_string().into_bytes() }
 }
 
 /// The part of a fault that the simulated provider itself plays.
-fn injected(fault: &Fault) -> Option<flipop_cloud::Fault> {
-    let action =
-        |outcome, duration_ms| Some(flipop_cloud::Fault::Action(ActionPlan { outcome, duration_ms }));
-    match fault {
-        Fault::Refuse { status: 429, retry_after_s } => {
-            Some(flipop_cloud::Fault::Throttle { retry_after_s: *retry_after_s })
-        }
-        Fault::Refuse { status, .. } => Some(flipop_cloud::Fault::status(*status)),
-        Fault::Garble => Some(flipop_cloud::Fault::Garble(Garble::MalformedJson)),
-        Fault::Odd(oddity) => Some(flipop_cloud::Fault::Garble(match oddity {
+#[expect(clippy::wildcard_enum_match_arm, reason = "the way to the provider plays every other fault")]
+fn injected(fault: &Fault) -> Option<Played> {
+    let action = |outcome, duration_ms| Played::Action(ActionPlan { outcome, duration_ms });
+    Some(match fault {
+        Fault::Refuse { status: 429, retry_after_s } => Played::Throttle { retry_after_s: *retry_after_s },
+        Fault::Refuse { status, .. } => Played::status(*status),
+        Fault::Garble => Played::Garble(Garble::MalformedJson),
+        Fault::Odd(oddity) => Played::Garble(match oddity {
             Oddity::Html => Garble::Html,
             Oddity::Empty => Garble::Empty,
             Oddity::Null => Garble::Null,
             Oddity::UnknownFields => Garble::UnknownFields,
             Oddity::Oversized => Garble::Oversized(OVERSIZED_BYTES),
             Oddity::WrongTotal => Garble::WrongTotal,
-        })),
-        Fault::RecordExists { identical: true } => {
-            Some(flipop_cloud::Fault::Refuse(Refusal::IdenticalRecord))
-        }
-        Fault::RecordExists { identical: false } => Some(record_exists()),
+        }),
+        Fault::RecordExists { identical: true } => Played::Refuse(Refusal::IdenticalRecord),
+        Fault::RecordExists { identical: false } => record_exists(),
         Fault::ActionFails => action(ActionOutcome::Errored, None),
         Fault::ActionTakes { ms } => action(ActionOutcome::Completed, Some(*ms)),
-        Fault::Pending => Some(flipop_cloud::Fault::Refuse(Refusal::PendingEventOnIp)),
-        Fault::QuotaReached => Some(flipop_cloud::Fault::Refuse(Refusal::Quota)),
-        Fault::Delay { .. }
-        | Fault::ResetBefore
-        | Fault::ResetAfter
-        | Fault::HangBefore
-        | Fault::HangAfter
-        | Fault::RefuseAfter { .. } => None,
-    }
+        Fault::Pending => Played::Refuse(Refusal::PendingEventOnIp),
+        Fault::QuotaReached => Played::Refuse(Refusal::Quota),
+        _ => return None,
+    })
 }
 
 fn incoming(request: &reqwest::Request, body: Bytes) -> flipop_cloud::Request {

@@ -37,29 +37,23 @@ const LEASE: (&str, &str) = ("coordination.k8s.io/v1", "Lease");
 impl Network {
     /// The machine of a node dies, or comes back.
     pub(super) fn set_dead(&self, node: &str, dead: bool) {
-        self.machines().set_dead(node, dead);
+        if dead {
+            self.machines().dead.insert(node.to_owned());
+        } else {
+            self.machines().dead.remove(node);
+        }
         self.judge(|judge| judge.machine_is_dead(node, dead));
     }
 
     fn is_dead(&self, node: &str) -> bool {
-        self.machines().is_dead(node)
+        self.machines().dead.contains(node)
     }
 
     /// The number of the next packet.
     fn next_packet(&self) -> u64 {
-        self.machines().next_packet()
-    }
-
-    /// A process begins a check.
-    fn probing(&self, process: Process, node: &str) {
-        let now_ms = self.now_ms();
-        self.judge(|judge| judge.probing(now_ms, process, node));
-    }
-
-    /// A process has the answer to a check.
-    fn probed(&self, process: Process, node: &str, passed: bool) {
-        let now_ms = self.now_ms();
-        self.judge(|judge| judge.probed(now_ms, process, node, passed));
+        let mut machines = self.machines();
+        machines.packets += 1;
+        machines.packets
     }
 
     /// Waits while a replica neither sends nor receives.
@@ -104,7 +98,7 @@ impl Probe for Checks {
             if way.own_fault {
                 return CheckOutcome::NoVerdict("too many open files".to_owned());
             }
-            network.probing(process, &call.node);
+            network.judge_now(|judge, now_ms| judge.probing(now_ms, process, &call.node));
             let late_ms = roll(network.plan().seed, network.next_packet(), 31, way.late_ms + 1);
             let takes_ms = ROUND_TRIP_MS + late_ms;
             // One packet to the machine, and one back.
@@ -118,7 +112,7 @@ impl Probe for Checks {
             if !passed {
                 tokio::time::sleep(Duration::from_millis(if lost { 0 } else { timeout_ms - takes_ms })).await;
             }
-            network.probed(process, &call.node, passed);
+            network.judge_now(|judge, now_ms| judge.probed(now_ms, process, &call.node, passed));
             if passed { CheckOutcome::Passed } else { CheckOutcome::Failed }
         })
     }

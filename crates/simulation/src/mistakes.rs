@@ -3,7 +3,9 @@
 //! No mistake may change anything: what exists stays, nothing is bought, and work under way continues once the spec is
 //! valid again.
 
-use super::plan::{Act, Plan, Step};
+use super::plan::{Act, Plan};
+use super::workloads::at;
+use json_patch::merge;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -20,43 +22,18 @@ type Object = (String, String);
 pub(super) fn specs(plan: &Plan, until_ms: u64) -> BTreeMap<Object, Value> {
     let mut specs = BTreeMap::new();
     for step in plan.steps.iter().filter(|step| step.at_ms <= until_ms) {
-        #[expect(
-            clippy::wildcard_enum_match_arm,
-            reason = "no other act touches a spec in an undisturbed plan"
-        )]
-        match &step.act {
-            Act::Create { kind, name, spec } => {
-                drop(specs.insert((kind.clone(), name.clone()), spec.clone()));
-            }
-            Act::Edit { kind, name, spec } => {
-                if let Some(now) = specs.get_mut(&(kind.clone(), name.clone())) {
-                    merge(now, spec);
-                }
-            }
-            Act::Delete { kind, name } => drop(specs.remove(&(kind.clone(), name.clone()))),
-            _ => {}
+        // No other act touches a spec in an undisturbed plan.
+        if let Act::Create { kind, name, spec } = &step.act {
+            specs.insert((kind.clone(), name.clone()), spec.clone());
+        } else if let Act::Edit { kind, name, spec } = &step.act
+            && let Some(now) = specs.get_mut(&(kind.clone(), name.clone()))
+        {
+            merge(now, spec);
+        } else if let Act::Delete { kind, name } = &step.act {
+            specs.remove(&(kind.clone(), name.clone()));
         }
     }
     specs
-}
-
-/// A JSON merge patch (RFC 7396).
-fn merge(value: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *value = patch.clone();
-        return;
-    };
-    if !value.is_object() {
-        *value = json!({});
-    }
-    let Some(fields) = value.as_object_mut() else { return };
-    for (name, change) in patch {
-        if change.is_null() {
-            fields.remove(name);
-        } else {
-            merge(fields.entry(name.clone()).or_insert(Value::Null), change);
-        }
-    }
 }
 
 /// The patch that undoes another one.
@@ -127,10 +104,7 @@ pub(super) fn at_every(plan: &Plan, moments: &[u64]) -> Vec<Plan> {
         let specs: Vec<(Object, Value)> = specs(plan, from_ms).into_iter().collect();
         let Some(((kind, name), spec)) = nth(&specs, number) else { continue };
         let Some(wrong) = nth(&mistakes(kind, spec), plans.len()).cloned() else { continue };
-        let edit = |at_ms, spec: Value| {
-            let act = Act::Edit { kind: kind.clone(), name: name.clone(), spec };
-            Step { at_ms, act }
-        };
+        let edit = |at_ms, spec| at(at_ms, Act::edit(kind, name, spec));
         let right = undo(spec, &wrong);
         let mut wrong_plan = plan.clone();
         let shown: String = wrong.to_string().chars().take(SHOWN).collect();
@@ -144,7 +118,7 @@ pub(super) fn at_every(plan: &Plan, moments: &[u64]) -> Vec<Plan> {
 }
 
 /// The item with this number, counted round and round.
-fn nth<T>(items: &[T], number: usize) -> Option<&T> {
+pub(super) fn nth<T>(items: &[T], number: usize) -> Option<&T> {
     items.get(number.checked_rem(items.len())?)
 }
 

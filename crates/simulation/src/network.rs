@@ -91,6 +91,13 @@ impl Link {
             Side::Cloud => self.cloud_cut,
         }
     }
+
+    pub(super) fn set_cut(&mut self, side: Side, cut: bool) {
+        match side {
+            Side::Kube => self.kube_cut = cut,
+            Side::Cloud => self.cloud_cut = cut,
+        }
+    }
 }
 
 /// When a process dies at a call.
@@ -186,10 +193,15 @@ impl Network {
 
     /// Reads or changes the judge's knowledge, after the judge has heard of everything so far.
     pub(super) fn judge<T>(&self, look: impl FnOnce(&mut Judge) -> T) -> T {
+        self.judge_now(|judge, _now_ms| look(judge))
+    }
+
+    /// The same, with the present time.
+    pub(super) fn judge_now<T>(&self, look: impl FnOnce(&mut Judge, u64) -> T) -> T {
         let now_ms = self.now_ms();
         let mut state = self.state();
         state.hear(now_ms, false, &self.0.story);
-        look(&mut state.judge)
+        look(&mut state.judge, now_ms)
     }
 
     /// The machines under the nodes.
@@ -249,35 +261,26 @@ impl Network {
         };
         let mut verdict = self.verdict((seq, number), process, facts, now_ms);
         self.tell_sent(now_ms, process, facts, body, (&verdict, then));
-        match then {
+        match then.cloned() {
             Some(Then::CrashBefore { restart_ms }) => {
-                self.kill(process, *restart_ms);
-                None
+                self.kill(process, restart_ms);
+                return None;
             }
             Some(Then::CrashAfterEffect { restart_ms }) => {
-                Some(Verdict { death: Some(Death::AfterEffect { restart_ms: *restart_ms }), ..verdict })
+                verdict.death = Some(Death::AfterEffect { restart_ms });
             }
             Some(Then::CrashAfterReply { restart_ms }) => {
-                Some(Verdict { death: Some(Death::AfterReply { restart_ms: *restart_ms }), ..verdict })
+                verdict.death = Some(Death::AfterReply { restart_ms });
             }
-            Some(Then::Meet(fault)) => Some(Verdict { fault: Some(fault.clone()), ..verdict }),
+            Some(Then::Meet(fault)) => verdict.fault = Some(fault),
             Some(Then::Older { ms, for_ms }) => {
-                let then_ms = now_ms.saturating_sub(*ms);
-                verdict.older = self.state().revision_at(then_ms).map(|revision| (revision, *for_ms));
-                Some(verdict)
+                let then_ms = now_ms.saturating_sub(ms);
+                verdict.older = self.state().revision_at(then_ms).map(|revision| (revision, for_ms));
             }
-            Some(
-                Then::Hide { .. }
-                | Then::Stall
-                | Then::Tear
-                | Then::End
-                | Then::Expire
-                | Then::Forget
-                | Then::Late { .. }
-                | Then::Twice,
-            )
-            | None => Some(verdict),
+            // The others are faults of watches.
+            _ => {}
         }
+        Some(verdict)
     }
 
     fn tell_sent(
@@ -438,9 +441,6 @@ impl State {
         }
         self.judge.tally.calls += 1;
         let number = self.judge.tally.calls;
-        if facts.mutates() && facts.account.is_some() {
-            self.judge.tally.changing.push(number);
-        }
         if !self.over {
             self.busy.sorts.push(Sort::of(facts));
             self.busy.moments.insert(now_ms);

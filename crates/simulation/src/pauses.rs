@@ -2,8 +2,9 @@
 //!
 //! No pause may lose anything or repeat it: work that was sent is finished, and the rest is done after the pause.
 
-use super::mistakes::specs;
-use super::plan::{Act, Plan, Step};
+use super::mistakes::{nth, specs};
+use super::plan::{Act, Plan};
+use super::workloads::at;
 
 /// How long an object stays paused: longer than an action of the provider takes.
 const PAUSED_MS: u64 = 4_000;
@@ -14,12 +15,11 @@ pub(super) fn at_every(plan: &Plan, moments: &[u64]) -> Vec<Plan> {
     for (number, moment) in moments.iter().enumerate() {
         let at_ms = moment + 1;
         let objects: Vec<(String, String)> = specs(plan, at_ms).into_keys().collect();
-        let turn = number.checked_rem(objects.len()).and_then(|turn| objects.get(turn));
-        let Some((kind, name)) = turn.cloned() else { continue };
+        let Some((kind, name)) = nth(&objects, number).cloned() else { continue };
         let mut paused = plan.clone();
         paused.name = format!("{}: {name} is paused at {at_ms} ms", plan.name);
         let act = Act::PauseObject { kind, name, text: "a pause".to_owned(), for_ms: PAUSED_MS };
-        paused.steps.push(Step { at_ms, act });
+        paused.steps.push(at(at_ms, act));
         paused.steps.sort_by_key(|step| step.at_ms);
         paused.end_ms = plan.end_ms.max(at_ms + PAUSED_MS);
         plans.push(paused);

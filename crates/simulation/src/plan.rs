@@ -119,18 +119,15 @@ impl Weather {
     pub(crate) fn is_outage(&self) -> bool {
         let Which { replica, side, provider, text } = &self.which;
         let all = replica.is_none() && text.is_none() && (provider.is_some() || *side == Some(Side::Cloud));
-        let broken = match self.fault {
-            Fault::ResetBefore | Fault::ResetAfter | Fault::HangBefore | Fault::HangAfter => true,
-            Fault::Refuse { status, .. } | Fault::RefuseAfter { status } => status == 408 || status >= 500,
-            Fault::Delay { .. }
-            | Fault::Garble
-            | Fault::Odd(_)
-            | Fault::ActionFails
-            | Fault::ActionTakes { .. }
-            | Fault::Pending
-            | Fault::QuotaReached
-            | Fault::RecordExists { .. } => false,
-        };
+        let broken = matches!(
+            self.fault,
+            Fault::ResetBefore
+                | Fault::ResetAfter
+                | Fault::HangBefore
+                | Fault::HangAfter
+                | Fault::Refuse { status: 408 | 500.., .. }
+                | Fault::RefuseAfter { status: 408 | 500.. }
+        );
         all && broken && self.percent == 100
     }
 }
@@ -138,12 +135,10 @@ impl Weather {
 /// The faults of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "the name of a field, or the sentence about its fault, says what it is")]
 pub enum Fault {
-    /// It takes longer, before and after its effect.
-    Delay {
-        /// The longest delay each way.
-        ms: u64,
-    },
+    /// It takes longer, up to this much before its effect and as much after it.
+    Delay { ms: u64 },
     /// The connection is reset before it takes effect.
     ResetBefore,
     /// The connection is reset after it took effect.
@@ -154,17 +149,12 @@ pub enum Fault {
     HangAfter,
     /// It is refused with this status and has no effect.
     Refuse {
-        /// HTTP status.
         status: u16,
-        /// `Retry-After` in seconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after_s: Option<u64>,
     },
     /// It takes effect, but is answered with this status.
-    RefuseAfter {
-        /// HTTP status.
-        status: u16,
-    },
+    RefuseAfter { status: u16 },
     /// It takes effect, but the answer cannot be read.
     Garble,
     /// It takes effect, but the answer is odd.
@@ -172,20 +162,14 @@ pub enum Fault {
     /// The action that it starts fails.
     ActionFails,
     /// The action that it starts takes this long.
-    ActionTakes {
-        /// Milliseconds.
-        ms: u64,
-    },
+    ActionTakes { ms: u64 },
     /// 422: something is pending on the address.
     Pending,
     /// 422: the account may not have more addresses.
     QuotaReached,
     /// 400 at Cloudflare, without effect: the record already exists. If `identical`, in every field (81058); otherwise
     /// in type and content (81057).
-    RecordExists {
-        /// Which of the two.
-        identical: bool,
-    },
+    RecordExists { identical: bool },
 }
 
 /// The content of an odd answer.
@@ -231,37 +215,21 @@ pub enum On {
 /// The effect of a trigger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "the name of a field, or the sentence about its fault, says what it is")]
 pub enum Then {
     /// The process dies before it sends the call, and restarts after a while.
-    CrashBefore {
-        /// Milliseconds.
-        restart_ms: u64,
-    },
+    CrashBefore { restart_ms: u64 },
     /// It dies after the call's effect, before it learns of it.
-    CrashAfterEffect {
-        /// Milliseconds.
-        restart_ms: u64,
-    },
+    CrashAfterEffect { restart_ms: u64 },
     /// It dies after it has processed the answer.
-    CrashAfterReply {
-        /// Milliseconds.
-        restart_ms: u64,
-    },
+    CrashAfterReply { restart_ms: u64 },
     /// The call meets this fault.
     Meet(Fault),
     /// The call, a list, shows the state from this long ago. For a while all lists and watches of its replica do so
-    /// too.
-    Older {
-        /// The age of the state, in milliseconds.
-        ms: u64,
-        /// For how long, in milliseconds; 0 means only this list.
-        for_ms: u64,
-    },
+    /// too; 0 means only this list.
+    Older { ms: u64, for_ms: u64 },
     /// The watch shows nothing for this long, and then 410. Of the changes meanwhile only the end state is seen.
-    Hide {
-        /// Milliseconds.
-        for_ms: u64,
-    },
+    Hide { for_ms: u64 },
     /// The watch goes silent for ever.
     Stall,
     /// The watch breaks off in the middle of the frame.
@@ -273,10 +241,7 @@ pub enum Then {
     /// The watch breaks off in the middle of the frame, and the API server has forgotten all history.
     Forget,
     /// The frame and all later ones are delayed.
-    Late {
-        /// Milliseconds.
-        ms: u64,
-    },
+    Late { ms: u64 },
     /// The frame comes twice.
     Twice,
 }

@@ -41,29 +41,24 @@ pub(super) async fn run(
         judge.violations.append(&mut wrong);
     });
     for panic in panics::seen() {
-        let now_ms = bed.network.now_ms();
-        bed.network.judge(|judge| judge.blame(now_ms, "I11", panic.clone()));
+        bed.network.judge_now(|judge, now_ms| judge.blame(now_ms, "I11", panic));
     }
     let (violations, tally) = bed.network.judge(|judge| (judge.violations.clone(), judge.tally.clone()));
-    let ended_ms = bed.network.now_ms();
     let ips = settled::views(&bed.cloud);
     let end = bed.network.judge(|judge| settled::summary(judge, &ips));
     let Busy { sorts, frames: busy_frames, clockwork: busy_clockwork, moments } = busy;
-    let (busy_calls, moments) =
-        (u64::try_from(sorts.len()).unwrap_or(u64::MAX), moments.into_iter().collect());
-    let (fingerprint, story) = (story.fingerprint(), story.text());
     Outcome {
         violations,
         tally,
-        busy_calls,
+        busy_calls: u64::try_from(sorts.len()).unwrap_or(u64::MAX),
         busy_frames,
         busy_clockwork,
         sorts,
-        moments,
-        ended_ms,
+        moments: moments.into_iter().collect(),
+        ended_ms: bed.network.now_ms(),
         end,
-        fingerprint,
-        story,
+        fingerprint: story.fingerprint(),
+        story: story.text(),
     }
 }
 

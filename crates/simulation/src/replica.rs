@@ -119,8 +119,8 @@ impl Replica {
         if let Err(error) = result
             && !matches!(error, OperatorError::LeaseLost(_))
         {
-            let now_ms = self.network.now_ms();
-            self.network.judge(|judge| judge.blame(now_ms, "I11", format!("{process} ended: {error}")));
+            let text = format!("{process} ended: {error}");
+            self.network.judge_now(|judge, now_ms| judge.blame(now_ms, "I11", text));
         }
     }
 

@@ -25,6 +25,13 @@ pub(super) const USER_NAMESPACE: &str = "default";
 /// The group and version of our kinds.
 pub(super) const API_VERSION: &str = "flipop.digitalocean.com/v1alpha1";
 
+/// The kinds of our objects.
+pub(super) const POOL: &str = "FloatingIPPool";
+pub(super) const RECORD_SET: &str = "NodeDNSRecordSet";
+
+/// Their plurals.
+pub(super) const POOLS: &str = "floatingippools";
+pub(super) const RECORD_SETS: &str = "nodednsrecordsets";
 /// The provider of the simulated addresses.
 pub(super) const HOME: Provider = Provider::DigitalOcean;
 

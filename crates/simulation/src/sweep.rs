@@ -5,8 +5,8 @@
 
 use super::plan::{Act, Fault, On, Plan, Side, Step, Then, Trigger, Weather, Which};
 use super::scene::HOME;
+use super::workloads::at;
 use super::{Outcome, Sort, mistakes, pauses};
-use std::net::Ipv4Addr;
 
 /// How long a process takes to restart.
 const RESTART_MS: u64 = 1_000;
@@ -37,6 +37,11 @@ fn disturbed(plan: &Plan, on: On, then: Then) -> Plan {
     Plan { name, triggers: vec![Trigger { on, then }], ..plan.clone() }
 }
 
+/// The same for a disturbance after which the operator may act on an old view.
+fn blinded(plan: &Plan, on: On, then: Then) -> Plan {
+    Plan { staleness_ms: STALE_MS, ..disturbed(plan, on, then) }
+}
+
 /// A crash at every call of an undisturbed run, including renewals of the lease and Events: before it is sent, after
 /// its effect, and after its answer.
 pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
@@ -51,15 +56,9 @@ pub fn crashes(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     let clockwork = (1..=undisturbed.busy_clockwork)
         .zip(deaths.iter().cycle())
         .map(|(call, then)| (On::Clockwork(call), then.clone()));
-    calls
-        .chain(clockwork)
-        .map(|(call, then)| {
-            let mut plan = disturbed(plan, call, then);
-            // A successor waits for the lease to expire.
-            plan.end_ms += 20_000;
-            plan
-        })
-        .collect()
+    // A successor waits for the lease to expire.
+    let end_ms = plan.end_ms + 20_000;
+    calls.chain(clockwork).map(|(call, then)| Plan { end_ms, ..disturbed(plan, call, then) }).collect()
 }
 
 /// The faults of a call's answer, by the purpose of the call.
@@ -97,11 +96,9 @@ pub fn lost_answers(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
         .zip(&undisturbed.sorts)
         .flat_map(|(call, sort)| losses(*sort).into_iter().map(move |fault| (call, *sort, fault)))
         .map(|(call, sort, fault)| {
-            let mut plan = disturbed(plan, On::Call(call), Then::Meet(fault));
-            if matches!(sort, Sort::ClusterList | Sort::ClusterRead) {
-                plan.staleness_ms = STALE_MS;
-            }
-            plan
+            let reads = matches!(sort, Sort::ClusterList | Sort::ClusterRead);
+            let disturb = if reads { blinded } else { disturbed };
+            disturb(plan, On::Call(call), Then::Meet(fault))
         })
         .collect()
 }
@@ -126,11 +123,7 @@ pub fn blindness(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     ];
     (1..=undisturbed.busy_frames)
         .flat_map(|frame| blinds.iter().map(move |then| (frame, then.clone())))
-        .map(|(frame, then)| {
-            let mut plan = disturbed(plan, On::Frame(frame), then);
-            plan.staleness_ms = STALE_MS;
-            plan
-        })
+        .map(|(frame, then)| blinded(plan, On::Frame(frame), then))
         .collect()
 }
 
@@ -144,7 +137,7 @@ pub fn rereads(plan: &Plan) -> [Plan; 2] {
     .map(|(what, acts)| {
         let mut plan = plan.clone();
         plan.name = format!("{}, then {what}", plan.name);
-        plan.steps.extend(acts.into_iter().map(|act| Step { at_ms, act }));
+        plan.steps.extend(acts.into_iter().map(|act| at(at_ms, act)));
         plan.end_ms = at_ms + 2 * REREAD_MS;
         plan.staleness_ms = STALE_MS;
         plan
@@ -162,14 +155,8 @@ pub fn stale_lists(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     (1..)
         .zip(&undisturbed.sorts)
         .filter(|(_, sort)| **sort == Sort::ClusterList)
-        .flat_map(|(call, _)| {
-            olds.iter().map(move |(ms, for_ms)| (call, Then::Older { ms: *ms, for_ms: *for_ms }))
-        })
-        .map(|(call, then)| {
-            let mut plan = disturbed(plan, On::Call(call), then);
-            plan.staleness_ms = STALE_MS;
-            plan
-        })
+        .flat_map(|(call, _)| olds.iter().map(move |older| (call, older)))
+        .map(|(call, (ms, for_ms))| blinded(plan, On::Call(call), Then::Older { ms: *ms, for_ms: *for_ms }))
         .collect()
 }
 
@@ -178,8 +165,8 @@ pub fn lags(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     const LAG_MS: u64 = 20_000;
     const LASTS_MS: u64 = 30_000;
     let lagging = |at_ms: &u64| {
-        let end = Step { at_ms: at_ms + LASTS_MS, act: Act::ListLag { ms: 0 } };
-        with_step(&with_step(plan, Step { at_ms: *at_ms, act: Act::ListLag { ms: LAG_MS } }), end)
+        let lagging = with_step(plan, at(*at_ms, Act::ListLag { ms: LAG_MS }));
+        with_step(&lagging, at(at_ms + LASTS_MS, Act::ListLag { ms: 0 }))
     };
     undisturbed.moments.iter().step_by(3).map(lagging).collect()
 }
@@ -189,17 +176,14 @@ pub fn lags(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
 pub fn by_hand(plan: &Plan, undisturbed: &Outcome) -> Vec<Plan> {
     const AFTER_MS: [u64; 3] = [1, 15, 60];
     let Some(ip) = undisturbed.tally.assigns.keys().next().copied() else { return Vec::new() };
-    let last = plan
-        .steps
-        .iter()
-        .rev()
-        .find_map(|step| if let Act::AddNode { node } = &step.act { Some(node.clone()) } else { None });
+    let added = |step: &Step| if let Act::AddNode { node } = &step.act { Some(node.clone()) } else { None };
+    let last = plan.steps.iter().rev().find_map(added);
     let acts = [Act::MoveIp { ip, node: None }, Act::MoveIp { ip, node: last }, Act::DeleteIp { ip }];
     let moments = undisturbed.moments.iter().enumerate();
     moments
         .flat_map(|(number, at_ms)| {
             let after = AFTER_MS.iter().cycle().skip(number % AFTER_MS.len());
-            acts.iter().zip(after).map(move |(act, after)| Step { at_ms: at_ms + after, act: act.clone() })
+            acts.iter().zip(after).map(move |(act, after)| at(at_ms + after, act.clone()))
         })
         .map(|step| with_step(plan, step))
         .collect()
@@ -218,7 +202,7 @@ fn handover(plan: &Plan, at_ms: u64, turn: usize) -> Plan {
     } else {
         Act::Pause { replica: 0, for_ms: HANGS_MS }
     };
-    let mut plan = with_step(plan, Step { at_ms, act });
+    let mut plan = with_step(plan, at(at_ms, act));
     plan.end_ms += HANGS_MS;
     plan.staleness_ms = STALE_MS;
     plan
@@ -302,31 +286,26 @@ pub fn differences(undisturbed: &Outcome, outcome: &Outcome, spare: Spare) -> Ve
         all.push(format!("{bought} addresses were bought, not {wanted}"));
     }
     let moves = |outcome: &Outcome| outcome.tally.assigns.values().sum::<usize>();
+    let (made, allowed) = (&outcome.tally, &undisturbed.tally);
     let counts = [
         ("assignments", moves(outcome), moves(undisturbed) + spare.assigns),
-        ("unassignments", outcome.tally.unassigns, undisturbed.tally.unassigns + spare.assigns),
-        ("changes of records", outcome.tally.records, undisturbed.tally.records + spare.records),
-        ("changes of firewalls", outcome.tally.firewalls, undisturbed.tally.firewalls + spare.records),
-        ("writes of objects", outcome.tally.writes, undisturbed.tally.writes + spare.writes),
-        (
-            "annotations of nodes",
-            outcome.tally.annotations,
-            undisturbed.tally.annotations + spare.annotations,
-        ),
+        ("unassignments", made.unassigns, allowed.unassigns + spare.assigns),
+        ("changes of records", made.records, allowed.records + spare.records),
+        ("changes of firewalls", made.firewalls, allowed.firewalls + spare.records),
+        ("writes of objects", made.writes, allowed.writes + spare.writes),
+        ("annotations of nodes", made.annotations, allowed.annotations + spare.annotations),
     ];
     for (what, made, allowed) in counts {
         if made > allowed {
             all.push(format!("{made} {what}, not {allowed} at most"));
         }
     }
-    for (ip, wanted) in &undisturbed.tally.assigns {
-        all.extend(assigned_too_often(*ip, *wanted + spare.assigns, outcome));
+    for (ip, times) in &made.assigns {
+        // Each run buys other addresses.
+        let Some(allowed) = allowed.assigns.get(ip).map(|times| times + spare.assigns) else { continue };
+        if *times > allowed {
+            all.push(format!("{ip} was assigned {times} times, not {allowed} at most"));
+        }
     }
     all
-}
-
-fn assigned_too_often(ip: Ipv4Addr, allowed: usize, outcome: &Outcome) -> Option<String> {
-    // Each run buys other addresses.
-    let made = outcome.tally.assigns.get(&ip).copied().unwrap_or_default();
-    (made > allowed).then(|| format!("{ip} was assigned {made} times, not {allowed} at most"))
 }

@@ -1,12 +1,9 @@
 //! Small undisturbed plans, one for each thing that users and machines do. Sweeps disturb them at every call and event.
 
 use super::plan::{Act, Machines, Plan, REST_MS, Step};
-use super::scene::{CLOUDFLARE_ZONE, PROMPT_MS, REGION, ZONE};
+use super::scene::{CLOUDFLARE_ZONE, POOL, PROMPT_MS, RECORD_SET, REGION, ZONE};
 use serde_json::{Value, json};
 use std::net::Ipv4Addr;
-
-const POOL: &str = "FloatingIPPool";
-const RECORD_SET: &str = "NodeDNSRecordSet";
 
 /// A step.
 pub(super) fn at(at_ms: u64, act: Act) -> Step {
@@ -19,24 +16,49 @@ fn ip(last: u8) -> Ipv4Addr {
 
 /// The spec of a pool on nodes of role `edge`.
 pub(super) fn pool_spec(ips: &[Ipv4Addr], desired: Option<u64>) -> Value {
-    let mut spec = json!({
-        "provider": "digitalocean",
-        "region": REGION,
-        "ips": ips,
-        "match": { "nodeLabel": "role=edge" },
-    });
-    if let (Some(desired), Some(fields)) = (desired, spec.as_object_mut()) {
-        fields.insert("desiredIPs".to_owned(), json!(desired));
+    let criteria = json!({ "nodeLabel": "role=edge" });
+    let spec = json!({ "provider": "digitalocean", "region": REGION, "ips": ips, "match": criteria });
+    match desired {
+        Some(desired) => with(spec, &json!({ "desiredIPs": desired })),
+        None => spec,
     }
-    spec
 }
 
 fn create(name: &str, spec: Value) -> Act {
-    Act::Create { kind: POOL.to_owned(), name: name.to_owned(), spec }
+    Act::create(POOL, name, spec)
 }
 
 fn edit(name: &str, spec: Value) -> Act {
-    Act::Edit { kind: POOL.to_owned(), name: name.to_owned(), spec }
+    Act::edit(POOL, name, spec)
+}
+
+fn ready(at_ms: u64, number: u64, ready: bool) -> Step {
+    at(at_ms, Act::SetReady { node: node(number), ready })
+}
+
+fn drain(at_ms: u64, number: u64, drained: bool) -> Step {
+    at(at_ms, Act::Drain { node: node(number), drained })
+}
+
+/// Records of this name, of a pool.
+fn dns(name: &str) -> Value {
+    json!({ "provider": "digitalocean", "zone": ZONE, "recordName": name })
+}
+
+/// A pool that creates this many addresses and gives them back.
+fn buys(name: &str, desired: u64, record: &str) -> Act {
+    let dns = with(dns(record), &json!({ "ttl": 30 }));
+    let more = json!({ "reclaimPolicy": "Delete", "dnsRecordSet": dns });
+    create(name, with(pool_spec(&[], Some(desired)), &more))
+}
+
+/// The spec of a record set of addresses of nodes.
+fn node_set(address_type: &str) -> Value {
+    json!({
+        "match": { "nodeLabel": "role=edge" },
+        "addressType": address_type,
+        "dnsRecordSet": { "provider": "cloudflare", "zone": CLOUDFLARE_ZONE, "recordName": "nodes" },
+    })
 }
 
 fn ask(last: u8, to: u64) -> Act {
@@ -59,7 +81,7 @@ fn pool(ips: u8) -> Step {
     at(1_000, create("pool", pool_spec(&ips, None)))
 }
 
-fn plan(name: &str, scene: Vec<Step>, then: Vec<Step>) -> Plan {
+pub(super) fn plan(name: &str, scene: Vec<Step>, then: Vec<Step>) -> Plan {
     let mut steps = scene;
     steps.extend(then);
     steps.sort_by_key(|step| step.at_ms);
@@ -95,15 +117,6 @@ pub fn pauses() -> Vec<Plan> {
 
 /// The plans in which addresses are given back.
 pub fn given_back() -> Vec<Plan> {
-    let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": "edge", "ttl": 30 });
-    let buys = |name: &str, desired: u64| {
-        let mut spec = pool_spec(&[], Some(desired));
-        if let Some(fields) = spec.as_object_mut() {
-            fields.insert("reclaimPolicy".to_owned(), json!("Delete"));
-            fields.insert("dnsRecordSet".to_owned(), dns.clone());
-        }
-        create(name, spec)
-    };
     let release = || Act::Release { name: "pool".to_owned() };
     let last = |steps| {
         let mut plan = plan("give an address back", scene(3, 1), steps);
@@ -112,29 +125,25 @@ pub fn given_back() -> Vec<Plan> {
         plan
     };
     let other = pool_spec(&[ip(1)], None);
-    let alone = last(vec![at(1_000, buys("pool", 2)), at(25_000, release())]);
+    let alone = last(vec![at(1_000, buys("pool", 2, "edge")), at(25_000, release())]);
     let mut again = last(vec![
-        at(1_000, buys("pool", 2)),
+        at(1_000, buys("pool", 2, "edge")),
         at(25_000, release()),
         at(26_000, edit("pool", json!({ "desiredIPs": 2 }))),
         at(27_000, create("other", other)),
     ]);
     "give an address back, and buy another".clone_into(&mut again.name);
     let delete = Act::Delete { kind: POOL.to_owned(), name: "pool".to_owned() };
-    let mut all = last(vec![at(1_000, buys("pool", 1)), at(25_000, delete)]);
+    let mut all = last(vec![at(1_000, buys("pool", 1, "edge")), at(25_000, delete)]);
     "delete a pool that gives everything back".clone_into(&mut all.name);
     vec![alone, again, all]
 }
 
 /// Two pools that give back what they bought exchange their addresses, and nothing is deleted.
 pub fn traded() -> Plan {
-    let buys = |name: &str, record: &str| {
-        let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": record, "ttl": 30 });
-        let more = json!({ "reclaimPolicy": "Delete", "dnsRecordSet": dns });
-        create(name, with(pool_spec(&[], Some(1)), &more))
-    };
     let trade = Act::Trade { one: "pool".to_owned(), other: "other".to_owned() };
-    let steps = vec![at(1_000, buys("pool", "edge")), at(10_000, buys("other", "inner")), at(25_000, trade)];
+    let (first, second) = (buys("pool", 1, "edge"), buys("other", 1, "inner"));
+    let steps = vec![at(1_000, first), at(10_000, second), at(25_000, trade)];
     let mut plan = plan("two pools exchange what they bought", scene(3, 0), steps);
     // Time enough to delete an address by mistake.
     plan.end_ms += 90_000;
@@ -171,11 +180,7 @@ pub fn all() -> Vec<Plan> {
         plan(
             "a node is drained and comes back",
             scene(3, 2),
-            vec![
-                pool(2),
-                at(20_000, Act::Drain { node: node(1), drained: true }),
-                at(40_000, Act::Drain { node: node(1), drained: false }),
-            ],
+            vec![pool(2), drain(20_000, 1, true), drain(40_000, 1, false)],
         ),
         plan("a node is lost", scene(3, 2), vec![pool(2), at(20_000, Act::DestroyDroplet { node: node(1) })]),
         pod_moves(),
@@ -206,15 +211,13 @@ fn pod_moves() -> Plan {
     let pod = |at_ms, number| {
         at(at_ms, Act::AddPod { pod: "web-1".to_owned(), app: "web".to_owned(), node: node(number) })
     };
-    let mut spec = pool_spec(&[ip(1)], None);
-    if let Some(criteria) = spec.pointer_mut("/match") {
-        *criteria = json!({ "nodeLabel": "role=edge", "podLabel": "app=web" });
-    }
+    let criteria = json!({ "nodeLabel": "role=edge", "podLabel": "app=web" });
+    let spec = with(pool_spec(&[ip(1)], None), &json!({ "match": criteria }));
     plan("a pod moves", scene(3, 1), vec![pod(0, 1), at(1_000, create("pool", spec)), pod(20_000, 2)])
 }
 
 fn pool_dns() -> Plan {
-    let dns = |name: &str| json!({ "dnsRecordSet": { "provider": "digitalocean", "zone": ZONE, "recordName": name } });
+    let dns = |name: &str| json!({ "dnsRecordSet": dns(name) });
     plan(
         "DNS of a pool is attached, changed and removed",
         scene(2, 2),
@@ -230,27 +233,16 @@ fn pool_dns() -> Plan {
 }
 
 fn node_dns() -> Plan {
-    let spec = |address_type: &str| {
-        json!({
-            "match": { "nodeLabel": "role=edge" },
-            "addressType": address_type,
-            "dnsRecordSet": { "provider": "cloudflare", "zone": CLOUDFLARE_ZONE, "recordName": "nodes" },
-        })
-    };
-    let (kind, name) = (RECORD_SET.to_owned(), "nodes".to_owned());
-    let edit = |at_ms, address_type: &str| {
-        let (kind, name) = (kind.clone(), name.clone());
-        at(at_ms, Act::Edit { kind, name, spec: spec(address_type) })
-    };
+    let edit = |at_ms, address_type: &str| at(at_ms, Act::edit(RECORD_SET, "nodes", node_set(address_type)));
     plan(
         "the addresses of nodes are published, of each type",
         scene(4, 2),
         vec![
             pool(2),
-            at(10_000, Act::Create { kind: kind.clone(), name: name.clone(), spec: spec("ExternalIP") }),
+            at(10_000, Act::create(RECORD_SET, "nodes", node_set("ExternalIP"))),
             edit(25_000, "InternalIP"),
             edit(40_000, "flipop.digitalocean.com/ipv4-reserved-ip"),
-            at(55_000, Act::SetReady { node: node(1), ready: false }),
+            ready(55_000, 1, false),
         ],
     )
 }
@@ -262,8 +254,8 @@ fn two_pools() -> Plan {
         vec![
             at(1_000, create("first", pool_spec(&[ip(1), ip(2)], None))),
             at(3_000, create("second", pool_spec(&[ip(2), ip(3)], None))),
-            at(20_000, Act::SetReady { node: node(1), ready: false }),
-            at(40_000, Act::SetReady { node: node(1), ready: true }),
+            ready(20_000, 1, false),
+            ready(40_000, 1, true),
         ],
     )
 }
@@ -274,23 +266,13 @@ fn paused() -> Plan {
         let (kind, name) = (kind.to_owned(), name.to_owned());
         at(at_ms, Act::PauseObject { kind, name, text: "incident 7".to_owned(), for_ms })
     };
-    let ready = |at_ms, number, ready| at(at_ms, Act::SetReady { node: node(number), ready });
-    let mut spec = pool_spec(&[ip(1), ip(2)], None);
-    if let Some(fields) = spec.as_object_mut() {
-        let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": "edge" });
-        fields.insert("dnsRecordSet".to_owned(), dns);
-    }
-    let set = json!({
-        "match": { "nodeLabel": "role=edge" },
-        "addressType": "ExternalIP",
-        "dnsRecordSet": { "provider": "cloudflare", "zone": CLOUDFLARE_ZONE, "recordName": "nodes" },
-    });
+    let spec = with(pool_spec(&[ip(1), ip(2)], None), &json!({ "dnsRecordSet": dns("edge") }));
     plan(
         "objects are paused and resumed",
         scene(4, 2),
         vec![
             at(1_000, create("pool", spec)),
-            at(1_500, Act::Create { kind: RECORD_SET.to_owned(), name: "nodes".to_owned(), spec: set }),
+            at(1_500, Act::create(RECORD_SET, "nodes", node_set("ExternalIP"))),
             ready(20_000, 1, false),
             pause(20_300, POOL, "pool", 30_000),
             pause(20_400, RECORD_SET, "nodes", 35_000),
@@ -316,19 +298,15 @@ fn paused_while_buying() -> Plan {
 /// A grace that starts, runs, and ends in each possible way, for a pool and for a record set.
 pub fn grace() -> Vec<Plan> {
     let bearing = |pod_s: u64, node_s: u64, pods: bool| {
-        let mut spec = pool_spec(&[ip(1)], None);
-        if let Some(fields) = spec.as_object_mut() {
-            let criteria = if pods {
-                json!({ "nodeLabel": "role=edge", "podLabel": "app=web" })
-            } else {
-                json!({ "nodeLabel": "role=edge" })
-            };
-            fields.insert("match".to_owned(), criteria);
-            fields.insert("grace".to_owned(), json!({ "podSeconds": pod_s, "nodeSeconds": node_s }));
-        }
-        at(1_000, create("pool", spec))
+        let criteria = if pods {
+            json!({ "nodeLabel": "role=edge", "podLabel": "app=web" })
+        } else {
+            json!({ "nodeLabel": "role=edge" })
+        };
+        let grace = json!({ "podSeconds": pod_s, "nodeSeconds": node_s });
+        let more = json!({ "match": criteria, "grace": grace });
+        at(1_000, create("pool", with(pool_spec(&[ip(1)], None), &more)))
     };
-    let ready = |at_ms, ready| at(at_ms, Act::SetReady { node: node(1), ready });
     let pod = |number| {
         at(0, Act::AddPod { pod: format!("web-{number}"), app: "web".to_owned(), node: node(number) })
     };
@@ -341,7 +319,6 @@ pub fn grace() -> Vec<Plan> {
         "dnsRecordSet": { "provider": "cloudflare", "zone": CLOUDFLARE_ZONE, "recordName": "nodes" },
         "grace": { "nodeSeconds": 15 },
     });
-    let (kind, name) = (RECORD_SET.to_owned(), "nodes".to_owned());
     vec![
         plan(
             "a pod restarts within its grace",
@@ -351,29 +328,35 @@ pub fn grace() -> Vec<Plan> {
         plan(
             "a node fails for longer than its grace",
             scene(2, 1),
-            vec![bearing(0, 15, false), ready(20_000, false)],
+            vec![bearing(0, 15, false), ready(20_000, 1, false)],
         ),
         plan(
             "a node that fails is cordoned within its grace",
             scene(2, 1),
-            vec![bearing(0, 60, false), ready(20_000, false), cordon(30_000, true)],
+            vec![bearing(0, 60, false), ready(20_000, 1, false), cordon(30_000, true)],
         ),
         plan(
             "the nodes of a record set fail, for longer than their grace and for less",
             scene(2, 0),
             vec![
-                at(1_000, Act::Create { kind, name, spec: set }),
-                ready(15_000, false),
-                at(40_000, Act::SetReady { node: node(2), ready: false }),
-                at(50_000, Act::SetReady { node: node(2), ready: true }),
+                at(1_000, Act::create(RECORD_SET, "nodes", set)),
+                ready(15_000, 1, false),
+                ready(40_000, 2, false),
+                ready(50_000, 2, true),
             ],
         ),
     ]
 }
 
+/// Sets a field of an object.
+pub(super) fn set(object: &mut Value, field: &str, value: Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert(field.to_owned(), value);
+    }
+}
+
 /// A pool's spec with these fields beside the usual ones.
-fn with(spec: Value, more: &Value) -> Value {
-    let mut spec = spec;
+pub(super) fn with(mut spec: Value, more: &Value) -> Value {
     if let (Some(fields), Some(more)) = (spec.as_object_mut(), more.as_object()) {
         fields.extend(more.clone());
     }
@@ -388,7 +371,6 @@ pub fn labels() -> Vec<Plan> {
         let labels = json!({ "nodeLabels": { "enabled": true, "legacy": legacy } });
         create("pool", with(pool_spec(&[ip(1)], None), &labels))
     };
-    let drain = |at_ms, number, drained| at(at_ms, Act::Drain { node: node(number), drained });
     let gone = Act::Delete { kind: POOL.to_owned(), name: "pool".to_owned() };
     vec![
         plan(
@@ -397,7 +379,7 @@ pub fn labels() -> Vec<Plan> {
             vec![
                 at(1_000, labelled(false)),
                 drain(20_000, 1, true),
-                at(30_000, Act::SetReady { node: node(2), ready: false }),
+                ready(30_000, 2, false),
                 drain(31_000, 1, false),
                 // Late enough for the retry of a write that was refused.
                 at(60_000, edit("pool", json!({ "nodeLabels": null }))),
@@ -428,7 +410,7 @@ pub fn firewalls() -> Vec<Plan> {
             vec![
                 at(0, base()),
                 pool(),
-                at(20_000, Act::Drain { node: node(1), drained: true }),
+                drain(20_000, 1, true),
                 at(30_000, Act::AddNode { node: node(3) }),
                 at(50_000, edit("pool", opens("8443"))),
             ],
@@ -466,19 +448,16 @@ pub fn witnessed() -> Vec<Plan> {
 /// Many hours, each with a failure and a recovery, as seen by a process that is never restarted.
 pub fn hours(hours: u64) -> Plan {
     const HOUR_MS: u64 = 3_600_000;
-    let dns = json!({ "provider": "digitalocean", "zone": ZONE, "recordName": "edge" });
-    let mut spec = pool_spec(&[ip(1), ip(2), ip(3)], None);
-    if let Some(fields) = spec.as_object_mut() {
-        fields.insert("dnsRecordSet".to_owned(), dns);
-    }
+    let more = json!({ "dnsRecordSet": dns("edge") });
+    let spec = with(pool_spec(&[ip(1), ip(2), ip(3)], None), &more);
     let mut then = vec![at(1_000, create("pool", spec))];
     for hour in 0..hours {
-        let (from_ms, name) = (30_000 + hour * HOUR_MS, node(hour % 4 + 1));
-        then.push(at(from_ms, Act::SetReady { node: name.clone(), ready: false }));
-        then.push(at(from_ms + HOUR_MS / 6, Act::SetReady { node: name.clone(), ready: true }));
+        let (from_ms, number) = (30_000 + hour * HOUR_MS, hour % 4 + 1);
+        then.push(ready(from_ms, number, false));
+        then.push(ready(from_ms + HOUR_MS / 6, number, true));
         then.push(at(from_ms + HOUR_MS / 3, Act::CutWatches { replica: 0 }));
         if hour % 6 == 5 {
-            then.push(at(from_ms + HOUR_MS / 2, Act::AddNode { node: name }));
+            then.push(at(from_ms + HOUR_MS / 2, Act::AddNode { node: node(number) }));
             then.push(at(from_ms + HOUR_MS / 2 + 60_000, Act::Compact));
         }
     }

@@ -7,15 +7,12 @@
 mod results;
 mod scratch;
 
-use crate::{Doing, Failure, Outcome, say};
+use crate::{Failure, Outcome, say};
 use clap::Args;
 use results::{Results, Row, Unchanged, Verdict};
 use scratch::{Scratch, Tested};
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// The file of the mutations.
 const FILE: &str = "crates/verify/mutations.yaml";
@@ -57,9 +54,8 @@ struct Mutation {
 impl Mutations {
     /// True if every selected mutation was noticed.
     pub(crate) fn run(&self) -> Outcome<bool> {
-        let root = crate::run::told(Command::new("git").args(["rev-parse", "--show-toplevel"]))?;
-        let root = PathBuf::from(root.trim());
-        let all = load(&root)?;
+        let root = crate::root()?;
+        let all: Vec<Mutation> = crate::load(&root, FILE)?;
         let scratch = Scratch::new(&root, self.timeout_s)?;
         let inputs = all.iter().map(|mutation| (mutation.id.clone(), mutation.inputs(&scratch))).collect();
         let mut results = Results::load(&root)?;
@@ -87,11 +83,6 @@ impl Mutation {
     fn inputs(&self, scratch: &Scratch) -> String {
         scratch.inputs(&format!("{self:?}"), &self.tests)
     }
-}
-
-fn load(root: &Path) -> Outcome<Vec<Mutation>> {
-    let text = fs::read_to_string(root.join(FILE)).doing(format!("read {FILE}"))?;
-    serde_saphyr::from_str(&text).map_err(|error| Failure::Other(format!("{FILE}: {error}")))
 }
 
 /// Tests one mutation, from the unchanged sources to the verdict.
@@ -142,12 +133,15 @@ fn one(scratch: &Scratch, results: &mut Results, mutation: &Mutation) -> Outcome
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+    use std::path::Path;
 
     #[test]
     fn every_mutation_has_an_id_of_its_own_and_finds_its_place_once() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut ids = BTreeSet::new();
-        for Mutation { id, file, find, replace, tests, .. } in load(&root).unwrap() {
+        let all: Vec<Mutation> = crate::load(&root, FILE).unwrap();
+        for Mutation { id, file, find, replace, tests, .. } in all {
             let text =
                 fs::read_to_string(root.join(&file)).unwrap_or_else(|error| panic!("{id}: {file}: {error}"));
             let count = text.matches(find.as_str()).count();

@@ -5,14 +5,13 @@
 
 use crate::mutants::{self, Count, Mutants};
 use crate::run::{self, to_end};
-use crate::{Doing, Failure, Outcome, say};
+use crate::{Failure, Outcome, say};
 use clap::Args;
 use fnv::FnvHasher;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
 use std::hash::{Hash as _, Hasher as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -109,11 +108,8 @@ struct Results {
 impl Runs {
     /// True if every selected shard passed.
     pub(crate) fn run(&self) -> Outcome<bool> {
-        let root =
-            PathBuf::from(run::told(Command::new("git").args(["rev-parse", "--show-toplevel"]))?.trim());
-        let text = fs::read_to_string(root.join(FILE)).doing(format!("read {FILE}"))?;
-        let runs: Vec<Run> =
-            serde_saphyr::from_str(&text).map_err(|error| Failure::Other(format!("{FILE}: {error}")))?;
+        let root = crate::root()?;
+        let runs: Vec<Run> = crate::load(&root, FILE)?;
         let chosen = |run: &&Run| self.names.is_empty() || self.names.contains(&run.name);
         let chosen: Vec<&Run> = runs.iter().filter(chosen).collect();
         if chosen.is_empty() {
@@ -146,19 +142,9 @@ impl Runs {
                 // Another run may have added results meanwhile.
                 results = load(&root)?;
                 results.table.retain(|row| row.run != run.name || row.shard != label);
-                let (date, commit) = (today(), commit.clone());
-                let (name, shows) = (run.name.clone(), run.shows.clone());
-                results.table.push(Row {
-                    run: name,
-                    shows,
-                    shard: label,
-                    command,
-                    passed,
-                    mutants,
-                    said,
-                    date,
-                    commit,
-                });
+                let (run, shows) = (run.name.clone(), run.shows.clone());
+                let (date, commit, shard) = (crate::today(), commit.clone(), label);
+                results.table.push(Row { run, shows, shard, command, passed, mutants, said, date, commit });
                 save(&root, &mut results)?;
             }
             if let Some(mutants) = &run.mutants {
@@ -251,9 +237,7 @@ fn tree(root: &Path, committed: bool) -> Outcome<(String, String)> {
     if committed && !run::told(&mut status)?.is_empty() {
         return Err(Failure::Other("commit first: results name the commit that they are about".to_owned()));
     }
-    let mut head = Command::new("git");
-    let commit = run::told(head.current_dir(root).args(["rev-parse", "--short", "HEAD"]))?;
-    Ok((tree_of(root, "HEAD")?, commit.trim().to_owned()))
+    Ok((tree_of(root, "HEAD")?, crate::commit(root)?))
 }
 
 /// The tree of a commit.
@@ -283,33 +267,20 @@ fn counts(line: &str, without: &[String]) -> bool {
     SOURCES.into_iter().any(within) && !SOURCES.into_iter().any(never) && !without.iter().any(excluded)
 }
 
-fn today() -> String {
-    #[expect(clippy::disallowed_methods, reason = "the day on which it was run")]
-    let now = jiff::Timestamp::now();
-    now.strftime("%Y-%m-%d").to_string()
-}
-
 fn load(root: &Path) -> Outcome<Results> {
-    match fs::read_to_string(root.join(RESULTS)) {
-        Ok(text) => {
-            serde_saphyr::from_str(&text).map_err(|error| Failure::Other(format!("{RESULTS}: {error}")))
-        }
-        Err(_missing) => Ok(Results::default()),
-    }
+    if root.join(RESULTS).exists() { crate::load(root, RESULTS) } else { Ok(Results::default()) }
 }
 
 fn save(root: &Path, results: &mut Results) -> Outcome<()> {
     "cargo run --package flipop-verify -- runs".clone_into(&mut results.command);
     results.table.sort_by(|a, b| (&a.run, a.shard.len(), &a.shard).cmp(&(&b.run, b.shard.len(), &b.shard)));
-    let text = serde_saphyr::to_string(results).map_err(|error| Failure::Other(error.to_string()))?;
-    let path = root.join(RESULTS);
-    fs::create_dir_all(path.parent().unwrap_or(root)).doing(format!("write {RESULTS}"))?;
-    fs::write(path, text).doing(format!("write {RESULTS}"))
+    crate::save(root, RESULTS, results)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn what_is_run_can_be_read_and_each_run_has_a_name_of_its_own() {

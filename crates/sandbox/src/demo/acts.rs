@@ -2,10 +2,9 @@
 
 use super::commands::{Command, HELP};
 use super::machines::MARKED_AFTER;
-use super::pools::{API_VERSION, POOL_KIND, RECORD_SET_KIND};
+use super::pools::{self, API_VERSION, POOL_KIND, RECORD_SET_KIND};
 use super::stage::TOKEN_NAME;
 use super::story::Story;
-use super::teller::Line;
 use super::{DemoError, pods, sets, summary};
 use flipop_apiserver::{Key, Readiness, ScenarioError};
 use flipop_cloud::{Fault, Injection, InjectionId, Provider, Target};
@@ -52,9 +51,9 @@ impl Levers {
             self.throttle(story, None, now);
         }
         for (node, _) in self.crashed.extract_if(.., |_, at| *at <= now) {
-            story.tell(Line::Sandbox, &format!("Kubernetes marks {node} NotReady"));
+            story.say(&format!("Kubernetes marks {node} NotReady"));
             if let Err(error) = story.stage.api.set_node_ready(&node, Readiness::Unknown) {
-                story.tell(Line::Wrong, &error.to_string());
+                story.complain(&error.to_string());
             }
         }
     }
@@ -64,30 +63,15 @@ impl Levers {
     /// # Errors
     /// If the simulated cluster refuses it.
     pub(super) fn act(&mut self, story: &mut Story, command: &Command) -> Result<bool, DemoError> {
-        let known = match command {
-            Command::Kill(node)
-            | Command::Crash(node)
-            | Command::Drain(node)
-            | Command::Heal(node)
-            | Command::Add(node)
-            | Command::Ask(_, node)
-            | Command::Move(_, Some(node)) => is_node(story, node),
-            Command::Help
-            | Command::Show
-            | Command::Quota(_)
-            | Command::Token(..)
-            | Command::Throttle(_)
-            | Command::Dns(_)
-            | Command::Providers(_)
-            | Command::Deny(..)
-            | Command::Allow
-            | Command::Move(_, None)
-            | Command::Pause(..)
-            | Command::Resume(_)
-            | Command::Lease
-            | Command::Quit => true,
-        };
-        if !known {
+        if let Command::Kill(node)
+        | Command::Crash(node)
+        | Command::Drain(node)
+        | Command::Heal(node)
+        | Command::Add(node)
+        | Command::Ask(_, node)
+        | Command::Move(_, Some(node)) = command
+            && !is_node(story, node)
+        {
             return Ok(false);
         }
         match command {
@@ -104,7 +88,7 @@ impl Levers {
             Command::Add(node) => add(story, node)?,
             Command::Quota(number) => {
                 story.stage.cloud.cloud().tune(|knobs| knobs.reserved_ip_quota = *number);
-                story.tell(Line::Sandbox, &format!("QUOTA: the account may have {number} reserved IPs"));
+                story.say(&format!("QUOTA: the account may have {number} reserved IPs"));
             }
             Command::Token(good, provider) => token(story, *good, *provider),
             Command::Throttle(seconds) => self.throttle(story, *seconds, Instant::now()),
@@ -114,12 +98,11 @@ impl Levers {
                 story.stage.access.deny(verb, resource);
                 // An open watch is not authorized again.
                 story.stage.front.cut_watches();
-                let text = format!("DENY: the API server does not let the operator {verb} {resource}");
-                story.tell(Line::Sandbox, &text);
+                story.say(&format!("DENY: the API server does not let the operator {verb} {resource}"));
             }
             Command::Allow => {
                 story.stage.access.allow_all();
-                story.tell(Line::Sandbox, "ALLOW: the operator may do everything again");
+                story.say("ALLOW: the operator may do everything again");
             }
             Command::Move(ip, node) => shift(story, *ip, node.as_deref()),
             Command::Pause(name, text) => pause(story, name, Some(text))?,
@@ -136,33 +119,28 @@ impl Levers {
             self.crashed.insert(node.to_owned(), now + MARKED_AFTER);
             let text = "its machine has failed; Kubernetes marks the node NotReady in 40 s, and node checks notice \
                         sooner";
-            story.tell(Line::Sandbox, &format!("CRASH {node}: {text}"));
+            story.say(&format!("CRASH {node}: {text}"));
         } else {
             let text = "has no machine that could die: this computer has no loopback address for it";
-            story.tell(Line::Wrong, &format!("{node} {text}"));
+            story.complain(&format!("{node} {text}"));
         }
     }
 
     /// Sets the annotation on the pool that names the address, each time with another text after `#`.
     fn ask(&mut self, story: &mut Story, ip: Ipv4Addr, node: &str) -> Result<(), ScenarioError> {
-        let names = |pool: &&Value| {
-            let states = pool.pointer("/status/ips").and_then(Value::as_object);
-            states.is_some_and(|states| states.contains_key(&ip.to_string()))
-        };
         let api = story.stage.api.clone();
-        let pools = api.objects(API_VERSION, POOL_KIND);
-        let Some(metadata) = pools.iter().find(names).and_then(|pool| pool.get("metadata")) else {
-            story.tell(Line::Wrong, &format!("no pool has {ip}"));
+        let names = |pool: &Value| pool.pointer(&format!("/status/ips/{ip}")).is_some();
+        let Some(pool) = api.objects(API_VERSION, POOL_KIND).into_iter().find(names) else {
+            story.complain(&format!("no pool has {ip}"));
             return Ok(());
         };
-        let text = |field: &str| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
         self.asked += 1;
         let request = format!("{ip}={node}#{}", self.asked);
-        let key = Key::new(text("namespace"), text("name"));
+        let key = pools::key(&pool);
         let patch = json!({ "metadata": { "annotations": { MOVE_ANNOTATION: request } } });
         api.patch_object((API_VERSION, POOL_KIND), &key, "", patch, "sandbox")?;
-        let name = text("name");
-        story.tell(Line::Sandbox, &format!("ASK: pool {name} is annotated {MOVE_ANNOTATION}={request}"));
+        let name = &key.name;
+        story.say(&format!("ASK: pool {name} is annotated {MOVE_ANNOTATION}={request}"));
         Ok(())
     }
 
@@ -177,11 +155,10 @@ impl Levers {
                 let fault = Fault::Throttle { retry_after_s: Some(seconds) };
                 let id = cloud.inject(Injection::always(Target::any(), fault));
                 self.throttle = Some((id, now + Duration::from_secs(seconds)));
-                let text = format!("THROTTLE: both providers answer 429, retry after {seconds} s");
-                story.tell(Line::Sandbox, &text);
+                story.say(&format!("THROTTLE: both providers answer 429, retry after {seconds} s"));
             }
-            None if before.is_some() => story.tell(Line::Sandbox, "THROTTLE is over: both providers answer"),
-            None => story.tell(Line::Sandbox, "nothing was throttled"),
+            None if before.is_some() => story.say("THROTTLE is over: both providers answer"),
+            None => story.say("nothing was throttled"),
         }
     }
 
@@ -191,14 +168,14 @@ impl Levers {
             cloud.withdraw(id);
         }
         if up {
-            story.tell(Line::Sandbox, "DNS is up: both providers answer calls about records");
+            story.say("DNS is up: both providers answer calls about records");
             return;
         }
         let domains = Target { path_prefix: Some("/v2/domains".to_owned()), ..Target::any() };
         for target in [domains.of(Provider::DigitalOcean), Target::provider(Provider::Cloudflare)] {
             self.dns.push(cloud.inject(Injection::always(target, Fault::status(503))));
         }
-        story.tell(Line::Sandbox, "DNS is down: both providers answer 503 to calls about records");
+        story.say("DNS is down: both providers answer 503 to calls about records");
     }
 
     fn providers(&mut self, story: &mut Story, up: bool) {
@@ -207,18 +184,18 @@ impl Levers {
             cloud.withdraw(id);
         }
         if up {
-            story.tell(Line::Sandbox, "PROVIDERS are up: both answer");
+            story.say("PROVIDERS are up: both answer");
         } else {
             self.providers = Some(cloud.inject(Injection::always(Target::any(), Fault::status(503))));
-            story.tell(Line::Sandbox, "PROVIDERS are down: both answer 503 to every call");
+            story.say("PROVIDERS are down: both answer 503 to every call");
         }
     }
 }
 
 fn add(story: &mut Story, like: &str) -> Result<(), ScenarioError> {
     match story.stage.add_node_like(like)? {
-        Some(name) => story.tell(Line::Sandbox, &format!("ADD {name}: a node like {like}")),
-        None => story.tell(Line::Wrong, &format!("the sandbox did not make {like}, and cannot copy it")),
+        Some(name) => story.say(&format!("ADD {name}: a node like {like}")),
+        None => story.complain(&format!("the sandbox did not make {like}, and cannot copy it")),
     }
     Ok(())
 }
@@ -227,9 +204,8 @@ fn is_node(story: &mut Story, node: &str) -> bool {
     let exists = story.stage.api.object("v1", "Node", &Key::new("", node)).is_some();
     if !exists {
         let nodes = story.stage.api.objects("v1", "Node");
-        let name = |node: &Value| node.pointer("/metadata/name")?.as_str().map(str::to_owned);
-        let names: Vec<String> = nodes.iter().filter_map(name).collect();
-        story.tell(Line::Wrong, &format!("no node is called {node}; there are {}", names.join(", ")));
+        let names: Vec<&str> = nodes.iter().map(|node| pools::text(node, "/metadata/name")).collect();
+        story.complain(&format!("no node is called {node}; there are {}", names.join(", ")));
     }
     exists
 }
@@ -245,7 +221,7 @@ fn help(story: &mut Story) {
 fn kill(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
     let text =
         "its kubelet is silent, and Kubernetes marks it NotReady (which takes a real cluster 40 to 55 s)";
-    story.tell(Line::Sandbox, &format!("KILL {node}: {text}"));
+    story.say(&format!("KILL {node}: {text}"));
     story.stage.api.set_node_ready(node, Readiness::Unknown)
 }
 
@@ -257,20 +233,21 @@ fn drain(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
     } else {
         format!("{} evicted, to return on other nodes of the set", names.join(", "))
     };
-    story.tell(Line::Sandbox, &format!("DRAIN {node}: it is cordoned, {evicted}"));
+    story.say(&format!("DRAIN {node}: it is cordoned, {evicted}"));
     pods::evict(&story.stage.api, node, &pods)
 }
 
 fn heal(story: &mut Story, node: &str) -> Result<(), ScenarioError> {
     let api = story.stage.api.clone();
-    story.tell(Line::Sandbox, &format!("HEAL {node}: ready and schedulable"));
+    story.say(&format!("HEAL {node}: ready and schedulable"));
     api.set_node_ready(node, Readiness::Ready)?;
     api.set_node_unschedulable(node, false)?;
     let moved = sets::make_room_on(&api, node)?;
     if !moved.is_empty() {
-        let text =
-            format!("{} is deleted elsewhere, so that its set starts a pod on {node}", moved.join(", "));
-        story.tell(Line::Sandbox, &text);
+        story.say(&format!(
+            "{} is deleted elsewhere, so that its set starts a pod on {node}",
+            moved.join(", ")
+        ));
     }
     Ok(())
 }
@@ -283,8 +260,7 @@ fn token(story: &mut Story, good: bool, provider: Option<Provider>) {
     }
     let names: Vec<&str> = names.into_iter().map(Provider::name).collect();
     let state = if good { "accepted again" } else { "refused" };
-    let text = format!("TOKEN: the operator's token is {state} at {}", names.join(" and "));
-    story.tell(Line::Sandbox, &text);
+    story.say(&format!("TOKEN: the operator's token is {state} at {}", names.join(" and ")));
 }
 
 /// Moves an address by hand.
@@ -294,11 +270,11 @@ fn shift(story: &mut Story, ip: Ipv4Addr, node: Option<&str>) {
     });
     let place = node.unwrap_or("no node");
     match story.stage.cloud.cloud().move_ip(ip, droplet) {
-        Ok(()) => story.tell(Line::Sandbox, &format!("MOVE: {ip} is put on {place} by hand")),
+        Ok(()) => story.say(&format!("MOVE: {ip} is put on {place} by hand")),
         Err(error) => {
-            let text =
-                format!("{ip} is not put on {place}: {error} (a droplet has at most one, of its own region)");
-            story.tell(Line::Wrong, &text);
+            story.complain(&format!(
+                "{ip} is not put on {place}: {error} (a droplet has at most one, of its own region)"
+            ));
         }
     }
 }
@@ -309,20 +285,19 @@ fn pause(story: &mut Story, name: &str, text: Option<&str>) -> Result<(), Scenar
     let mut found = false;
     for kind in [POOL_KIND, RECORD_SET_KIND] {
         for object in api.objects(API_VERSION, kind) {
-            let field = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            if field("/metadata/name") != name {
+            let key = pools::key(&object);
+            if key.name != name {
                 continue;
             }
             found = true;
             let patch = json!({ "metadata": { "annotations": { PAUSED_ANNOTATION: text } } });
-            let key = Key::new(field("/metadata/namespace"), name);
             api.patch_object((API_VERSION, kind), &key, "", patch, "sandbox")?;
             let what = if text.is_some() { "PAUSE" } else { "RESUME" };
-            story.tell(Line::Sandbox, &format!("{what}: {kind} {name}"));
+            story.say(&format!("{what}: {kind} {name}"));
         }
     }
     if !found {
-        story.tell(Line::Wrong, &format!("no pool and no record set is called {name}"));
+        story.complain(&format!("no pool and no record set is called {name}"));
     }
     Ok(())
 }
@@ -333,14 +308,13 @@ fn take_lease(story: &mut Story) -> Result<(), ScenarioError> {
     let key = Key::new(NAMESPACE, LEASE);
     let kind = ("coordination.k8s.io/v1", "Lease");
     if api.object(kind.0, kind.1, &key).is_none() {
-        story.tell(Line::Wrong, "there is no lease yet: no operator has led");
+        story.complain("there is no lease yet: no operator has led");
         return Ok(());
     }
     let now = api.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
     let spec = json!({ "holderIdentity": "somebody-else", "leaseDurationSeconds": 15, "acquireTime": now,
                        "renewTime": now });
     api.patch_object(kind, &key, "", json!({ "spec": spec }), "sandbox")?;
-    let text = "LEASE: somebody else holds it and never renews it; the operator ends, restarts, and waits 15 s for it";
-    story.tell(Line::Sandbox, text);
+    story.say("LEASE: somebody else holds it and never renews it; the operator ends, restarts, and waits 15 s for it");
     Ok(())
 }

@@ -8,7 +8,6 @@ use super::operators::Ended;
 use super::sets::Sets;
 use super::stage::DEPLOYMENT;
 use super::story::Story;
-use super::teller::Line;
 use flipop_apiserver::Key;
 use flipop_simulation::furnish::NAMESPACE;
 use serde_json::{Value, json};
@@ -43,7 +42,7 @@ impl Controllers {
     /// If an operator cannot start.
     pub(super) async fn turn(&mut self, story: &mut Story, now: Instant) -> Result<(), DemoError> {
         for (pod, node) in self.sets.turn(&story.stage.api.clone(), now)? {
-            story.tell(Line::Sandbox, &format!("the set starts {pod} on {node}"));
+            story.say(&format!("the set starts {pod} on {node}"));
         }
         story.stage.turn_pods()?;
         self.deploy(story, now).await?;
@@ -53,13 +52,11 @@ impl Controllers {
     /// An operator has ended, with or without a request.
     pub(super) fn operator_ended(&mut self, story: &mut Story, ended: Ended, now: Instant) {
         if ended.asked {
-            let text = "an operator has ended as it was asked to, and has given the lease back if it held it";
-            story.tell(Line::Sandbox, text);
+            story.say("an operator has ended as it was asked to, and has given the lease back if it held it");
             return;
         }
         self.restart = Some(now + RESTART);
-        let text = format!("an operator has ended: {}; its container restarts", ended.into_error());
-        story.tell(Line::Sandbox, &text);
+        story.say(&format!("an operator has ended: {}; its container restarts", ended.into_error()));
     }
 
     /// Runs as many operators as the Deployment says.
@@ -80,7 +77,7 @@ impl Controllers {
         if story.stage.operators.count() > keep {
             let text =
                 if anew { "ROLLOUT: the operator is replaced" } else { "SCALE: the operator is stopped" };
-            story.tell(Line::Sandbox, text);
+            story.say(text);
         }
         while story.stage.operators.count() > keep {
             story.stage.operators.stop_one();
@@ -90,7 +87,7 @@ impl Controllers {
             while story.stage.operators.count() < wanted {
                 let metrics = story.stage.operators.start().await?;
                 let at = metrics.map(|at| format!(", metrics at http://{at}/metrics")).unwrap_or_default();
-                story.tell(Line::Sandbox, &format!("an operator starts{at}"));
+                story.say(&format!("an operator starts{at}"));
             }
         }
         if let Some(deployment) = deployment {

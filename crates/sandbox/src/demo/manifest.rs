@@ -2,7 +2,7 @@
 //!
 //! This module reads and sorts documents. The API server and the operator decide what a document means.
 
-use super::pools::{API_VERSION, POOL_KIND, RECORD_SET_KIND};
+use super::pools::{API_VERSION, POOL_KIND, RECORD_SET_KIND, key, text};
 use flipop_apiserver::Key;
 use serde_json::Value;
 use std::fmt;
@@ -93,10 +93,8 @@ impl fmt::Display for Document {
 
 impl Document {
     fn new(source: &str, value: Value) -> Option<Self> {
-        let text =
-            |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (api_version, kind) = (text("/apiVersion"), text("/kind"));
-        let key = Key { namespace: text("/metadata/namespace"), name: text("/metadata/name") };
+        let (api_version, kind) = (text(&value, "/apiVersion").to_owned(), text(&value, "/kind").to_owned());
+        let key = key(&value);
         let complete = ![&api_version, &kind, &key.name].iter().any(|text| text.is_empty());
         complete.then(|| Self { source: source.to_owned(), api_version, kind, key, value })
     }
@@ -199,14 +197,9 @@ pub(super) fn parse(source: &str, text: &str) -> Result<Vec<Document>, ManifestE
 
 /// `kubectl get -o yaml` prints several objects as one list.
 fn items(mut value: Value) -> Vec<Value> {
-    match value.get_mut("items").map(Value::take) {
-        Some(Value::Array(items)) if value.pointer("/kind").and_then(Value::as_str) == Some("List") => items,
-        Some(items) => {
-            if let Some(object) = value.as_object_mut() {
-                object.insert("items".to_owned(), items);
-            }
-            vec![value]
-        }
+    let is_list = text(&value, "/kind") == "List";
+    match value.get_mut("items").and_then(Value::as_array_mut).filter(|_| is_list) {
+        Some(items) => std::mem::take(items),
         None => vec![value],
     }
 }

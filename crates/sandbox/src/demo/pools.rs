@@ -4,7 +4,7 @@
 use flipop::api::translate::pool::pool_object;
 use flipop::api::{FloatingIPPool, FloatingIPPoolStatus};
 use flipop::kube::objects::{NodeSlim, PodSlim};
-use flipop_apiserver::ApiServer;
+use flipop_apiserver::{ApiServer, Key};
 use flipop_core::addresses::pool::spec::{PoolSpec, RawPoolSpec};
 use flipop_core::model::node_labels::LabelKey;
 use flipop_core::model::selector::Selector;
@@ -249,9 +249,23 @@ pub(super) fn ip_labels(node: &Value) -> Vec<String> {
 
 /// Labels of an object.
 pub(super) fn labels(object: &Value) -> BTreeMap<String, String> {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-    let pair = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
-    labels.into_iter().flatten().filter_map(pair).collect()
+    strings(object, "/metadata/labels")
+}
+
+/// The texts of a map in an object.
+pub(super) fn strings(object: &Value, pointer: &str) -> BTreeMap<String, String> {
+    let map = object.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    map.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+/// A text in an object; empty if it is absent.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The namespace and the name of an object.
+pub(super) fn key(object: &Value) -> Key {
+    Key::new(text(object, "/metadata/namespace"), text(object, "/metadata/name"))
 }
 
 fn node(object: &Value) -> Option<(BTreeMap<String, String>, NodeFacts)> {

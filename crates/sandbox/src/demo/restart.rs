@@ -39,21 +39,20 @@ pub(super) async fn play(story: &mut Story, victim: &Victim) -> Result<(), DemoE
     let before = graces(story, name);
     let patch = json!({ "spec": { "grace": { field: GRACE_S } } });
     let names: Vec<&str> = before.iter().map(|(_, key, _)| key.name.as_str()).collect();
-    let text = format!(
+    story.say(&format!(
         "GRACE for {}: {patch}: a failure may last {GRACE_S} s before anything moves",
         names.join(" and ")
-    );
-    story.tell(Line::Sandbox, &text);
+    ));
     for (kind, key, _) in &before {
         edit(story, (kind, key), patch.clone()).await?;
     }
     let begun = story.begun();
-    story.tell(Line::Sandbox, &format!("RESTART {what}, which holds {ip}: not Ready for a few seconds"));
+    story.say(&format!("RESTART {what}, which holds {ip}: not Ready for a few seconds"));
     set(story, victim, &failing, false)?;
     if !story.follow(PATIENCE, |story| has_event(story, victim, "FailoverDelayed")).await? {
         return Err(DemoError::Unmet(format!("{name} does not say that the move of {ip} is delayed")));
     }
-    story.tell(Line::Sandbox, &format!("{what} is Ready again"));
+    story.say(&format!("{what} is Ready again"));
     set(story, victim, &failing, true)?;
     let avoided = |story: &Story| {
         let over =
@@ -84,8 +83,7 @@ fn graces(story: &Story, pool: &ObjectName) -> Vec<(&'static str, Key, Value)> {
     let pools = api.objects(API_VERSION, POOL_KIND).into_iter().map(|object| (POOL_KIND, object));
     let sets = api.objects(API_VERSION, RECORD_SET_KIND).into_iter().map(|object| (RECORD_SET_KIND, object));
     let read = |(kind, object): (&'static str, Value)| {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let key = Key::new(text("/metadata/namespace"), text("/metadata/name"));
+        let key = pools::key(&object);
         let asked = kind == RECORD_SET_KIND || (key.namespace == pool.namespace && key.name == pool.name);
         asked.then(|| (kind, key, object.pointer("/spec/grace").cloned().unwrap_or_default()))
     };
@@ -116,11 +114,11 @@ fn set(story: &Story, victim: &Victim, failing: &Failing, ready: bool) -> Result
 /// Whether the operator has written such an Event about the pool.
 fn has_event(story: &Story, Victim { pool, .. }: &Victim, reason: &str) -> bool {
     let is = |event: &Value| {
-        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
-        text("/reason") == Some(reason)
-            && text("/involvedObject/kind") == Some(POOL_KIND)
-            && text("/involvedObject/namespace") == Some(&pool.namespace)
-            && text("/involvedObject/name") == Some(&pool.name)
+        let text = |pointer: &str| pools::text(event, pointer);
+        text("/reason") == reason
+            && text("/involvedObject/kind") == POOL_KIND
+            && text("/involvedObject/namespace") == pool.namespace
+            && text("/involvedObject/name") == pool.name
     };
     story.stage.api.objects("v1", "Event").iter().any(is)
 }

@@ -43,8 +43,7 @@ async fn play(
 ) -> Result<(), DemoError> {
     introduce(story, cast, lowered);
     story.stage.operators.start().await?;
-    story.tell(
-        Line::Sandbox,
+    story.say(
         "the operator runs as in a cluster: it has a kubeconfig, and a token and a URL of each provider",
     );
     apply(story, documents)?;
@@ -71,10 +70,10 @@ async fn play(
         story.follow(Duration::ZERO, |_| true).await?;
         if story.matches(&victim.pool, &victim.node) {
             let text = format!("{} still matches {} while it is cordoned", victim.node, victim.pool);
-            story.tell(
-                Line::Sandbox,
-                &format!("{text}: the taint is tolerated and no pod is asked for, so {} stays", victim.ip),
-            );
+            story.say(&format!(
+                "{text}: the taint is tolerated and no pod is asked for, so {} stays",
+                victim.ip
+            ));
         } else {
             expect_failover(story, &victim).await?;
         }
@@ -89,31 +88,26 @@ async fn play(
 pub(super) fn introduce(story: &mut Story, cast: &Cast, lowered: &[String]) {
     let nodes: Vec<&str> = cast.nodes.iter().map(|node| node.name.as_str()).collect();
     let pods = cast.nodes.iter().filter(|node| node.pod.is_some()).count();
-    let text = format!(
+    story.say(&format!(
         "a simulated cluster with {} nodes ({}) and {pods} pods on them",
         nodes.len(),
         nodes.join(", ")
-    );
-    story.tell(Line::Sandbox, &text);
+    ));
     for address in &cast.addresses {
         let place = match &address.node {
             Some(node) => format!("on {node} already: it was assigned before the operator started"),
             None => "assigned to no droplet".to_owned(),
         };
-        story.tell(
-            Line::Sandbox,
-            &format!("the simulated account has {} in {}, {place}", address.ip, address.region),
-        );
+        story.say(&format!("the simulated account has {} in {}, {place}", address.ip, address.region));
     }
     for zone in &cast.zones {
         let provider = zone.provider.name();
-        story.tell(
-            Line::Sandbox,
-            &format!("the simulated {provider} has the zone {zone}, with records of others that must stay"),
-        );
+        story.say(&format!(
+            "the simulated {provider} has the zone {zone}, with records of others that must stay"
+        ));
     }
     for note in lowered.iter().chain(&cast.notes) {
-        story.tell(Line::Sandbox, note);
+        story.say(note);
     }
 }
 
@@ -168,7 +162,7 @@ async fn converge(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoErr
         waits.into_iter().next().map(|first| format!("waiting: {first}"))
     };
     if !story.follow_for(patience, settled, missing).await? {
-        story.tell(Line::Wrong, &format!("giving up after {} s", patience.as_secs()));
+        story.complain(&format!("giving up after {} s", patience.as_secs()));
     }
     examine(story, order)
 }
@@ -196,19 +190,17 @@ fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
                 let mut kept = pool.active();
                 kept.retain(|ip, _| !story.moves.iter().any(|done| done.ip == *ip));
                 for (ip, node) in kept {
-                    story.tell(
-                        Line::Done,
-                        &format!("{ip} stays on {node}, which matches {name}: nothing had to move"),
-                    );
+                    let text = format!("{ip} stays on {node}, which matches {name}: nothing had to move");
+                    story.tell(Line::Done, &text);
                 }
             }
             Some(pool) => {
                 let complaints = pool.complaints();
                 if let Some(reason) = pool.never() {
-                    story.tell(Line::Wrong, &format!("{name} can never become healthy as it is: {reason}"));
+                    story.complain(&format!("{name} can never become healthy as it is: {reason}"));
                 }
                 for line in &complaints {
-                    story.tell(Line::Wrong, &format!("{name} {line}"));
+                    story.complain(&format!("{name} {line}"));
                 }
                 unhealthy.push(format!("{name} is not healthy: {}", complaints.join("; ")));
             }
@@ -216,7 +208,7 @@ fn examine(story: &mut Story, order: &[ObjectName]) -> Result<(), DemoError> {
         }
     }
     for line in records::trouble(&story.stage) {
-        story.tell(Line::Wrong, &line);
+        story.complain(&line);
         unhealthy.push(line);
     }
     if unhealthy.is_empty() { Ok(()) } else { Err(DemoError::Unmet(unhealthy.join("\n"))) }
@@ -264,7 +256,7 @@ fn kill(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     story.plain("");
     let text =
         format!("KILL {node}, which holds {ip}: its kubelet is silent, and Kubernetes marks it NotReady");
-    story.tell(Line::Sandbox, &format!("{text} (which takes a real cluster 40 to 55 s)"));
+    story.say(&format!("{text} (which takes a real cluster 40 to 55 s)"));
     Ok(story.stage.api.set_node_ready(node, Readiness::Unknown)?)
 }
 
@@ -275,7 +267,7 @@ fn drain(story: &mut Story, victim: &Victim) -> Result<(), DemoError> {
     story.plain("");
     let names: Vec<&str> = pods.iter().map(|pod| pod.name.as_str()).collect();
     let evicted = if names.is_empty() { String::new() } else { format!(" and loses {}", names.join(", ")) };
-    story.tell(Line::Sandbox, &format!("DRAIN {node}, which holds {}: it is cordoned{evicted}", victim.ip));
+    story.say(&format!("DRAIN {node}, which holds {}: it is cordoned{evicted}", victim.ip));
     Ok(pods::evict(&api, node, &pods)?)
 }
 
@@ -285,11 +277,10 @@ async fn expect_failover(story: &mut Story, victim: &Victim) -> Result<(), DemoE
     let before = story.moves.len();
     let wait = cool_off_left(story, name);
     if !wait.is_zero() {
-        let text = format!(
+        story.say(&format!(
             "{name} waits for its cool-off: assignmentCoolOffSeconds lets it assign in {} s",
             wait.as_secs()
-        );
-        story.tell(Line::Sandbox, &text);
+        ));
     }
     let patience = PATIENCE.saturating_add(wait);
     let moved = |story: &Story| {
@@ -306,7 +297,7 @@ async fn expect_failover(story: &mut Story, victim: &Victim) -> Result<(), DemoE
         Some(format!("waiting for {ip} to leave {node}: {}", waiting(story, &pool)))
     };
     if !story.follow_for(patience, moved, missing).await? {
-        story.tell(Line::Wrong, &format!("giving up after {} s", patience.as_secs()));
+        story.complain(&format!("giving up after {} s", patience.as_secs()));
         let pool = pools::pool(&story.stage.api, name);
         let mut complaints = pool.map(|pool| pool.complaints()).unwrap_or_default();
         complaints.extend(records::trouble(&story.stage));
@@ -344,7 +335,7 @@ async fn heal(story: &mut Story, cast: &Cast, victims: &[Victim]) -> Result<(), 
         return Err(DemoError::Unmet("no address is on any node, so there is nothing to show".to_owned()));
     }
     story.plain("");
-    story.tell(Line::Sandbox, &format!("HEAL {}: ready, schedulable, with their pods", nodes.join(" and ")));
+    story.say(&format!("HEAL {}: ready, schedulable, with their pods", nodes.join(" and ")));
     let begun = story.begun();
     for node in &nodes {
         restore(story, cast, node)?;
@@ -386,14 +377,13 @@ async fn publish(story: &mut Story, cast: &Cast) -> Result<(), DemoError> {
         return Err(DemoError::Unmet(text.to_owned()));
     };
     story.plain("");
-    let text = format!(
+    story.say(&format!(
         "KILL {node}, which {object} publishes: its kubelet is silent, and Kubernetes marks it NotReady"
-    );
-    story.tell(Line::Sandbox, &text);
+    ));
     story.stage.api.set_node_ready(&node, Readiness::Unknown)?;
     expect_records(story, PATIENCE).await?;
     story.plain("");
-    story.tell(Line::Sandbox, &format!("HEAL {node}"));
+    story.say(&format!("HEAL {node}"));
     restore(story, cast, &node)?;
     expect_records(story, PATIENCE).await
 }
@@ -406,7 +396,7 @@ async fn expect_records(story: &mut Story, patience: Duration) -> Result<(), Dem
         records::trouble(&story.stage).into_iter().next().map(|first| format!("waiting: {first}"))
     };
     if !story.follow_for(patience, right, missing).await? {
-        story.tell(Line::Wrong, &format!("giving up after {} s", patience.as_secs()));
+        story.complain(&format!("giving up after {} s", patience.as_secs()));
         let trouble = records::trouble(&story.stage).join("\n");
         return Err(DemoError::Unmet(format!("not within {} s: {trouble}", patience.as_secs())));
     }

@@ -8,7 +8,7 @@ use super::controllers::Controllers;
 use super::pools::{POOL_KIND, RECORD_SET_KIND};
 use super::stage::{CLOUDFLARE_TOKEN, Stage, TOKEN};
 use super::story::Story;
-use super::teller::{Line, Teller};
+use super::teller::Teller;
 use super::web::{Scene, Web};
 use super::{DemoError, manifest, script};
 use flipop_apiserver::Key;
@@ -49,7 +49,7 @@ pub(crate) async fn serve(
         told = tell(&mut story, &documents, &cast, &mut serving.typed) => told,
         () = stop => Ok(()),
     };
-    story.tell(Line::Sandbox, "stopping");
+    story.say("stopping");
     let closed = story.stage.close().await;
     told.and(closed)
 }
@@ -120,7 +120,7 @@ fn obey(story: &mut Story, levers: &mut Levers, line: &str) -> Result<bool, Demo
         Ok(Some(command)) => carry_out(story, levers, &command),
         Ok(None) => Ok(false),
         Err(problem) => {
-            story.tell(Line::Wrong, &problem);
+            story.complain(&problem);
             Ok(false)
         }
     }
@@ -130,7 +130,7 @@ fn obey(story: &mut Story, levers: &mut Levers, line: &str) -> Result<bool, Demo
 fn carry_out(story: &mut Story, levers: &mut Levers, command: &Command) -> Result<bool, DemoError> {
     match levers.act(story, command) {
         Err(DemoError::Cluster(error)) => {
-            story.tell(Line::Wrong, &super::explain(&error));
+            story.complain(&super::explain(&error));
             Ok(false)
         }
         other => other,

@@ -4,7 +4,7 @@
 //! Level-triggered: [`Sets::turn`] looks at the present cluster and does what is due.
 
 use super::cast::Node;
-use super::pools::labels;
+use super::pools::{key, labels, strings, text};
 use flipop_apiserver::{ApiServer, Key, PodSpec, ScenarioError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -44,19 +44,6 @@ struct Set {
     replicas: usize,
     labels: BTreeMap<String, String>,
     node_selector: BTreeMap<String, String>,
-}
-
-fn strings(object: &Value, pointer: &str) -> BTreeMap<String, String> {
-    let map = object.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
-    map.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-}
-
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn key(object: &Value) -> Key {
-    Key::new(text(object, "/metadata/namespace"), text(object, "/metadata/name"))
 }
 
 fn sets(api: &ApiServer) -> Vec<Set> {

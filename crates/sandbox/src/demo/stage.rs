@@ -8,6 +8,7 @@ use super::cast::{Address, Cast, Node, Pod, USERS_FIREWALL};
 use super::machines::Machines;
 use super::manifest::{DEFAULT_NAMESPACE, Document};
 use super::operators::{Operators, Surroundings};
+use super::pools::{key, text};
 use super::zones::Zone;
 use super::{DemoError, sets};
 use axum::Router;
@@ -288,11 +289,9 @@ impl Stage {
     pub(super) fn turn_pods(&mut self) -> Result<(), ScenarioError> {
         let pods = self.api.objects("v1", "Pod");
         let own = |pod: &&Value| {
-            let text = |pointer| pod.pointer(pointer).and_then(Value::as_str);
-            text("/metadata/namespace") == Some(NAMESPACE) && text("/metadata/labels/app") == Some(DEPLOYMENT)
+            text(pod, "/metadata/namespace") == NAMESPACE && text(pod, "/metadata/labels/app") == DEPLOYMENT
         };
-        let name = |pod: &Value| pod.pointer("/metadata/name")?.as_str().map(str::to_owned);
-        let mut present: BTreeSet<String> = pods.iter().filter(own).filter_map(name).collect();
+        let mut present: BTreeSet<String> = pods.iter().filter(own).map(|pod| key(pod).name).collect();
         for (name, port) in self.operators.turn_pods(&mut present) {
             let container = json!({
                 "name": DEPLOYMENT, "image": IMAGE, "ports": [{ "name": "prometheus", "containerPort": port }],

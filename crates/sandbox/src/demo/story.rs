@@ -103,6 +103,16 @@ impl Story {
         self.stage.cloud.cloud().now_ms()
     }
 
+    /// Tells an act of the sandbox.
+    pub(super) fn say(&mut self, text: &str) {
+        self.tell(Line::Sandbox, text);
+    }
+
+    /// Tells what is wrong.
+    pub(super) fn complain(&mut self, text: &str) {
+        self.tell(Line::Wrong, text);
+    }
+
     /// Tells an act or a finding of the sandbox itself.
     pub(super) fn tell(&mut self, line: Line, text: &str) {
         self.tell_news(Vec::new());

@@ -1,8 +1,9 @@
 //! The final report: where everything is, what moved and how fast, and how many calls it took.
 
+use super::pools::{key, text};
 use super::story::{Move, Story};
 use super::teller::{brief, seconds};
-use super::{pools, records};
+use super::{pods, pools, records};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -27,22 +28,18 @@ struct Summary {
 /// Shows the present state: nodes and their pods, addresses, records.
 pub(super) fn show(story: &mut Story) {
     let api = &story.stage.api;
-    let text = |object: &Value, pointer: &str| {
-        object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
     let mut rows = Vec::new();
     for node in api.objects("v1", "Node") {
-        let name = text(&node, "/metadata/name");
+        let name = key(&node).name;
         let conditions = node.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
         let mut ready = conditions.filter(|condition| text(condition, "/type") == "Ready");
         let ready = ready.next().is_some_and(|condition| text(condition, "/status") == "True");
         let cordoned = node.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
         let annotated = pools::annotation(&node).unwrap_or("-").to_owned();
-        let pods: Vec<String> = super::pods::pods_on(api, &name).into_iter().map(|pod| pod.name).collect();
+        let pods: Vec<String> = pods::pods_on(api, &name).into_iter().map(|pod| pod.name).collect();
         let pods = if pods.is_empty() { "-".to_owned() } else { pods.join(", ") };
         let word = |is: bool, yes: &str, no: &str| if is { yes.to_owned() } else { no.to_owned() };
-        let state = [word(ready, "Ready", "NotReady"), word(cordoned, "cordoned", "-")];
-        let [ready, cordoned] = state;
+        let (ready, cordoned) = (word(ready, "Ready", "NotReady"), word(cordoned, "cordoned", "-"));
         rows.push([name, ready, cordoned, annotated, pods]);
     }
     let (addresses, record_sets) = (addresses(story), record_sets(story));

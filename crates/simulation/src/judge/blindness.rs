@@ -1,7 +1,7 @@
 //! When the operator may still act on outdated state.
 
 use super::calm::Calm;
-use crate::plan::{Act, Plan, Side};
+use crate::plan::{Act, Plan, Side, Which};
 use crate::scene::{HOME, PROMPT_MS};
 use flipop_cloud::Provider;
 
@@ -32,8 +32,7 @@ const REREAD_MS: u64 = 70_000;
 impl Blindness {
     pub(crate) fn of(plan: &Plan) -> Self {
         let staleness_ms = plan.staleness_ms;
-        let weather = plan.weather.iter().filter(|weather| weather.which.side != Some(Side::Cloud));
-        let weather = weather.map(|weather| (weather.from_ms, weather.to_ms));
+        let weather = lasting(plan, |which| which.side != Some(Side::Cloud));
         let acts = plan.steps.iter().filter_map(|step| {
             let blind_ms = if let Act::Pause { for_ms, .. }
             | Act::Lag { for_ms, .. }
@@ -50,18 +49,14 @@ impl Blindness {
         let spans = weather.chain(acts).chain(triggers);
         let spans: Vec<(u64, u64)> =
             spans.map(|(from_ms, to_ms)| (from_ms, to_ms.saturating_add(staleness_ms))).collect();
-        let slow = plan.weather.iter().filter(|weather| weather.which.side != Some(Side::Kube));
-        let slow = slow.map(|weather| (weather.from_ms, weather.to_ms));
+        let slow = lasting(plan, |which| which.side != Some(Side::Kube));
         let cuts = plan.steps.iter().filter_map(|step| {
             let (Act::Cut { for_ms, .. } | Act::Pause { for_ms, .. }) = step.act else { return None };
             Some((step.at_ms, step.at_ms + for_ms))
         });
         let triggers = plan.triggers.iter().map(|_trigger| (0, u64::MAX - LATE_ROUND_MS));
-        let slow = slow
-            .chain(cuts)
-            .chain(triggers)
-            .map(|(from_ms, to_ms)| (from_ms, to_ms + LATE_ROUND_MS))
-            .collect();
+        let slow = slow.chain(cuts).chain(triggers);
+        let slow = slow.map(|(from_ms, to_ms)| (from_ms, to_ms + LATE_ROUND_MS)).collect();
         let ends = plan.steps.iter().any(|step| matches!(step.act, Act::Crash { .. } | Act::Stop { .. }));
         let undisturbed = spans.is_empty() && !ends;
         Self { staleness_ms, spans, slow, unread: unread(plan), undisturbed, calm: Calm::of(plan) }
@@ -87,9 +82,7 @@ impl Blindness {
             self.staleness_ms.min(PROMPT_MS)
         })
     }
-}
 
-impl Blindness {
     /// Whether every write of the operator arrives.
     pub(super) fn hides_nothing(&self) -> bool {
         self.undisturbed
@@ -100,9 +93,7 @@ impl Blindness {
         let slow = self.slow.iter().any(|(from_ms, to_ms)| (*from_ms..*to_ms).contains(&now_ms));
         self.since(now_ms).saturating_sub(if slow { LATE_ROUND_MS } else { 0 })
     }
-}
 
-impl Blindness {
     /// Until when the operator may not know that an address was moved by hand at `at_ms`.
     pub(super) fn unnoticed_until(&self, at_ms: u64) -> u64 {
         let mut until_ms = at_ms.saturating_add(BY_HAND_MS);
@@ -120,14 +111,16 @@ impl Blindness {
     }
 }
 
+/// The spans of the faults that are for these calls.
+fn lasting(plan: &Plan, is_for: impl Fn(&Which) -> bool) -> impl Iterator<Item = (u64, u64)> {
+    let weather = plan.weather.iter().filter(move |weather| is_for(&weather.which));
+    weather.map(|weather| (weather.from_ms, weather.to_ms))
+}
+
 /// The spans in which the account may be unreadable, sorted by time.
 fn unread(plan: &Plan) -> Vec<(u64, u64)> {
     let account = |provider: Option<Provider>| provider.is_none_or(|of| of == HOME);
-    let weather = plan
-        .weather
-        .iter()
-        .filter(|weather| weather.which.side != Some(Side::Kube) && account(weather.which.provider));
-    let weather = weather.map(|weather| (weather.from_ms, weather.to_ms));
+    let weather = lasting(plan, |which| which.side != Some(Side::Kube) && account(which.provider));
     let acts = plan.steps.iter().filter_map(|step| {
         let (Act::RevokeToken { provider: HOME, for_ms }
         | Act::Cut { side: Side::Cloud, for_ms, .. }

@@ -2,7 +2,7 @@
 //! Faults elsewhere do not matter.
 
 use super::EDITED_MS;
-use crate::plan::{Act, Fault, OUTAGE_MS, Plan, Side};
+use crate::plan::{Act, Fault, OUTAGE_MS, Plan, Side, Step};
 use crate::scene::HOME;
 use flipop_cloud::Provider;
 use std::collections::BTreeMap;
@@ -34,11 +34,9 @@ pub(super) struct Calm {
 impl Calm {
     pub(super) fn of(plan: &Plan) -> Self {
         let mut spans = vec![(None, 0, START_MS)];
-        for step in &plan.steps {
-            let at_ms = step.at_ms;
-            spans.extend(
-                span_of(&step.act).map(|(provider, for_ms)| (provider, at_ms, at_ms.saturating_add(for_ms))),
-            );
+        for Step { at_ms, act } in &plan.steps {
+            let span = |(provider, for_ms)| (provider, *at_ms, at_ms.saturating_add(for_ms));
+            spans.extend(span_of(act).map(span));
         }
         for weather in &plan.weather {
             let provider = weather.which.provider.filter(|_| weather.which.side != Some(Side::Kube));
@@ -100,6 +98,7 @@ impl Calm {
 }
 
 /// The provider that an act disturbs (`None`: all), and for how long.
+#[expect(clippy::wildcard_enum_match_arm, reason = "any other act is no reason to wait")]
 fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
     let account = Some(HOME);
     match act {
@@ -136,24 +135,6 @@ fn span_of(act: &Act) -> Option<(Option<Provider>, u64)> {
         | Act::Cut { for_ms, .. }
         | Act::Lag { for_ms, .. } => Some((None, for_ms + AFTERMATH_MS)),
         Act::CutWatches { .. } | Act::Compact => Some((None, AFTERMATH_MS)),
-        Act::AddFirewall { .. }
-        | Act::FirewallTime { .. }
-        | Act::AddNode { .. }
-        | Act::ShareDroplet { .. }
-        | Act::DeleteNode { .. }
-        | Act::SetReady { .. }
-        | Act::Drain { .. }
-        | Act::SetRole { .. }
-        | Act::AddPod { .. }
-        | Act::DeletePod { .. }
-        | Act::SetPodReady { .. }
-        | Act::LoseContact { .. }
-        | Act::Die { .. }
-        | Act::SetTaint { .. }
-        | Act::Create { .. }
-        | Act::Edit { .. }
-        | Act::PauseObject { .. }
-        | Act::Ask { .. }
-        | Act::Delete { .. } => None,
+        _ => None,
     }
 }

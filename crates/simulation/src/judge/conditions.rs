@@ -5,12 +5,13 @@
 
 use super::dns::{self, Place};
 use super::grace::suspected;
-use super::truth::{Pool, Truth};
+use super::truth::{Node, Pool, Truth, items};
 use super::validity::{self, Reach, text};
 use crate::scene::MACHINES;
 use flipop_cloud::{IpView, Provider, RecordView};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::net::Ipv4Addr;
 
 /// Conditions about troubles that no plan makes permanent.
@@ -25,10 +26,12 @@ const OVER: [&str; 7] = [
     "ChecksDoubted",
 ];
 
-const ASSIGNING: &str = r#"("False", "Assigning")"#;
-const ADDRESS_CLAIMED: &str = r#"("False", "AddressClaimed")"#;
-const ADDRESS_NOT_FOUND: &str = r#"("False", "AddressNotFound")"#;
-const NODES_CLAIMED: &str = r#"("False", "NodesClaimed")"#;
+/// The status and the reason of a condition.
+type Says = (&'static str, &'static str);
+const ASSIGNING: Says = ("False", "Assigning");
+const ADDRESS_CLAIMED: Says = ("False", "AddressClaimed");
+const ADDRESS_NOT_FOUND: Says = ("False", "AddressNotFound");
+const NODES_CLAIMED: Says = ("False", "NodesClaimed");
 
 /// How many addresses a message names.
 const MAX_NAMED: usize = 5;
@@ -57,17 +60,11 @@ impl Complaints<'_> {
     }
 
     /// Expects a value to be one of these.
-    fn expect(&mut self, what: &str, is: &str, right: &[&str]) {
+    fn expect<T: Copy + Debug + PartialEq>(&mut self, what: &str, is: T, right: &[T]) {
         if !right.contains(&is) {
-            self.add(&format!("{what} is {is:?}, not {}", right.join(" or ")));
+            self.add(&format!("{what} is {is:?}, not one of {right:?}"));
         }
     }
-}
-
-fn condition<'a>(object: &'a Pool, kind: &str) -> (&'a str, &'a str) {
-    let found = object.condition(kind);
-    let field = |name: &str| found.map(|condition| text(condition, name)).unwrap_or_default();
-    (field("/status"), field("/reason"))
 }
 
 /// Whether a condition reports trouble.
@@ -81,8 +78,7 @@ pub(super) fn is_trouble(condition: &Value) -> bool {
 }
 
 fn strings(value: &Value, field: &str) -> Vec<String> {
-    let items = value.get(field).and_then(Value::as_array).into_iter().flatten();
-    items.filter_map(Value::as_str).map(str::to_owned).collect()
+    items(value, &format!("/{field}")).filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// The addresses that a text names.
@@ -93,10 +89,6 @@ fn addresses_in(text: &str) -> BTreeSet<Ipv4Addr> {
 }
 
 impl Scene<'_> {
-    fn owns(&self, pool: &Pool, ip: Ipv4Addr) -> bool {
-        self.truth.owner(ip).is_some_and(|owner| owner.uid == pool.uid)
-    }
-
     fn named(&self, ip: Ipv4Addr) -> bool {
         self.truth.pools.values().any(|pool| !pool.deleting && pool.effective().contains(&ip))
     }
@@ -106,22 +98,18 @@ impl Scene<'_> {
         let mut wrong = Complaints { name: &pool.name, all };
         let mistakes = validity::of_pool(&pool.spec);
         Self::check_common(pool, &mut wrong);
-        let spec_valid = match mistakes.first() {
-            None => ("True", "Valid"),
-            Some(reach) => ("False", reach.reason()),
-        };
-        let says = condition(pool, "SpecValid");
-        wrong.expect("SpecValid", &format!("{says:?}"), &[&format!("{spec_valid:?}")]);
+        let spec_valid = mistakes.first().map_or(("True", "Valid"), |reach| ("False", reach.reason()));
+        wrong.expect("SpecValid", pool.says("SpecValid"), &[spec_valid]);
         for kind in OVER {
-            let refused = self.refused && condition(pool, kind) == ("False", "Unauthorized");
+            let refused = self.refused && pool.says(kind) == ("False", "Unauthorized");
             if pool.condition(kind).is_some_and(is_trouble) && !refused {
-                wrong.add(&format!("{kind} still stands: {:?}", condition(pool, kind)));
+                wrong.add(&format!("{kind} still stands: {:?}", pool.says(kind)));
             }
         }
-        let lost = pool.effective().into_iter().any(|ip| !self.owns(pool, ip));
+        let lost = pool.effective().into_iter().any(|ip| !self.truth.owns(pool, ip));
         let conflict = if lost { ("True", "AddressClaimed") } else { ("", "") };
-        wrong.expect("Conflict", &format!("{:?}", condition(pool, "Conflict")), &[&format!("{conflict:?}")]);
-        let failed = condition(pool, "CreationFailed").0 == "True";
+        wrong.expect("Conflict", pool.says("Conflict"), &[conflict]);
+        let failed = pool.says("CreationFailed").0 == "True";
         if failed && self.can_buy(pool) {
             wrong.add("CreationFailed still stands");
         }
@@ -131,8 +119,7 @@ impl Scene<'_> {
         }
         self.check_uncertain(pool, &mut wrong);
         if validity::is_frozen(&mistakes) {
-            let says = condition(pool, "Ready");
-            wrong.expect("Ready", &format!("{says:?}"), &[r#"("False", "InvalidSpec")"#]);
+            wrong.expect("Ready", pool.says("Ready"), &[("False", "InvalidSpec")]);
         } else {
             self.check_addresses(pool, &mut wrong);
             self.check_waiting(pool, &mut wrong);
@@ -183,10 +170,7 @@ impl Scene<'_> {
 
     fn check_addresses(&self, pool: &Pool, wrong: &mut Complaints<'_>) {
         let entries = pool.status.get("ips").and_then(Value::as_object).cloned().unwrap_or_default();
-        let bad = validity::bad_entries(&pool.spec);
-        let (effective, used) = (pool.effective(), pool.used());
-        let expected: BTreeSet<String> =
-            bad.iter().cloned().chain(effective.iter().map(ToString::to_string)).collect();
+        let (expected, used) = (pool.entries(), pool.used());
         let told: BTreeSet<String> = entries.keys().cloned().collect();
         if expected != told {
             wrong.add(&format!("status.ips names {told:?}, not {expected:?}"));
@@ -194,14 +178,14 @@ impl Scene<'_> {
         }
         let absent = Value::Null;
         let mut active = 0;
-        for ip in effective {
+        for ip in pool.effective() {
             let name = ip.to_string();
             let entry = entries.get(&name).unwrap_or(&absent);
             let right = self.right_entry(pool, ip, used.contains(&ip));
             active += i64::from(right.state == "active");
             Self::check_entry(&name, entry, &right, wrong);
         }
-        for name in bad {
+        for name in validity::bad_entries(&pool.spec) {
             let entry = entries.get(&name).unwrap_or(&absent);
             Self::check_entry(&name, entry, &Right { state: "error", ..Right::default() }, wrong);
         }
@@ -217,7 +201,7 @@ impl Scene<'_> {
     }
 
     fn right_entry(&self, pool: &Pool, ip: Ipv4Addr, used: bool) -> Right {
-        let Some(view) = self.ips.get(&ip).filter(|_| self.owns(pool, ip)) else {
+        let Some(view) = self.ips.get(&ip).filter(|_| self.truth.owns(pool, ip)) else {
             return Right { state: "error", ..Right::default() };
         };
         let provider_id = view.droplet.map(|droplet| MACHINES.provider_id(droplet)).unwrap_or_default();
@@ -249,11 +233,11 @@ impl Scene<'_> {
         let used = pool.used();
         let (mut waits, mut blocked, mut either) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for node in self.truth.candidates(pool) {
-            let holds = self.ips.values().find(|view| view.droplet.is_some() && view.droplet == node.droplet);
+            let holds = self.ips.values().find(|view| node.holds(view));
             let name = node.name.clone();
             match holds {
                 None => waits.insert(name),
-                Some(view) if used.contains(&view.ip) && self.owns(pool, view.ip) => continue,
+                Some(view) if used.contains(&view.ip) && self.truth.owns(pool, view.ip) => continue,
                 Some(view) => match self.truth.owner(view.ip).filter(|owner| owner.used().contains(&view.ip))
                 {
                     // The other pool serves it.
@@ -271,9 +255,6 @@ impl Scene<'_> {
         blocked.extend(self.truth.shadowed(pool).map(|node| node.name.clone()));
         let told = |field: &str| strings(&pool.status, field);
         let (waiting, errors) = (told("assignableNodes"), told("nodeErrors"));
-        let mut sorted = (waiting.clone(), errors.clone());
-        sorted.0.sort();
-        sorted.1.sort();
         let surely = |list: &[String]| -> BTreeSet<String> {
             list.iter().filter(|name| !either.contains(*name)).cloned().collect()
         };
@@ -288,15 +269,14 @@ impl Scene<'_> {
                 && (sure.len()..=sure.len() + either.len()).contains(&count)
                 && surely(listed) == shown
         };
-        if sorted != (waiting.clone(), errors.clone())
-            || !right(&waiting, &waits, "assignableNodeCount")
-            || !right(&errors, &blocked, "nodeErrorCount")
-        {
+        let listed =
+            right(&waiting, &waits, "assignableNodeCount") && right(&errors, &blocked, "nodeErrorCount");
+        if !listed || !waiting.is_sorted() || !errors.is_sorted() {
             wrong.add(&format!(
                 "{waiting:?} are said to wait, not {waits:?}; {errors:?} to be blocked, not {blocked:?}"
             ));
         }
-        let stands = condition(pool, "NodesBlocked").0 == "True";
+        let stands = pool.says("NodesBlocked").0 == "True";
         if stands == errors.is_empty() {
             wrong.add(&format!("NodesBlocked is {stands} with nodeErrors {errors:?}"));
         }
@@ -307,43 +287,42 @@ impl Scene<'_> {
         let used = pool.used();
         let stands = |ip: &&Ipv4Addr| {
             let droplet = self.ips.get(*ip).and_then(|view| view.droplet);
-            self.owns(pool, **ip) && droplet.is_some_and(|droplet| droplets.contains(&droplet))
+            self.truth.owns(pool, **ip) && droplet.is_some_and(|droplet| droplets.contains(&droplet))
         };
         let active = used.iter().filter(stands).count();
         let goal = if pool.desired() > 0 { pool.desired() } else { used.len() };
         let right = if goal == 0 {
-            vec![r#"("False", "NoAddresses")"#]
+            vec![("False", "NoAddresses")]
         } else if droplets.is_empty() {
-            vec![r#"("False", "NoMatchingNode")"#]
+            vec![("False", "NoMatchingNode")]
         } else if active >= goal.min(droplets.len()) {
             let enough = active >= validity::minimum(&pool.spec).unwrap_or_default();
-            vec![if enough { r#"("True", "Assigned")"# } else { r#"("False", "BelowMinimum")"# }]
+            vec![if enough { ("True", "Assigned") } else { ("False", "BelowMinimum") }]
         } else {
-            let missing = (used.len() < goal).then_some(r#"("False", "MissingAddresses")"#);
+            let missing = (used.len() < goal).then_some(("False", "MissingAddresses"));
             missing.into_iter().chain(self.blocked(pool, &used)).collect()
         };
-        wrong.expect("Ready", &format!("{:?}", condition(pool, "Ready")), &right);
+        wrong.expect("Ready", pool.says("Ready"), &right);
     }
 
     /// The reasons of `Ready` while a matching node lacks an address that the pool could give it.
-    fn blocked(&self, pool: &Pool, used: &[Ipv4Addr]) -> Vec<&'static str> {
+    fn blocked(&self, pool: &Pool, used: &[Ipv4Addr]) -> Vec<Says> {
         let idle = self.idle(pool).into_iter().filter(|ip| used.contains(ip));
-        let lost = used.iter().any(|ip| !self.owns(pool, *ip));
+        let lost = used.iter().any(|ip| !self.truth.owns(pool, *ip));
         let (absent, usable): (Vec<_>, Vec<_>) = idle.partition(|ip| !self.ips.contains_key(ip));
         let unusable = if absent.is_empty() { ADDRESS_CLAIMED } else { ADDRESS_NOT_FOUND };
         let stopped = lost || !absent.is_empty();
         if stopped && usable.is_empty() {
             return vec![unusable];
         }
-        let claimed = |node: &super::truth::Node| {
-            let holder =
-                self.ips.values().find(|view| view.droplet.is_some() && view.droplet == node.droplet);
+        let claimed = |node: &Node| {
+            let holder = self.ips.values().find(|view| node.holds(view));
             let owner = holder.and_then(|view| self.truth.owner(view.ip));
             (holder.is_some(), owner.is_some_and(|owner| owner.uid != pool.uid))
         };
-        let ours = |node: &&super::truth::Node| {
+        let ours = |node: &&Node| {
             let holds = |ip: &Ipv4Addr| self.ips.get(ip).is_some_and(|view| view.droplet == node.droplet);
-            !used.iter().any(|ip| self.owns(pool, *ip) && holds(ip))
+            !used.iter().any(|ip| self.truth.owns(pool, *ip) && holds(ip))
         };
         let mut waiting = self.truth.candidates(pool).filter(ours).peekable();
         let all_claimed = waiting.peek().is_some() && waiting.all(|node| claimed(node) == (true, true));
@@ -363,7 +342,7 @@ impl Scene<'_> {
             (Some(_), false) => created.contains(ip),
             (None, false) => false,
         };
-        pool.effective().into_iter().filter(|ip| self.owns(pool, *ip) && is_idle(ip)).collect()
+        pool.effective().into_iter().filter(|ip| self.truth.owns(pool, *ip) && is_idle(ip)).collect()
     }
 
     /// `AddressesIdle` is present exactly while an address is idle, and names it.
@@ -383,8 +362,8 @@ impl Scene<'_> {
         let good = validity::of_record_set(&set.spec);
         Self::check_common(set, &mut wrong);
         let valid = if good { ("True", "Valid") } else { ("False", "RecordSetIgnored") };
-        wrong.expect("SpecValid", &format!("{:?}", condition(set, "SpecValid")), &[&format!("{valid:?}")]);
-        let ready = condition(set, "Ready");
+        wrong.expect("SpecValid", set.says("SpecValid"), &[valid]);
+        let ready = set.says("Ready");
         let (state, error) = (text(&set.status, "/state"), text(&set.status, "/error"));
         let active = ready.0 == "True" || ready.1 == "NoMatchingNode";
         wrong.expect("state", state, &[if active { "active" } else { "error" }]);
@@ -393,11 +372,9 @@ impl Scene<'_> {
         }
         let mut nodes = self.truth.candidates(set);
         let lacking = good && nodes.any(|node| dns::address_of(set, node).is_empty());
-        if good && lacking != (condition(set, "AddressMissing").0 == "True") {
-            wrong.add(&format!(
-                "AddressMissing is {:?}, and that is {lacking}",
-                condition(set, "AddressMissing")
-            ));
+        let missing = set.says("AddressMissing");
+        if good && lacking != (missing.0 == "True") {
+            wrong.add(&format!("AddressMissing is {missing:?}, and that is {lacking}"));
         }
         self.check_records(set, "", !good, &mut wrong);
     }
@@ -405,16 +382,12 @@ impl Scene<'_> {
     /// Checks the conditions about records, which have this prefix.
     fn check_records(&self, object: &Pool, prefix: &str, mistaken: bool, wrong: &mut Complaints<'_>) {
         let summary = format!("{prefix}Ready");
-        let says = condition(object, &summary);
-        let remark = |kind: &str| condition(object, &format!("{prefix}{kind}")).0 == "True";
-        if prefix.is_empty() || validity::record_set(&object.spec).is_some() {
-            let reasons = self.right_reasons(object, prefix.is_empty(), mistaken);
-            let right: Vec<String> = reasons.iter().map(|right| format!("{right:?}")).collect();
-            let right: Vec<&str> = right.iter().map(String::as_str).collect();
-            wrong.expect(&summary, &format!("{says:?}"), &right);
-        } else {
-            wrong.expect(&summary, &format!("{says:?}"), &[r#"("", "")"#]);
-        }
+        let says = object.says(&summary);
+        let remark = |kind: &str| object.says(&format!("{prefix}{kind}")).0 == "True";
+        let asks = prefix.is_empty() || validity::record_set(&object.spec).is_some();
+        let absent = vec![("", "")];
+        let right = if asks { self.right_reasons(object, prefix.is_empty(), mistaken) } else { absent };
+        wrong.expect(&summary, says, &right);
         let place = dns::place(object).filter(|_| !mistaken);
         let owned = place.as_ref().is_some_and(|place| self.has_place(object, place));
         let expected = [
@@ -467,7 +440,7 @@ impl Scene<'_> {
         addresses.iter().map(ToString::to_string).collect()
     }
 
-    fn right_reasons(&self, object: &Pool, set: bool, mistaken: bool) -> Vec<(&'static str, &'static str)> {
+    fn right_reasons(&self, object: &Pool, set: bool, mistaken: bool) -> Vec<Says> {
         let Some(place) = dns::place(object).filter(|_| !mistaken) else {
             return vec![("False", "InvalidSpec")];
         };

@@ -3,7 +3,7 @@
 //! I4: a set is never emptied by accident and holds only addresses that belong to it. Every other record stays as it
 //! was.
 
-use super::since::Since;
+use super::since::{Since, note};
 use super::truth::{Node, Pool, Truth};
 use super::validity::{self, Reach, text};
 use crate::scene::{CLOUDFLARE_ZONE, ZONE, zone_of};
@@ -142,24 +142,14 @@ fn of_pool(truth: &Truth, pool: &Pool, ips: &[IpView]) -> Option<Wanted> {
         return None;
     }
     let used = pool.used();
-    let own = |view: &&IpView| {
-        used.contains(&view.ip) && truth.owner(view.ip).is_some_and(|owner| owner.uid == pool.uid)
-    };
+    let own = |view: &&IpView| used.contains(&view.ip) && truth.owns(pool, view.ip);
     let candidates: Vec<_> = truth.candidates(pool).collect();
     let droplets: BTreeSet<u64> = candidates.iter().filter_map(|node| node.droplet).collect();
     let active = ips.iter().filter(own).filter(|view| view.droplet.is_some_and(|d| droplets.contains(&d)));
     let addresses: BTreeSet<String> = active.map(|view| view.ip.to_string()).collect();
-    let deletes = text(&pool.spec, "/dnsRecordSet/whenEmpty") == "Delete";
+    let goes = text(&pool.spec, "/dnsRecordSet/whenEmpty") == "Delete" && candidates.is_empty();
     let ttl = Some(ttl(pool, site.0).unwrap_or(TTL_S));
-    Some(Wanted {
-        site,
-        zone,
-        owner: pool.name.clone(),
-        goes: deletes && candidates.is_empty(),
-        addresses,
-        ttl,
-        of_pool: true,
-    })
+    Some(Wanted { site, zone, owner: pool.name.clone(), addresses, goes, ttl, of_pool: true })
 }
 
 /// Whether an object would publish an address at a name, with nodes as they are now or were at some time since
@@ -203,17 +193,9 @@ fn of_set(truth: &Truth, set: &Pool) -> Option<Wanted> {
     let matching: Vec<_> = truth.candidates(set).collect();
     let addresses = matching.iter().map(|node| address_of(set, node)).filter(|address| !address.is_empty());
     let addresses: BTreeSet<String> = addresses.map(str::to_owned).collect();
-    let deletes = text(&set.spec, "/dnsRecordSet/whenEmpty") != "Keep";
+    let goes = text(&set.spec, "/dnsRecordSet/whenEmpty") != "Keep" && matching.is_empty();
     let ttl = ttl(set, site.0);
-    Some(Wanted {
-        site,
-        zone,
-        owner: set.name.clone(),
-        goes: deletes && matching.is_empty(),
-        addresses,
-        ttl,
-        of_pool: false,
-    })
+    Some(Wanted { site, zone, owner: set.name.clone(), addresses, goes, ttl, of_pool: false })
 }
 
 impl Wanted {
@@ -251,16 +233,6 @@ pub(super) struct IntendedRecords {
     /// Which address belonged to which object, under any name.
     addresses: BTreeMap<(String, String), Since>,
     goes: BTreeMap<Site, Since>,
-}
-
-/// Notes which keys are present now.
-fn note<K: Ord + Clone>(known: &mut BTreeMap<K, Since>, mut now: BTreeSet<K>, now_ms: u64) {
-    for (key, since) in known.iter_mut() {
-        since.set(now.remove(key), now_ms);
-    }
-    for key in now {
-        known.entry(key).or_default().set(true, now_ms);
-    }
 }
 
 impl IntendedRecords {

@@ -137,9 +137,7 @@ impl Evidence {
             None
         }
     }
-}
 
-impl Evidence {
     /// Whether the word of a provider bears out the verdict that a node is dead: since the first failure it has called
     /// the droplet off or gone, and the kubelet has not reported.
     fn is_told(

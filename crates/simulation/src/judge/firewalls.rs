@@ -5,13 +5,12 @@
 //! the ports are open exactly where they are asked for. The judge reads all of this from the account and the specs.
 
 use super::Judge;
-use super::pauses::POOLS;
 use super::selector::selects;
 use super::since::Since;
-use super::truth::{Node, Pool};
+use super::truth::{Node, Pool, items};
 use super::validity::{field, text};
 use crate::facts::{Facts, Kind};
-use crate::scene::{HOME, firewall_prefix};
+use crate::scene::{HOME, POOLS, firewall_prefix};
 use flipop_cloud::FirewallView;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,12 +45,11 @@ pub(super) struct Walls {
 
 /// The rules that a pool asks for, as `protocol/port/source`. The specs of plans have no mistakes in this field.
 pub(super) fn rules(spec: &Value) -> BTreeSet<String> {
-    let items = |path: &str| field(spec, path).and_then(Value::as_array).into_iter().flatten();
-    let ports = items("/firewall/ports").map(|port| match text(port, "/port") {
+    let ports = items(spec, "/firewall/ports").map(|port| match text(port, "/port") {
         "" => format!("{}/0", text(port, "/protocol")),
         number => format!("{}/{number}", text(port, "/protocol")),
     });
-    let sources: Vec<&str> = items("/firewall/sources").filter_map(Value::as_str).collect();
+    let sources: Vec<&str> = items(spec, "/firewall/sources").filter_map(Value::as_str).collect();
     ports.flat_map(|port| sources.iter().map(move |source| format!("{port}/{source}"))).collect()
 }
 
@@ -139,22 +137,13 @@ impl Judge {
     ) {
         let Some(name) = new.or(old).map(|view| view.name.as_str()) else { return };
         let from_ms = self.blindness.since(now_ms).saturating_sub(LATE_MS);
-        let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);
         let of = |pool: &&Pool| !pool.uid.is_empty() && name.starts_with(&firewall_prefix(&pool.uid));
-        let pools: Vec<&Pool> = self.truth.pools.values().chain(former).filter(of).collect();
+        let pools: Vec<&Pool> = self.pools_since(from_ms).filter(of).collect();
         let Some(pool) = pools.first() else {
             wrong.push(format!("{name} is made, changed or deleted, and no pool owns it"));
             return;
         };
-        let nothing = FirewallView {
-            id: String::new(),
-            name: name.to_owned(),
-            droplets: BTreeSet::new(),
-            tags: BTreeSet::new(),
-            inbound: BTreeSet::new(),
-            pending: BTreeSet::new(),
-            whole: Value::Null,
-        };
+        let nothing = FirewallView::default();
         let (old, new) = (old.unwrap_or(&nothing), new.unwrap_or(&nothing));
         let asked: BTreeSet<String> = pools.iter().flat_map(|pool| rules(&pool.spec)).collect();
         for rule in new.inbound.difference(&old.inbound).filter(|rule| !asked.contains(*rule)) {
@@ -193,10 +182,8 @@ impl Judge {
     /// Whether a pool uses a droplet, or did. It does by the labels of the droplet's node, or by an address of the
     /// pool there.
     fn is_wanted(&self, pool: &Pool, droplet: u64, from_ms: u64) -> bool {
-        let labelled = self
-            .truth
-            .nodes_since(from_ms)
-            .any(|node| node.droplet == Some(droplet) && has_label(pool, node));
+        let mut nodes = self.truth.nodes_since(from_ms);
+        let labelled = nodes.any(|node| node.droplet == Some(droplet) && has_label(pool, node));
         let place_ms = from_ms.saturating_sub(PLACE_MS);
         let mut stood = self.walls.stood.iter();
         labelled || stood.any(|((ip, on), since)| *on == droplet && since.held(place_ms) && pool.held(*ip))
@@ -220,12 +207,10 @@ impl Judge {
                 {
                     continue;
                 }
-                let standing = self
-                    .walls
-                    .stood
-                    .iter()
-                    .filter(|((_, on), since)| on == droplet && !since.lapsed(from_ms));
-                for ((ip, _), since) in standing {
+                let stood = self.walls.stood.iter();
+                for ((ip, _), since) in
+                    stood.filter(|((_, on), since)| on == droplet && !since.lapsed(from_ms))
+                {
                     let surely = since.is_old(from_ms) && !self.is_moved_lately(*ip, now_ms);
                     if surely && self.asks_throughout(*ip, rule, from_ms) {
                         wrong.push(format!("{rule} is closed on {droplet}, where {ip} stands"));
@@ -242,9 +227,7 @@ impl Judge {
     /// Whether the pool of an address has asked for a port at all times since `from_ms`.
     fn asks_throughout(&self, ip: Ipv4Addr, rule: &str, from_ms: u64) -> bool {
         let Some(owner) = self.truth.owner(ip).filter(|owner| !owner.is_frozen()) else { return false };
-        let former =
-            self.former.iter().filter(|(until_ms, pool)| *until_ms >= from_ms && pool.uid == owner.uid);
-        let mut all = former.map(|(_, pool)| pool).chain([owner]);
+        let mut all = self.former_since(from_ms).filter(|pool| pool.uid == owner.uid).chain([owner]);
         all.all(|pool| rules(&pool.spec).contains(rule) && pool.effective().contains(&ip))
     }
 
@@ -256,10 +239,7 @@ impl Judge {
         }
         let Some(pool) = self.truth.owner(ip) else { return };
         let asked = rules(&pool.spec);
-        let missing = match self.cloud.lets_in(droplet) {
-            Some(open) => !asked.is_subset(&open),
-            None => false,
-        };
+        let missing = self.cloud.lets_in(droplet).is_some_and(|open| !asked.is_subset(&open));
         // Of a new pool nothing is told yet. Its first assignment waits like every other.
         let ready = pool.condition("FirewallReady").is_none_or(|told| text(told, "/status") != "False");
         let lately = now_ms.saturating_sub(GATE_MS);
@@ -306,9 +286,8 @@ fn check_pool(judge: &Judge, pool: &Pool, all: &mut Vec<String>) {
     let prefix = firewall_prefix(&pool.uid);
     let own: Vec<&FirewallView> =
         judge.walls.views.values().filter(|view| view.name.starts_with(&prefix)).collect();
-    let entries = field(&pool.status, "/firewalls").and_then(Value::as_array).into_iter().flatten();
     let told: BTreeSet<(&str, &str)> =
-        entries.map(|entry| (text(entry, "/id"), text(entry, "/name"))).collect();
+        items(&pool.status, "/firewalls").map(|entry| (text(entry, "/id"), text(entry, "/name"))).collect();
     let there: BTreeSet<(&str, &str)> =
         own.iter().map(|view| (view.id.as_str(), view.name.as_str())).collect();
     if told != there {
@@ -316,7 +295,7 @@ fn check_pool(judge: &Judge, pool: &Pool, all: &mut Vec<String>) {
     }
     let labelled =
         judge.truth.nodes.values().filter(|node| has_label(pool, node)).filter_map(|node| node.droplet);
-    let owned = |ip: &Ipv4Addr| judge.truth.owner(*ip).is_some_and(|owner| owner.uid == pool.uid);
+    let owned = |ip: &Ipv4Addr| judge.truth.owns(pool, *ip);
     let held = pool.effective().into_iter().filter(owned).filter_map(|ip| judge.cloud.ip(ip)?.droplet);
     let wanted: BTreeSet<u64> =
         if asked.is_empty() { BTreeSet::new() } else { labelled.chain(held).collect() };
@@ -336,11 +315,11 @@ fn check_pool(judge: &Judge, pool: &Pool, all: &mut Vec<String>) {
             ));
         }
     }
-    let ready = pool.condition("FirewallReady").map(|told| (text(told, "/status"), text(told, "/reason")));
+    let ready = pool.says("FirewallReady");
     let right = match (asked.is_empty(), wanted.is_empty()) {
-        (true, _) => ready.is_none(),
-        (false, true) => ready.is_none_or(|ready| ready == ("True", "Applied")),
-        (false, false) => ready == Some(("True", "Applied")),
+        (true, _) => ready == ("", ""),
+        (false, true) => [("", ""), ("True", "Applied")].contains(&ready),
+        (false, false) => ready == ("True", "Applied"),
     };
     if !right {
         all.push(format!("{name}: FirewallReady is {ready:?}, and it asks for {asked:?}"));

@@ -5,12 +5,11 @@
 
 use super::blindness::Blindness;
 use super::limits::{Asked, Limits};
-use super::truth::{Fails, Node, Pool, Truth};
-use super::validity::{self, field, text};
+use super::truth::{Fails, Node, Pool, Truth, items};
+use super::validity::{self, text};
 use super::{Judge, Process, ROUNDING_MS, dns};
 use crate::scene::MACHINES;
 use flipop_cloud::{Cloud, IpView};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
@@ -351,10 +350,7 @@ impl Case {
 /// Whether a used address of the pool is on the node.
 fn stands(truth: &Truth, ips: &[IpView], pool: &Pool, node: &Node) -> bool {
     let used = pool.used();
-    let own = |ip| truth.owner(ip).is_some_and(|owner| owner.uid == pool.uid);
-    ips.iter().any(|view| {
-        node.droplet.is_some() && view.droplet == node.droplet && used.contains(&view.ip) && own(view.ip)
-    })
+    ips.iter().any(|view| node.holds(view) && used.contains(&view.ip) && truth.owns(pool, view.ip))
 }
 
 /// Whether the set's records contain an address of the node.
@@ -369,23 +365,20 @@ fn shown(truth: &Truth, cloud: &Cloud, set: &Pool, node: &Node) -> bool {
 fn told(object: &Pool, is_pool: bool, node: &Node) -> bool {
     if is_pool {
         let id = node.droplet.map(|droplet| MACHINES.provider_id(droplet));
-        let mut entries = field(&object.status, "/ips").and_then(Value::as_object).into_iter().flatten();
-        return entries.any(|(_, entry)| {
+        return object.addresses().any(|(_, entry)| {
             text(entry, "/state") == "active" && id.as_deref() == Some(text(entry, "/providerID"))
         });
     }
     let address = dns::address_of(object, node);
-    let mut shown = field(&object.status, "/addresses").and_then(Value::as_array).into_iter().flatten();
-    !address.is_empty() && shown.any(|shown| shown.as_str() == Some(address))
+    !address.is_empty() && items(&object.status, "/addresses").any(|shown| shown.as_str() == Some(address))
 }
 
 /// The nodes that a status calls suspect.
 pub(super) fn suspected(object: &Pool) -> Vec<&str> {
-    let entries = field(&object.status, "/ips").and_then(Value::as_object).into_iter().flatten();
-    let of_pool = entries.filter(|(_, entry)| !text(entry, "/suspectSince").is_empty());
+    let of_pool = object.addresses().filter(|(_, entry)| !text(entry, "/suspectSince").is_empty());
     let of_pool = of_pool.map(|(_, entry)| text(entry, "/nodeName"));
-    let of_set = field(&object.status, "/suspects").and_then(Value::as_array).into_iter().flatten();
-    of_pool.chain(of_set.map(|entry| text(entry, "/node"))).collect()
+    let of_set = items(&object.status, "/suspects").map(|entry| text(entry, "/node"));
+    of_pool.chain(of_set).collect()
 }
 
 impl Judge {
@@ -436,7 +429,7 @@ impl Judge {
         let from_ms = self.blindness.since_of_records(now_ms);
         let object = dns::owner(&self.truth, site)?;
         // If somebody edited the object, another round may be under way.
-        let edited = self.former.iter().any(|(until_ms, _)| *until_ms >= from_ms);
+        let edited = self.former_since(from_ms).next().is_some();
         let zone = dns::place(object)?.zone;
         let stays = self.cloud.a_records(site.0, &zone, &site.1).iter().any(|data| data == address);
         if edited || stays || self.touched.contains_key(site) {

@@ -49,17 +49,12 @@ impl Judge {
         if !self.truth.owner(ip).is_some_and(|pool| asks(pool, "enabled") && !pool.is_frozen()) {
             return;
         }
-        let former = self.former.iter().filter(|(until_ms, pool)| *until_ms >= from_ms && pool.held(ip));
-        if !former.map(|(_, pool)| pool).all(|pool| asks(pool, "enabled")) {
+        if !self.former_since(from_ms).filter(|pool| pool.held(ip)).all(|pool| asks(pool, "enabled")) {
             return;
         }
-        let labelled: Vec<&Node> = self
-            .truth
-            .nodes
-            .values()
-            .filter(|node| node.droplet != Some(droplet) && bears(node, ip))
-            .collect();
-        let hasty = labelled.into_iter().find(|node| {
+        let nodes = self.truth.nodes.values();
+        let mut labelled = nodes.filter(|node| node.droplet != Some(droplet) && bears(node, ip));
+        let hasty = labelled.find(|node| {
             // A process that has not seen this yet need not wait.
             let mut lately = self.truth.nodes_since(from_ms).filter(|was| was.uid == node.uid);
             let well = lately.all(|was| bears(was, ip) && was.is_well());
@@ -86,12 +81,9 @@ pub(super) fn check(judge: &Judge, all: &mut Vec<String>) {
         return;
     }
     for node in judge.truth.nodes.values() {
+        let label = |key: &'static str| Some((key, node.labels.get(key)?.clone()));
+        let have: BTreeMap<&str, String> = LABELS.into_iter().filter_map(label).collect();
         let want = wanted(judge, node);
-        let have: BTreeMap<&str, &str> = LABELS
-            .iter()
-            .filter_map(|key| node.labels.get(*key).map(|value| (*key, value.as_str())))
-            .collect();
-        let want: BTreeMap<&str, &str> = want.iter().map(|(key, value)| (*key, value.as_str())).collect();
         if have != want {
             all.push(format!("{} is labelled {have:?}, not {want:?}", node.name));
         }

@@ -94,21 +94,13 @@ enum Right {
     Delete,
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "no call waits for another right")]
 fn right(facts: &Facts) -> Option<Right> {
     match facts.kind {
         Kind::Assign { .. } | Kind::Unassign { .. } => Some(Right::Move),
         Kind::CreateIp => Some(Right::Create),
         Kind::DeleteIp { .. } => Some(Right::Delete),
-        Kind::Lease { .. }
-        | Kind::Event
-        | Kind::List { .. }
-        | Kind::Watch
-        | Kind::ReadRecords
-        | Kind::Read
-        | Kind::Write { .. }
-        | Kind::ListIps
-        | Kind::Record
-        | Kind::Firewall => None,
+        _ => None,
     }
 }
 
@@ -151,14 +143,11 @@ impl Loads {
         if let Some(account) = facts.account {
             let load = self.accounts.entry(account).or_default();
             let minute_ago = now_ms.saturating_sub(60_000);
-            load.requests.push_back(now_ms);
-            if facts.kind == Kind::CreateIp {
-                load.creations.push_back(now_ms);
-            }
-            if facts.droplet().is_some() {
-                load.droplets.push_back(now_ms);
-            }
-            for sent in [&mut load.requests, &mut load.creations, &mut load.droplets] {
+            let (creates, reads) = (facts.kind == Kind::CreateIp, facts.droplet().is_some());
+            let kinds =
+                [(true, &mut load.requests), (creates, &mut load.creations), (reads, &mut load.droplets)];
+            for (counts, sent) in kinds {
+                sent.extend(counts.then_some(now_ms));
                 sent.retain(|sent| *sent > minute_ago);
             }
             let (requests, creations) = (load.requests.len(), load.creations.len());

@@ -241,6 +241,16 @@ impl Judge {
         self.violations.push(Violation { at_ms, rule, text });
     }
 
+    /// The objects that have had another spec since `from_ms`, each as it was with a former one.
+    fn former_since(&self, from_ms: u64) -> impl Iterator<Item = &Pool> + Clone {
+        self.former.iter().filter(move |(until_ms, _)| *until_ms >= from_ms).map(|(_, object)| object)
+    }
+
+    /// The pools as they are, and those objects.
+    fn pools_since(&self, from_ms: u64) -> impl Iterator<Item = &Pool> + Clone {
+        self.truth.pools.values().chain(self.former_since(from_ms))
+    }
+
     /// A process sends a call: the gate has let it pass.
     pub(super) fn sent(&mut self, now_ms: u64, seq: u64, process: Process, facts: &Facts, body: &[u8]) {
         self.check_secrets(now_ms, process, facts, body);
@@ -351,11 +361,7 @@ impl Judge {
             self.blame(now_ms, "I12", text);
         }
         self.note_pauses(now_ms, change);
-        let before = match kind {
-            "floatingippools" => self.truth.pools.get(&change.key.name),
-            "nodednsrecordsets" => self.truth.record_sets.get(&change.key.name),
-            _ => None,
-        };
+        let before = self.truth.object(kind, &change.key.name);
         // An address that the operator writes into a spec changes the spec's generation too.
         let respecified = before.is_some_and(|before| Some(before.generation) != generation(change));
         let before = before.cloned();

@@ -49,26 +49,21 @@ impl Judge {
 
     /// For each earlier spec that named the address: whether it matches the droplet as it is now.
     fn matched_before(&self, ip: Ipv4Addr, droplet: u64, from_ms: u64) -> impl Iterator<Item = bool> {
-        let named =
-            self.former.iter().filter(move |(until, pool)| *until >= from_ms && pool.used().contains(&ip));
-        named.map(move |(_, pool)| self.truth.candidates(pool).any(|node| node.droplet == Some(droplet)))
+        let named = self.former_since(from_ms).filter(move |pool| pool.used().contains(&ip));
+        named.map(move |pool| self.truth.candidates(pool).any(|node| node.droplet == Some(droplet)))
     }
 
     /// An address is taken off a droplet in two cases only. One: it is given back. Two: it is no longer used, and
     /// its droplet is a candidate for another address.
     fn check_unassignment(&mut self, now_ms: u64, process: Process, ip: Ipv4Addr) {
         let from_ms = self.blindness.since(now_ms);
-        let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);
-        let pools = || self.truth.pools.values().chain(former.clone());
+        let pools = || self.pools_since(from_ms);
         if pools().any(|pool| pool.gives_back(ip)) {
             return;
         }
         if !pools().any(|pool| pool.held(ip) && !pool.used().contains(&ip)) {
-            self.blame(
-                now_ms,
-                "I1",
-                format!("{process} unassigns {ip}, which no pool held and uses no more"),
-            );
+            let text = format!("{process} unassigns {ip}, which no pool held and uses no more");
+            self.blame(now_ms, "I1", text);
             return;
         }
         let Some(droplet) = self.cloud.ip(ip).and_then(|view| view.droplet) else { return };
@@ -76,11 +71,8 @@ impl Judge {
             pool.used().iter().any(|used| *used != ip) && self.truth.matched(&pool.name, droplet, from_ms)
         };
         if !pools().any(|pool| wanted(&pool)) {
-            self.blame(
-                now_ms,
-                "I1",
-                format!("{process} unassigns {ip} from {droplet}, to make room for none"),
-            );
+            let text = format!("{process} unassigns {ip} from {droplet}, to make room for none");
+            self.blame(now_ms, "I1", text);
         }
     }
 }

@@ -4,11 +4,9 @@
 
 use super::dns::{self, Site};
 use super::truth::Pool;
-use super::{EDITED_MS, Judge, firewalls, supply};
+use super::{EDITED_MS, Judge, firewalls, settled, supply};
 use crate::scene::HOME;
-use flipop_cloud::{IpView, Provider, RecordView};
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use flipop_cloud::{Provider, RecordView};
 
 /// How often the judge looks for waiting work.
 const LOOK_MS: u64 = 1_000;
@@ -33,8 +31,7 @@ impl Judge {
         let mut waits = Vec::new();
         let calm = |provider| self.calm.is_calm(provider, now_ms);
         if calm(HOME) {
-            let ips: BTreeMap<Ipv4Addr, IpView> =
-                self.cloud.ips().into_iter().map(|view| (view.ip, view)).collect();
+            let ips = settled::views(&self.cloud);
             let rests = |pool: &Pool| {
                 self.pauses.rests(true, &pool.name, now_ms)
                     || self.graces.is_open(&pool.uid, &self.blindness, now_ms)
@@ -90,8 +87,7 @@ impl Judge {
         };
         // A node, an address and a spec, each in its present or a former state.
         let once = |address: &str| {
-            let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms);
-            let mut objects = former.map(|(_, object)| object).chain(dns::objects(&self.truth));
+            let mut objects = self.former_since(from_ms).chain(dns::objects(&self.truth));
             let ips = self.cloud.ips();
             objects.any(|object| dns::publishes(&self.truth, from_ms, &ips, object, site, address))
         };

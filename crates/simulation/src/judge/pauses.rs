@@ -7,16 +7,13 @@ use super::dns::{self, Site};
 use super::truth::Pool;
 use super::{Judge, MANAGER, Process};
 use crate::facts::{Facts, Kind};
-use crate::scene::HOME;
+use crate::scene::{HOME, POOLS, RECORD_SETS};
 use flipop_apiserver::Change;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// The annotation that pauses an object.
 pub(crate) const ANNOTATION: &str = "flipop.digitalocean.com/paused";
-
-pub(super) const POOLS: &str = "floatingippools";
-const RECORD_SETS: &str = "nodednsrecordsets";
 
 /// From the sending of a call to its effect.
 const LATE_MS: u64 = 11_000;
@@ -104,6 +101,10 @@ impl Judge {
     }
 
     /// A call is sent.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "every other call is judged by its effect, or begins nothing"
+    )]
     pub(super) fn check_pause(&mut self, now_ms: u64, process: Process, facts: &Facts) {
         let from_ms = self.blindness.since(now_ms);
         let held = |pool: &String| self.pauses.held(POOLS, pool, from_ms).is_some();
@@ -121,21 +122,10 @@ impl Judge {
                 holders.peek().is_some() && holders.all(|pool| held(&pool.name))
             }
             Kind::CreateIp => {
-                let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms);
-                let pools = self.truth.pools.values().chain(former.map(|(_, pool)| pool));
-                let mut buyers = pools.filter(|pool| pool.desired() > 0).peekable();
+                let mut buyers = self.pools_since(from_ms).filter(|pool| pool.desired() > 0).peekable();
                 buyers.peek().is_some() && buyers.all(|pool| held(&pool.name))
             }
-            Kind::Lease { .. }
-            | Kind::Event
-            | Kind::List { .. }
-            | Kind::Watch
-            | Kind::Read
-            | Kind::ReadRecords
-            | Kind::Write { .. }
-            | Kind::ListIps
-            | Kind::Record
-            | Kind::Firewall => false,
+            _ => false,
         };
         if begins {
             self.blame(now_ms, "I14", format!("{process} starts {:?} for a paused pool", facts.what));
@@ -188,11 +178,8 @@ impl Judge {
         let wrong = before.iter().filter(|_| !replaced).chain(&after).find(begun);
         if before != after && wrong.is_some() {
             let name = &change.key.name;
-            self.blame(
-                now_ms,
-                "I14",
-                format!("{name} is annotated {after:?}, not {before:?}, for a paused pool"),
-            );
+            let text = format!("{name} is annotated {after:?}, not {before:?}, for a paused pool");
+            self.blame(now_ms, "I14", text);
         }
     }
 
@@ -200,16 +187,14 @@ impl Judge {
     pub(super) fn check_pause_of_record(&mut self, now_ms: u64, site: &Site, added: Option<&str>) {
         let from_ms = self.blindness.since_of_records(now_ms).saturating_sub(LATE_MS);
         let names = |object: &&Pool| dns::place(object).is_some_and(|place| place.site == *site);
-        let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms);
-        let former = former.map(|(_, object)| object);
         let begins = |object: &Pool| {
             let is_pool = self.truth.pools.get(&object.name).is_some_and(|pool| pool.uid == object.uid);
             let kind = if is_pool { POOLS } else { RECORD_SETS };
             let paused_ms = self.pauses.held(kind, &object.name, from_ms)?;
             Some(!(is_pool && added.is_some_and(|ip| self.finishes(ip, paused_ms, now_ms))))
         };
-        let all: Option<Vec<bool>> =
-            dns::objects(&self.truth).chain(former).filter(names).map(begins).collect();
+        let objects = dns::objects(&self.truth).chain(self.former_since(from_ms));
+        let all: Option<Vec<bool>> = objects.filter(names).map(begins).collect();
         if all.is_some_and(|all| !all.is_empty() && all.into_iter().all(|begins| begins)) {
             let text = format!("a record of {} changes ({added:?}) for a paused object", site.1);
             self.blame(now_ms, "I14", text);

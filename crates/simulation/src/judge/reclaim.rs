@@ -1,6 +1,6 @@
 //! I18: FLIPOP deletes an address only if it was bought, no object names it, and it serves nowhere.
 
-use super::truth::Pool;
+use super::truth::{Pool, items};
 use super::validity::text;
 use super::{Judge, Process};
 use crate::facts::{Facts, Kind};
@@ -15,8 +15,7 @@ const FRESH_MS: u64 = 31_000;
 impl Pool {
     /// The status entry of an address that was bought for this very object.
     pub(super) fn bought(&self, ip: Ipv4Addr) -> Option<&Value> {
-        let bought = self.status.get("purchasedIPs").and_then(Value::as_array).into_iter().flatten();
-        let mut bought = bought.filter(|entry| text(entry, "/uid") == self.uid);
+        let mut bought = items(&self.status, "/purchasedIPs").filter(|entry| text(entry, "/uid") == self.uid);
         bought.find(|entry| text(entry, "/ip").parse() == Ok(ip))
     }
 
@@ -32,8 +31,7 @@ impl Judge {
     pub(super) fn is_given_back(&self, now_ms: u64, address: &str) -> bool {
         let Ok(ip) = address.parse() else { return false };
         let from_ms = self.blindness.since_of_records(now_ms);
-        let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);
-        self.truth.pools.values().chain(former).any(|pool| pool.gives_back(ip))
+        self.pools_since(from_ms).any(|pool| pool.gives_back(ip))
     }
 
     /// Judges a call that is sent.
@@ -63,9 +61,7 @@ impl Judge {
             return Some("that was not bought".to_owned());
         }
         let from_ms = self.blindness.since(now_ms).min(now_ms.saturating_sub(FRESH_MS));
-        let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);
-        let mut pools = self.truth.pools.values().chain(former);
-        let Some(pool) = pools.find(|pool| pool.gives_back(ip)) else {
+        let Some(pool) = self.pools_since(from_ms).find(|pool| pool.gives_back(ip)) else {
             return Some("that nobody gives back".to_owned());
         };
         let marked = self.truth.pools.values().filter(|other| other.uid == pool.uid);
@@ -82,8 +78,7 @@ impl Judge {
         if let Some(droplet) = view.droplet.filter(|_| !lately) {
             return Some(format!("that stands on {droplet}"));
         }
-        let names = pool.bought(ip)?.get("names").and_then(Value::as_array).into_iter().flatten();
-        for held in names {
+        for held in items(pool.bought(ip)?, "/names") {
             let provider = Provider::named(text(held, "/provider")).unwrap_or(HOME);
             let fqdn = text(held, "/fqdn").to_owned();
             let edited = self.touched.get(&(provider, fqdn.clone()));

@@ -46,9 +46,9 @@ impl Judge {
     /// Whether an address leaves a candidate because the status of its pool calls this move requested.
     pub(super) fn asked(&mut self, now_ms: u64, process: Process, to: (Ipv4Addr, u64)) -> bool {
         let from_ms = self.blindness.since(now_ms);
-        let former = self.former.iter().filter(|(until_ms, _)| *until_ms >= from_ms).map(|(_, pool)| pool);
-        let mut pools = self.truth.pools.values().chain(former);
-        let Some(request) = pools.find_map(|pool| self.pending(pool, to)) else { return false };
+        let Some(request) = self.pools_since(from_ms).find_map(|pool| self.pending(pool, to)) else {
+            return false;
+        };
         let began_ms = self.requests.began.get(&process).copied().unwrap_or_default();
         match self.requests.asked.get(&request).copied() {
             None => self.blame(now_ms, "I15", format!("{process} moves {request:?}, for which nobody asks")),

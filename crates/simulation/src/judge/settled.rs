@@ -114,9 +114,8 @@ impl Judge {
     pub(crate) fn tells_reasons(&self) -> bool {
         let objects = self.truth.pools.values().chain(self.truth.record_sets.values());
         objects.flat_map(Pool::conditions).any(|condition| {
-            let text =
-                |field: &str| condition.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
-            text("type") == "AddressesIdle" || text("message").contains("no node matches spec.match")
+            text(condition, "/type") == "AddressesIdle"
+                || text(condition, "/message").contains("no node matches spec.match")
         })
     }
 
@@ -178,22 +177,16 @@ fn check_pool(judge: &Judge, scene: &Scene<'_>, pool: &Pool, all: &mut Vec<Strin
 /// A node is annotated exactly while it is a candidate and a used address is on it.
 fn check_annotations(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>, all: &mut Vec<String>) {
     let mut wanted: BTreeMap<String, String> = BTreeMap::new();
-    for pool in judge.truth.pools.values().filter(|pool| !pool.deleting) {
-        if pool.is_frozen() {
-            continue;
-        }
+    for pool in judge.truth.pools.values().filter(|pool| !pool.deleting && !pool.is_frozen()) {
         let used = supply::usable(&judge.truth, pool, ips);
         for node in judge.truth.candidates(pool) {
-            if let Some(view) =
-                used.iter().find(|view| view.droplet.is_some() && view.droplet == node.droplet)
-            {
-                wanted.insert(node.name.clone(), view.ip.to_string());
-            }
+            let stands = used.iter().find(|view| node.holds(view));
+            wanted.extend(stands.map(|view| (node.name.clone(), view.ip.to_string())));
         }
     }
     // A frozen pool keeps its confirmed annotations.
     let frozen = |node: &Node| {
-        let stands = ips.values().find(|view| view.droplet.is_some() && view.droplet == node.droplet);
+        let stands = ips.values().find(|view| node.holds(view));
         let view = stands.filter(|view| Some(view.ip.to_string()) == node.annotation);
         view.and_then(|view| judge.truth.owner(view.ip)).is_some_and(Pool::is_frozen)
     };
@@ -279,7 +272,7 @@ pub(crate) fn summary(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>) -> Vec<St
     lines.push(format!("account: {} addresses", ips.len()));
     let mut nodes: BTreeMap<(bool, bool, usize), usize> = BTreeMap::new();
     for node in judge.truth.nodes.values() {
-        let holds = ips.values().any(|view| view.droplet.is_some() && view.droplet == node.droplet);
+        let holds = ips.values().any(|view| node.holds(view));
         let labels = LABELS.iter().filter(|key| node.labels.contains_key(**key)).count();
         *nodes.entry((holds, node.annotation.is_some(), labels)).or_default() += 1;
     }
@@ -287,11 +280,8 @@ pub(crate) fn summary(judge: &Judge, ips: &BTreeMap<Ipv4Addr, IpView>) -> Vec<St
         lines.push(format!("{count} nodes: with an address {holds}, annotated {annotated}, {labels} labels"));
     }
     for firewall in judge.cloud.firewalls() {
-        lines.push(format!(
-            "a firewall of {} droplets that lets in {:?}",
-            firewall.droplets.len(),
-            firewall.inbound
-        ));
+        let (droplets, rules) = (firewall.droplets.len(), firewall.inbound);
+        lines.push(format!("a firewall of {droplets} droplets that lets in {rules:?}"));
     }
     // The number of records, and not the records themselves, since each run buys other addresses. Names that are no
     // longer asked for stay as they are, complete or not.

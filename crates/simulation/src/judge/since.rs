@@ -1,6 +1,6 @@
 //! Whether something is true, and since when.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A fact with the time of its last change.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,6 +36,16 @@ impl Since {
     /// Whether it was false at some time since `from_ms`. A fact that only began since then has not lapsed.
     pub(super) fn lapsed(self, from_ms: u64) -> bool {
         !self.now || (self.again && self.changed_ms >= from_ms)
+    }
+}
+
+/// Notes which keys are present now.
+pub(super) fn note<K: Ord>(known: &mut BTreeMap<K, Since>, mut now: BTreeSet<K>, now_ms: u64) {
+    for (key, since) in known.iter_mut() {
+        since.set(now.remove(key), now_ms);
+    }
+    for key in now {
+        known.entry(key).or_default().set(true, now_ms);
     }
 }
 

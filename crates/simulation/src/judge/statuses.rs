@@ -4,18 +4,16 @@
 use super::truth::{Pool, Truth};
 use super::validity::{self, text};
 use super::{Judge, Violation};
-use crate::scene::MACHINES;
+use crate::scene::{MACHINES, POOLS};
 use flipop_apiserver::Change;
 use flipop_cloud::{Cloud, IpView};
 use flipop_core::model::catalog;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The address and the place of each active entry.
 fn active(pool: &Pool) -> BTreeMap<&str, &str> {
-    let entries = pool.status.get("ips").and_then(Value::as_object).into_iter().flatten();
-    let entries = entries.filter(|(_, entry)| text(entry, "/state") == "active");
-    entries.map(|(ip, entry)| (ip.as_str(), text(entry, "/providerID"))).collect()
+    let entries = pool.addresses().filter(|(_, entry)| text(entry, "/state") == "active");
+    entries.map(|(ip, entry)| (ip, text(entry, "/providerID"))).collect()
 }
 
 /// Whether the status of an object is about its present spec.
@@ -25,9 +23,7 @@ fn is_about_its_spec(object: &Pool) -> bool {
 
 /// `SpecValid` reports the mistakes of the spec.
 fn spec_valid(object: &Pool, right: (&str, &str), wrong: &mut Vec<String>) {
-    let found = object.condition("SpecValid");
-    let field = |name| found.map(|condition| text(condition, name)).unwrap_or_default();
-    let says = (field("/status"), field("/reason"));
+    let says = object.says("SpecValid");
     if says != right {
         wrong.push(format!("SpecValid is {says:?}, not {right:?}, for generation {}", object.generation));
     }
@@ -56,10 +52,7 @@ fn of_pool(truth: &Truth, pool: &Pool, before: Option<&Pool>, cloud: &Cloud) -> 
     let mistakes = validity::of_pool(&pool.spec);
     let right = mistakes.first().map_or(("True", "Valid"), |reach| ("False", reach.reason()));
     spec_valid(pool, right, &mut wrong);
-    let expected: BTreeSet<String> = validity::bad_entries(&pool.spec)
-        .into_iter()
-        .chain(pool.effective().iter().map(ToString::to_string))
-        .collect();
+    let expected = pool.entries();
     let told: BTreeSet<String> = pool.states().into_keys().collect();
     // Addresses that were not looked up yet are missing in the status. At rest all are there. A frozen pool's
     // status stays unchanged.
@@ -108,13 +101,8 @@ impl Judge {
     /// The operator wrote an object.
     pub(super) fn check_status(&mut self, now_ms: u64, change: &Change, before: Option<&Pool>) {
         let name = &change.key.name;
-        let is_pool = change.storage.plural == "floatingippools";
-        let object = match change.storage.plural.as_str() {
-            "floatingippools" => self.truth.pools.get(name),
-            "nodednsrecordsets" => self.truth.record_sets.get(name),
-            _ => None,
-        };
-        let Some(object) = object else { return };
+        let is_pool = change.storage.plural == POOLS;
+        let Some(object) = self.truth.object(&change.storage.plural, name) else { return };
         self.tellings.status(object, is_pool, now_ms);
         let mut wrong =
             if is_pool { of_pool(&self.truth, object, before, &self.cloud) } else { of_record_set(object) };

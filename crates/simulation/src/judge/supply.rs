@@ -7,8 +7,7 @@ use std::net::Ipv4Addr;
 
 /// The addresses that a pool may use: the used ones that it owns and that exist.
 pub(super) fn usable<'a>(truth: &Truth, pool: &Pool, ips: &'a BTreeMap<Ipv4Addr, IpView>) -> Vec<&'a IpView> {
-    let own = |ip: &Ipv4Addr| truth.owner(*ip).is_some_and(|owner| owner.uid == pool.uid);
-    pool.used().iter().filter(|ip| own(ip)).filter_map(|ip| ips.get(ip)).collect()
+    pool.used().iter().filter(|ip| truth.owns(pool, **ip)).filter_map(|ip| ips.get(ip)).collect()
 }
 
 /// An address of the pool that is on no candidate, and a candidate that could have it.
@@ -24,10 +23,7 @@ pub(super) fn pair<'a>(
         usable.iter().filter(|view| view.droplet.is_none_or(|droplet| !candidates.contains_key(&droplet)));
     let idle = idle.next()?;
     // A node can get another address if it holds one that the pool does not use any more.
-    let holds = |view: &&IpView| {
-        let own = truth.owner(view.ip).is_some_and(|owner| owner.uid == pool.uid);
-        !own || usable.iter().any(|used| used.ip == view.ip)
-    };
+    let holds = |view: &&IpView| !truth.owns(pool, view.ip) || usable.iter().any(|used| used.ip == view.ip);
     let taken: BTreeSet<u64> = ips.values().filter(holds).filter_map(|view| view.droplet).collect();
     let (_, node) = candidates.iter().find(|(droplet, _)| !taken.contains(droplet))?;
     Some((idle.ip, node))

@@ -26,8 +26,6 @@ pub struct Tally {
     pub firewalls: usize,
     /// Calls that triggers can name.
     pub calls: u64,
-    /// Those among them that change something at a provider.
-    pub changing: Vec<u64>,
     /// Frames that triggers can name.
     pub frames: u64,
     /// Moves that rest on checks, each with the evidence for it.

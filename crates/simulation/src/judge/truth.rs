@@ -4,10 +4,11 @@
 //! A second, naive opinion on matching. It uses no code of the operator.
 
 use super::selector::selects;
-use super::since::{Former, Since};
+use super::since::{Former, Since, note};
 use super::validity::{self, field, text};
-use crate::scene::MACHINES;
+use crate::scene::{MACHINES, POOLS, RECORD_SETS};
 use flipop_apiserver::Change;
+use flipop_cloud::IpView;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -67,7 +68,7 @@ fn strings(value: &Value, pointer: &str) -> BTreeMap<String, String> {
     fields.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
 }
 
-fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+pub(super) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
     field(value, pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
@@ -80,15 +81,16 @@ fn address(object: &Value, kind: &str) -> String {
     addresses.find(|a| text(a, "/type") == kind).map(|a| text(a, "/address")).unwrap_or_default().to_owned()
 }
 
+fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    field(object, "/metadata/annotations")?.get(name)?.as_str()
+}
+
 fn node(object: &Value) -> Node {
     Node {
         name: text(object, "/metadata/name").to_owned(),
         uid: text(object, "/metadata/uid").to_owned(),
         droplet: MACHINES.named(text(object, "/spec/providerID")),
-        annotation: object
-            .pointer("/metadata/annotations/flipop.digitalocean.com~1ipv4-reserved-ip")
-            .and_then(Value::as_str)
-            .map(str::to_owned),
+        annotation: annotation(object, "flipop.digitalocean.com/ipv4-reserved-ip").map(str::to_owned),
         created: text(object, "/metadata/creationTimestamp").to_owned(),
         internal: address(object, "InternalIP"),
         external: address(object, "ExternalIP"),
@@ -102,6 +104,11 @@ fn node(object: &Value) -> Node {
 impl Node {
     fn age(&self) -> (String, String) {
         (self.created.clone(), self.name.clone())
+    }
+
+    /// Whether an address is on its droplet.
+    pub(super) fn holds(&self, view: &IpView) -> bool {
+        self.droplet.is_some() && view.droplet == self.droplet
     }
 
     /// Whether it is Ready and is not being deleted.
@@ -118,14 +125,17 @@ fn pool(object: &Value) -> Pool {
         created: text(object, "/metadata/creationTimestamp").to_owned(),
         deleting: field(object, "/metadata/deletionTimestamp").is_some(),
         generation: field(object, "/metadata/generation").and_then(Value::as_i64).unwrap_or_default(),
-        asks: object
-            .pointer("/metadata/annotations/flipop.digitalocean.com~1move")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
+        asks: annotation(object, "flipop.digitalocean.com/move").unwrap_or_default().to_owned(),
         spec: object.get("spec").cloned().unwrap_or_default(),
         status: object.get("status").cloned().unwrap_or_default(),
     }
+}
+
+/// Puts the present state of an object in place of its former one, or only removes that if the object is gone.
+fn replace<T>(all: &mut BTreeMap<String, T>, key: String, now: Option<T>) -> Option<T> {
+    let was = all.remove(&key);
+    all.extend(now.map(|now| (key, now)));
+    was
 }
 
 fn tolerates(toleration: &Value, taint: &Value) -> bool {
@@ -273,10 +283,26 @@ impl Pool {
         !self.match_of("podNamespace").is_empty() || !self.match_of("podLabel").is_empty()
     }
 
+    /// The entries of `status.ips`, by address.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let ips = self.status.get("ips").and_then(Value::as_object).into_iter().flatten();
+        ips.map(|(ip, entry)| (ip.as_str(), entry))
+    }
+
     /// The addresses in `status.ips`, and their states.
     pub(super) fn states(&self) -> BTreeMap<String, String> {
-        let ips = self.status.get("ips").and_then(Value::as_object).into_iter().flatten();
-        ips.map(|(ip, entry)| (ip.clone(), text(entry, "/state").to_owned())).collect()
+        self.addresses().map(|(ip, entry)| (ip.to_owned(), text(entry, "/state").to_owned())).collect()
+    }
+
+    /// The right keys of `status.ips`: invalid entries of the spec, and every address that counts.
+    pub(super) fn entries(&self) -> BTreeSet<String> {
+        let addresses = self.effective().into_iter().map(|ip| ip.to_string());
+        validity::bad_entries(&self.spec).into_iter().chain(addresses).collect()
+    }
+
+    /// The status and the reason of a condition; empty texts if it is absent.
+    pub(super) fn says(&self, kind: &str) -> (&str, &str) {
+        self.condition(kind).map(|found| (text(found, "/status"), text(found, "/reason"))).unwrap_or_default()
     }
 
     /// A condition, by its type.
@@ -295,11 +321,8 @@ impl Pool {
     }
 
     fn match_of(&self, field: &str) -> &str {
-        self.spec
-            .get("match")
-            .and_then(|selectors| selectors.get(field))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
+        let criterion = self.spec.get("match").and_then(|criteria| criteria.get(field));
+        criterion.and_then(Value::as_str).unwrap_or_default()
     }
 }
 
@@ -320,24 +343,9 @@ impl Truth {
                     self.nodes.insert(key, node);
                 }
             }
-            "pods" => {
-                self.former_pods.keep(self.pods.remove(&key), now_ms);
-                if let Some(pod) = after {
-                    self.pods.insert(key, pod.clone());
-                }
-            }
-            "floatingippools" => {
-                self.pools.remove(&key);
-                if let Some(object) = after {
-                    self.pools.insert(key, pool(object));
-                }
-            }
-            "nodednsrecordsets" => {
-                self.record_sets.remove(&key);
-                if let Some(object) = after {
-                    self.record_sets.insert(key, pool(object));
-                }
-            }
+            "pods" => self.former_pods.keep(replace(&mut self.pods, key, after.cloned()), now_ms),
+            POOLS => drop(replace(&mut self.pools, key, after.map(pool))),
+            RECORD_SETS => drop(replace(&mut self.record_sets, key, after.map(pool))),
             _ => return false,
         }
         self.look(now_ms);
@@ -353,18 +361,8 @@ impl Truth {
             }
             names.extend(pool.effective().into_iter().map(|ip| (name.clone(), ip)));
         }
-        for (key, since) in &mut self.matched {
-            since.set(candidates.remove(key), now_ms);
-        }
-        for key in candidates {
-            self.matched.entry(key).or_default().set(true, now_ms);
-        }
-        for (key, since) in &mut self.named {
-            since.set(names.remove(key), now_ms);
-        }
-        for key in names {
-            self.named.entry(key).or_default().set(true, now_ms);
-        }
+        note(&mut self.matched, candidates, now_ms);
+        note(&mut self.named, names, now_ms);
         for (name, pool) in &self.pools {
             self.live.entry(name.clone()).or_default().set(!pool.is_frozen(), now_ms);
         }
@@ -476,6 +474,20 @@ impl Truth {
     /// Whether a pool's spec could be followed at some time since `from_ms`.
     pub(super) fn followed(&self, pool: &str, from_ms: u64) -> bool {
         self.live.get(pool).is_some_and(|live| live.held(from_ms))
+    }
+
+    /// A pool or a record set.
+    pub(super) fn object(&self, kind: &str, name: &str) -> Option<&Pool> {
+        match kind {
+            POOLS => self.pools.get(name),
+            RECORD_SETS => self.record_sets.get(name),
+            _ => None,
+        }
+    }
+
+    /// Whether an address belongs to a pool.
+    pub(super) fn owns(&self, pool: &Pool, ip: Ipv4Addr) -> bool {
+        self.owner(ip).is_some_and(|owner| owner.uid == pool.uid)
     }
 
     /// The pool that an address belongs to: the oldest that uses it.

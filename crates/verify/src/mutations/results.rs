@@ -1,13 +1,11 @@
 //! The results of mutations, kept so that a run continues where the last one ended.
 
 use super::Mutation;
-use crate::{Doing, Failure, Outcome};
+use crate::Outcome;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
 
 /// The file of the results.
 const FILE: &str = "target/verify/mutations.yaml";
@@ -70,12 +68,7 @@ pub(super) struct Results {
 impl Results {
     /// Earlier results; none if there is no file.
     pub(super) fn load(root: &Path) -> Outcome<Self> {
-        match fs::read_to_string(root.join(FILE)) {
-            Ok(text) => {
-                serde_saphyr::from_str(&text).map_err(|error| Failure::Other(format!("{FILE}: {error}")))
-            }
-            Err(_missing) => Ok(Self::default()),
-        }
+        if root.join(FILE).exists() { crate::load(root, FILE) } else { Ok(Self::default()) }
     }
 
     /// Drops results about other sources.
@@ -109,18 +102,10 @@ impl Results {
 
     /// Writes the file.
     pub(super) fn save(&mut self, root: &Path, all: usize) -> Outcome<()> {
-        #[expect(clippy::disallowed_methods, reason = "the day on which it was run")]
-        let now = jiff::Timestamp::now();
-        self.date = now.strftime("%Y-%m-%d").to_string();
-        let mut git = Command::new("git");
-        git.current_dir(root).args(["rev-parse", "--short", "HEAD"]);
-        crate::run::told(&mut git)?.trim().clone_into(&mut self.commit);
+        (self.date, self.commit) = (crate::today(), crate::commit(root)?);
         "cargo run --package flipop-verify -- mutations".clone_into(&mut self.command);
         self.caught = format!("{} of {all}", self.caught());
-        let text = serde_saphyr::to_string(self).map_err(|error| Failure::Other(error.to_string()))?;
-        let path = root.join(FILE);
-        fs::create_dir_all(path.parent().unwrap_or(root)).doing(format!("write {FILE}"))?;
-        fs::write(path, text).doing(format!("write {FILE}"))
+        crate::save(root, FILE, self)
     }
 
     /// Prints the table. True if every selected mutation was caught.

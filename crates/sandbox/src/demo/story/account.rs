@@ -35,11 +35,8 @@ impl Story {
                 };
                 let provider = provider.name();
                 let reason = self.record_reason(at_ms, provider, (fqdn, data), verb != "deleted");
-                self.teller.line(
-                    at_ms,
-                    Line::Record,
-                    &format!("{fqdn} {rtype} {data} {verb} at {provider}{reason}"),
-                );
+                let text = format!("{fqdn} {rtype} {data} {verb} at {provider}{reason}");
+                self.teller.line(at_ms, Line::Record, &text);
             }
             ChangeKind::Firewall(id) => self.tell_firewall(at_ms, id),
             ChangeKind::DropletAdded(_) | ChangeKind::DropletDestroyed(_) => {}

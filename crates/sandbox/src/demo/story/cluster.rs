@@ -122,7 +122,7 @@ impl Story {
 
     fn tell_event(&mut self, at_ms: u64, change: &Change) {
         let Some(event) = change.after.as_deref() else { return };
-        let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let text = |pointer: &str| pools::text(event, pointer);
         let ours = matches!(text("/involvedObject/kind"), POOL_KIND | RECORD_SET_KIND);
         // Changes of records are told one by one.
         if ours && text("/reason") != "RecordsChanged" {
@@ -137,12 +137,8 @@ impl Story {
         let read = |object: &Option<Arc<Value>>| object.as_deref().and_then(Pool::read);
         let Some(after) = read(&change.after) else {
             let name = ObjectName::new(&change.key.namespace, &change.key.name);
-            self.teller.line(
-                at_ms,
-                Line::Pool,
-                &format!("{name} is gone; its addresses stay where they are"),
-            );
-            return;
+            let text = format!("{name} is gone; its addresses stay where they are");
+            return self.teller.line(at_ms, Line::Pool, &text);
         };
         let before = read(&change.before).map(|pool| pool.status.conditions).unwrap_or_default();
         self.tell_conditions(at_ms, Line::Pool, &after.name, (&before, &after.status.conditions));
@@ -153,8 +149,8 @@ impl Story {
         let read = |object: &Option<Arc<Value>>| object.as_deref().and_then(RecordSet::read);
         let Some(after) = read(&change.after) else {
             let name = ObjectName::new(&change.key.namespace, &change.key.name);
-            self.teller.line(at_ms, Line::Set, &format!("{name} is gone; its records stay as they are"));
-            return;
+            let text = format!("{name} is gone; its records stay as they are");
+            return self.teller.line(at_ms, Line::Set, &text);
         };
         let before = read(&change.before).map(|set| set.conditions().to_vec()).unwrap_or_default();
         self.tell_conditions(at_ms, Line::Set, &after.object, (&before, after.conditions()));

@@ -216,28 +216,15 @@ async fn carry_out(served: &Served, command: Command) -> Response {
 }
 
 fn is_of_a_button(command: &Command) -> bool {
-    match command {
+    matches!(
+        command,
         Command::Kill(_)
-        | Command::Drain(_)
-        | Command::Heal(_)
-        | Command::Add(_)
-        | Command::Providers(_)
-        | Command::Lease => true,
-        Command::Crash(_)
-        | Command::Help
-        | Command::Show
-        | Command::Quota(_)
-        | Command::Token(..)
-        | Command::Throttle(_)
-        | Command::Dns(_)
-        | Command::Deny(..)
-        | Command::Allow
-        | Command::Move(..)
-        | Command::Pause(..)
-        | Command::Resume(_)
-        | Command::Ask(..)
-        | Command::Quit => false,
-    }
+            | Command::Drain(_)
+            | Command::Heal(_)
+            | Command::Add(_)
+            | Command::Providers(_)
+            | Command::Lease
+    )
 }
 
 #[cfg(test)]
