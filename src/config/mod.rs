@@ -20,7 +20,7 @@ use crate::kube::kubeconfig::{ClusterSettings, SERVICE_ACCOUNT_DIR};
 use crate::provider::{PROVIDERS, ProviderConfigs};
 use crate::proxy::ProxySettings;
 use cli_args::Word;
-use flags::{Asked, Unclear};
+use flags::Asked;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -122,14 +122,6 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    fn unclear(unclear: Unclear) -> Self {
-        match unclear {
-            Unclear::Usage(usage) => Self::Usage(usage),
-            Unclear::CommandUsage(usage) => Self::CommandUsage(usage),
-            Unclear::UnknownCommand(hint, help) => Self::UnknownCommand { hint, help },
-        }
-    }
-
     fn invalid(name: &'static str, problem: impl Into<String>) -> Self {
         Self::Invalid { name, problem: problem.into() }
     }
@@ -175,9 +167,7 @@ impl Invocation {
         let proxies = variables::proxies(env);
         let env = |variable: Variable| variable.read(env);
         let mut cluster = cluster(&env, service_account);
-        let (flags, ignored_arguments) = match flags::parse(arguments, cluster.has_service_account())
-            .map_err(ConfigError::unclear)?
-        {
+        let (flags, ignored_arguments) = match flags::parse(arguments, cluster.has_service_account())? {
             Asked::Command(word) => {
                 let common = word.common().cloned();
                 if common.is_some() {
@@ -189,9 +179,10 @@ impl Invocation {
                 let program = if plugin { "kubectl flipop" } else { "flipop" };
                 return Ok(Self::Command(Box::new(Order { word, cluster, providers, no_color, program })));
             }
-            Asked::Agent(flags) => {
+            Asked::Agent(mut config) => {
                 cluster.proxy = proxies?;
-                return AgentConfig::new(*flags, cluster).map(|config| Self::Agent(Box::new(config)));
+                config.complete(cluster)?;
+                return Ok(Self::Agent(config));
             }
             Asked::Operator(flags, ignored) => (flags, ignored),
         };
