@@ -6,7 +6,7 @@
 
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
-use crate::api::{Condition, Conditioned, Seen};
+use crate::api::{Condition, Conditioned, Seen, Undecodable, meta_of, object_of};
 use crate::clock::Clock;
 use crate::execute::{Done, Executor};
 use crate::kube::server_time::ServerTime;
@@ -19,7 +19,9 @@ use crate::random::Random;
 use crate::watches::{Step, Watches};
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::mechanism::{Effect, RateReport};
-use flipop_core::model::{AccountId, Context, Moment, NodeFacts, ObjectKind, Observed, Uid, WatchKey};
+use flipop_core::model::{
+    AccountId, Context, Moment, NodeFacts, ObjectKind, ObjectRef, Observed, Uid, WatchKey,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -287,25 +289,20 @@ impl Reconciler {
             }
             Observed::Apply(object) => self.note_conditions(object),
             Observed::Delete(object) => {
-                let uid = object.as_ref().map_or_else(|unreadable| unreadable.uid.clone(), uid);
-                self.conditions.remove(&(K::KIND, uid));
+                self.conditions.remove(&(K::KIND, object_of(meta_of(object)).uid));
             }
         }
     }
 
     fn note_conditions<K: Conditioned>(&mut self, object: &Seen<K>) {
+        let (kind, ObjectRef { name, uid }) = (K::KIND.as_str(), object_of(meta_of(object)));
         match object {
             Ok(object) => {
-                self.conditions.insert((K::KIND, uid(object)), object.conditions().to_vec());
+                self.conditions.insert((K::KIND, uid), object.conditions().to_vec());
             }
-            Err(unreadable) => {
-                let text = format!("{} {}: {}", K::KIND.as_str(), unreadable.name, unreadable.error);
-                if first_time(&mut self.denials, text) {
-                    tracing::warn!(
-                        kind = K::KIND.as_str(),
-                        object = %unreadable.name,
-                        "failed to read the object: {}", unreadable.error
-                    );
+            Err(Undecodable { error, .. }) => {
+                if first_time(&mut self.denials, format!("{kind} {name}: {error}")) {
+                    tracing::warn!(kind, object = %name, "failed to read the object: {error}");
                 }
             }
         }
@@ -420,10 +417,6 @@ fn first_time(reported: &mut BTreeSet<String>, text: String) -> bool {
         reported.clear();
     }
     reported.insert(text)
-}
-
-fn uid(object: &impl kube::Resource) -> Uid {
-    Uid(object.meta().uid.clone().unwrap_or_default().into())
 }
 
 fn map<T, U>(step: &Observed<T>, cut: impl Fn(&T) -> U) -> Observed<U> {

@@ -1,8 +1,7 @@
 //! `spec.firewall` of a pool, and the firewalls that its status remembers.
 
-use super::lenient::or_default;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use super::lenient::api_types;
+use schemars::{Schema, SchemaGenerator, json_schema};
 
 /// Rules of one firewall at DigitalOcean.
 const PORTS_MAX: usize = 50;
@@ -13,59 +12,47 @@ const SOURCES_MAX: usize = 1_000;
 /// The longest way to write an IPv6 network.
 const SOURCE_CHARS_MAX: usize = 43;
 
-/// Ports that FLIPOP opens on every node that the pool may use, in cloud firewalls of its own.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Firewall {
-    /// The ports to open. Without entries there is no firewall. FLIPOP ignores a malformed entry. Values: at most 50
-    /// entries. Default: empty.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = PORTS_MAX))]
-    pub ports: Option<Vec<FirewallPort>>,
+api_types! {
+    /// Ports that FLIPOP opens on every node that the pool may use, in cloud firewalls of its own.
+    pub struct Firewall {
+        /// The ports to open. Without entries there is no firewall. FLIPOP ignores a malformed entry. Values: at most
+        /// 50 entries. Default: empty.
+        #[schemars(length(max = PORTS_MAX))]
+        pub ports: Option<Vec<FirewallPort>>,
 
-    /// Networks from which the ports can be reached. `0.0.0.0/0` and `::/0` together mean everybody. FLIPOP ignores an
-    /// entry that is not a network, or that has bits beyond its prefix. Values: at most 1,000 networks. Default: empty;
-    /// set the field.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "sources_schema")]
-    pub sources: Option<Vec<String>>,
-}
+        /// Networks from which the ports can be reached. `0.0.0.0/0` and `::/0` together mean everybody. FLIPOP ignores
+        /// an entry that is not a network, or that has bits beyond its prefix. Values: at most 1,000 networks. Default:
+        /// empty; set the field.
+        #[schemars(schema_with = "sources_schema")]
+        pub sources: Option<Vec<String>>,
+    }
 
-/// A protocol and a port to open.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct FirewallPort {
-    /// The protocol. Values: `tcp`, `udp`, `icmp`. Default: none; set the field.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "protocol_schema")]
-    pub protocol: Option<String>,
+    /// A protocol and a port to open.
+    pub struct FirewallPort {
+        /// The protocol. Values: `tcp`, `udp`, `icmp`. Default: none; set the field.
+        #[schemars(schema_with = "protocol_schema")]
+        pub protocol: Option<String>,
 
-    /// The port, as a string: a number such as `"443"`, or a range such as `"30000-30100"`. Leave it out for `icmp`.
-    /// Range: 1 to 65535. Default: none; set the field for `tcp` and `udp`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "port_schema")]
-    pub port: Option<String>,
-}
+        /// The port, as a string: a number such as `"443"`, or a range such as `"30000-30100"`. Leave it out for
+        /// `icmp`. Range: 1 to 65535. Default: none; set the field for `tcp` and `udp`.
+        #[schemars(schema_with = "port_schema")]
+        pub port: Option<String>,
+    }
 
-/// A firewall that FLIPOP made for a pool, or is about to make.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct FirewallEntry {
-    /// Id of the firewall. Absent while FLIPOP does not know whether it was made.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
-    pub id: String,
+    /// A firewall that FLIPOP made for a pool, or is about to make.
+    pub struct FirewallEntry {
+        /// Id of the firewall. Absent while FLIPOP does not know whether it was made.
+        pub id: String,
 
-    /// Name of the firewall: `flipop-`, the first 8 characters of the pool's uid, and a number.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
-    pub name: String,
+        /// Name of the firewall: `flipop-`, the first 8 characters of the pool's uid, and a number.
+        pub name: String,
 
-    /// Provider of the firewall.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
-    pub provider: String,
+        /// Provider of the firewall.
+        pub provider: String,
 
-    /// Account of the firewall. Absent for the account of the token in the operator's environment.
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
-    pub account: String,
+        /// Account of the firewall. Absent for the account of the token in the operator's environment.
+        pub account: String,
+    }
 }
 
 fn sources_schema(_: &mut SchemaGenerator) -> Schema {

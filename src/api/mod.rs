@@ -30,7 +30,7 @@ pub use pool::{
     NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
 };
 pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, SuspectNode};
-pub use seen::{Conditioned, Seen, Undecodable};
+pub use seen::{Conditioned, Seen, Undecodable, meta_of, object_of};
 pub use shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, Toleration};
 
 /// API group of both kinds.

@@ -1,13 +1,13 @@
 //! `FloatingIPPool`: its spec, its status and the memory in it.
 
 use super::{
-    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set,
-    readable_meta, second, text, texts, timed_conditions, unreadable_meta,
+    Meta, addresses, annotation, observed, plain_conditions, plain_meta, raw_grace, raw_match,
+    raw_node_check, raw_record_set, second, text, texts, timed_conditions,
 };
-use crate::api::Seen;
 use crate::api::{
     Condition, CreatedIp, Creation, Firewall, FirewallEntry, FloatingIPPool, FloatingIPPoolSpec,
-    FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
+    FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels, PublishedRecordSet, PurchasedIp, RecordName, Seen,
+    meta_of,
 };
 use flipop_core::addresses::pool::manual_move::result::{
     LastMove as PlainMove, MOVE_ANNOTATION, MoveOutcome,
@@ -30,30 +30,22 @@ const UNCERTAIN: &str = "Uncertain";
 
 /// A pool as the watch showed it.
 pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
-    let (meta, spec, status) = match seen {
-        Ok(pool) => (
-            readable_meta(&pool.metadata),
-            Ok(raw_spec(&pool.spec)),
-            pool.status.as_ref().map(plain_status).unwrap_or_default(),
-        ),
-        Err(undecodable) => {
-            (unreadable_meta(undecodable), Err(undecodable.error.clone()), PoolStatus::default())
-        }
-    };
-    let annotations = seen.as_ref().ok().and_then(|pool| pool.metadata.annotations.as_ref());
-    let move_request = annotations.and_then(|annotations| annotations.get(MOVE_ANNOTATION)).cloned();
-    let Meta { object, created_at_s, generation, resource_version, deleting, finalizers, paused } = meta;
+    let Meta { object, created_at_s, generation, resource_version, deleting, paused } =
+        plain_meta(meta_of(seen));
+    // FLIPOP does nothing about the finalizers of an object that it cannot read.
+    let pool = seen.as_ref().ok();
+    let finalizers = pool.and_then(|pool| pool.metadata.finalizers.as_ref());
     PoolObject {
         object,
         created_at_s,
         generation,
         resource_version,
         deleting,
-        guarded: finalizers.iter().any(|finalizer| finalizer == FINALIZER),
+        guarded: finalizers.is_some_and(|names| names.iter().any(|name| name == FINALIZER)),
         paused,
-        spec,
-        move_request,
-        status,
+        spec: seen.as_ref().map(|pool| raw_spec(&pool.spec)).map_err(|unread| unread.error.clone()),
+        move_request: pool.and_then(|pool| annotation(&pool.metadata, MOVE_ANNOTATION)),
+        status: pool.and_then(|pool| pool.status.as_ref()).map(plain_status).unwrap_or_default(),
     }
 }
 

@@ -13,7 +13,7 @@ use super::output::{self, Output};
 use super::session::Session;
 use super::steer::Named;
 use super::{CommandError, leader};
-use crate::api::{Condition, Conditioned, Seen};
+use crate::api::{Condition, Conditioned, Seen, object_of};
 use crate::config::cli_args::StatusArgs;
 use crate::exit::Exit;
 use flipop_core::addresses::pool::spec::PoolSpec;
@@ -152,9 +152,7 @@ fn paused_since<K: Conditioned>(
     objects.iter().flatten().filter_map(|object| {
         let paused = |condition: &&Condition| condition.type_ == ConditionType::Paused.as_str();
         let since = object.conditions().iter().find(paused)?.last_transition_time.as_ref()?;
-        let meta = object.meta();
-        let name = ObjectName::new(meta.namespace.clone()?, meta.name.clone()?);
-        Some(((K::KIND, name), format!("{:.0}", since.0)))
+        Some(((K::KIND, object_of(object.meta()).name), format!("{:.0}", since.0)))
     })
 }
 
