@@ -11,7 +11,6 @@ use crate::api::Condition;
 use crate::clock::Clock;
 use crate::kube::events::{Events, Note, Severity};
 use crate::permit::Permit;
-use crate::provider::observe::CallObserver;
 use crate::provider::{CallError, Providers};
 use flipop_core::addresses::action::Call as OfAddresses;
 use flipop_core::firewalls::action::Call as OfFirewalls;
@@ -55,8 +54,6 @@ impl<O: Into<Outcome>> From<O> for Done {
 pub struct Executor {
     /// Clients of providers.
     pub providers: Arc<Providers>,
-    /// Hears of operations that are made of several calls.
-    pub observer: Arc<dyn CallObserver>,
     /// Client for reads and writes of the API server.
     pub client: kube::Client,
     /// The right to write.
