@@ -9,7 +9,7 @@ mod table;
 
 use super::copy::{self, Lists, Objects};
 use super::matched::Matched;
-use super::output::{self, Output};
+use super::output::Output;
 use super::session::Session;
 use super::steer::Named;
 use super::{CommandError, leader};
@@ -24,13 +24,6 @@ use flipop_core::records::status::RecordSetObject;
 use leading::Leading;
 use model::Report;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-
-/// The time between two prints of `--watch`.
-const PERIOD: Duration = Duration::from_secs(2);
-
-/// Clears a terminal, and moves to its first line.
-const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 /// The facts for a report.
 pub(super) struct Facts {
@@ -58,17 +51,9 @@ pub(super) async fn run(
     arguments: &StatusArgs,
     output: Output,
 ) -> Result<Exit, CommandError> {
-    loop {
-        let report = report(session, &arguments.names).await?;
-        if arguments.watch && output.coloured {
-            output::print(CLEAR)?;
-        }
-        output.show(&report, || table::text(&report, output))?;
-        if !arguments.watch {
-            return Ok(Exit::Success);
-        }
-        tokio::time::sleep(PERIOD).await;
-    }
+    let read = async || report(session, &arguments.names).await;
+    output.keep_showing(arguments.watch, read, |report| table::text(report, output)).await?;
+    Ok(Exit::Success)
 }
 
 /// Reads everything once.
