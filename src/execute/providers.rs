@@ -2,9 +2,8 @@
 
 use super::{Executor, call_failure, tested};
 use crate::provider::dns::{Applied, Unfinished};
-use crate::provider::firewalls::NewFirewall;
 use crate::provider::observe::Call as ObservedCall;
-use crate::provider::{Action, CallContext, CallError};
+use crate::provider::{Action, CallContext, CallError, NewFirewall};
 use flipop_core::addresses::action as addresses;
 use flipop_core::firewalls::action as firewalls;
 use flipop_core::mechanism::{Answer, Request};
