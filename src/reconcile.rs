@@ -14,7 +14,6 @@ use crate::leader::LeaderState;
 use crate::liveness::Heartbeat;
 use crate::metrics::Metrics;
 use crate::probe::{BEAT, Feed};
-use crate::provider::Providers;
 use crate::random::Random;
 use crate::watches::{Step, Watches};
 use flipop_core::fleet::{Fleet, Input, Settings};
@@ -62,7 +61,6 @@ pub struct Reconciler {
     has_admission: bool,
     done: mpsc::Receiver<Done>,
     tokens: BTreeMap<AccountId, (watch::Receiver<u64>, watch::Receiver<RateReport>)>,
-    providers: Arc<Providers>,
     conditions: BTreeMap<(ObjectKind, Uid), Vec<Condition>>,
     troubles: BTreeMap<WatchKey, String>,
     /// Rights that were found missing and objects that could not be read: each is said once.
@@ -106,46 +104,31 @@ pub struct Parts {
 impl Reconciler {
     /// A loop that has not begun.
     pub fn new(parts: Parts) -> Self {
-        let Parts {
-            settings,
-            executor,
-            checks,
-            has_admission,
-            done,
-            watches,
-            leader,
-            metrics,
-            server_time,
-            random,
-            heartbeat,
-        } = parts;
-        let providers = Arc::clone(&executor.providers);
-        let tokens = providers
-            .accounts()
+        let accounts = parts.executor.providers.accounts();
+        let tokens = accounts
             .map(|(id, account)| (id.clone(), (account.token_generation(), account.rate())))
             .collect();
         Self {
-            fleet: Fleet::new(settings),
-            clock: executor.clock.clone(),
-            executor,
-            checks,
-            watches,
-            leader,
+            fleet: Fleet::new(parts.settings),
+            clock: parts.executor.clock.clone(),
+            executor: parts.executor,
+            checks: parts.checks,
+            watches: parts.watches,
+            leader: parts.leader,
             epoch: None,
             probed: None,
-            has_admission,
-            done,
+            has_admission: parts.has_admission,
+            done: parts.done,
             tokens,
-            providers,
             conditions: BTreeMap::new(),
             troubles: BTreeMap::new(),
             denials: BTreeSet::new(),
-            metrics,
-            server_time,
+            metrics: parts.metrics,
+            server_time: parts.server_time,
             server_epoch_ms: None,
-            random,
+            random: parts.random,
             wake: None,
-            heartbeat,
+            heartbeat: parts.heartbeat,
         }
     }
 
@@ -346,7 +329,7 @@ impl Reconciler {
         self.metrics.publish_checked(self.fleet.checked_nodes(self.clock.now()));
         self.observe(Input::EventsDenied(self.executor.events.forbidden()));
         self.observe(Input::LeasesDenied(self.watches.leases_denied()));
-        self.providers.accounts().for_each(|(_, account)| account.recheck_token());
+        self.executor.providers.accounts().for_each(|(_, account)| account.recheck_token());
         self.watches.look_after();
         let troubles = self.watches.troubles();
         for key in

@@ -66,12 +66,8 @@ fn raw_grace(grace: &Grace) -> RawGrace {
 }
 
 fn raw_node_check(check: &NodeCheck) -> RawNodeCheck {
-    RawNodeCheck {
-        port: check.port,
-        period_seconds: check.period_seconds,
-        timeout_seconds: check.timeout_seconds,
-        failure_threshold: check.failure_threshold,
-    }
+    let NodeCheck { port, period_seconds, timeout_seconds, failure_threshold } = *check;
+    RawNodeCheck { port, period_seconds, timeout_seconds, failure_threshold }
 }
 
 /// A number of seconds since 1970 as a time of the API.
@@ -105,11 +101,9 @@ fn texts<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> Vec<String> {
 }
 
 fn plain_conditions(conditions: &[Condition]) -> Vec<PlainCondition> {
-    let plain = |condition: &Condition| PlainCondition {
-        kind: condition.type_.clone(),
-        status: condition.status.clone(),
-        reason: condition.reason.clone(),
-        message: condition.message.clone(),
+    let plain = |condition: &Condition| {
+        let Condition { type_: kind, status, reason, message, .. } = condition.clone();
+        PlainCondition { kind, status, reason, message }
     };
     conditions.iter().map(plain).collect()
 }
@@ -128,14 +122,10 @@ fn timed(plain: &PlainCondition, generation: i64, before: &[Condition], now: jif
     let kept = before.iter().find(|known| known.type_ == plain.kind && known.status == plain.status);
     // metav1.Time keeps whole seconds.
     let now = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);
-    Condition {
-        type_: plain.kind.clone(),
-        status: plain.status.clone(),
-        reason: plain.reason.clone(),
-        message: plain.message.clone(),
-        last_transition_time: kept.and_then(|known| known.last_transition_time.clone()).or(Some(Time(now))),
-        observed_generation: Some(generation),
-    }
+    let last_transition_time = kept.and_then(|known| known.last_transition_time.clone()).or(Some(Time(now)));
+    let PlainCondition { kind: type_, status, reason, message } = plain.clone();
+    let observed_generation = Some(generation);
+    Condition { type_, status, reason, message, last_transition_time, observed_generation }
 }
 
 #[cfg(test)]
