@@ -104,13 +104,9 @@ pub async fn bind(address: &BindAddress) -> Result<TcpListener, BindError> {
     if !address.host.is_empty() {
         return TcpListener::bind((address.host.as_str(), address.port)).await.map_err(failed);
     }
-    listen_on_all(address.port)
+    listen(IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port)
         .or_else(|_| listen(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port))
         .map_err(failed)
-}
-
-fn listen_on_all(port: u16) -> std::io::Result<TcpListener> {
-    listen(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
 }
 
 fn listen(ip: IpAddr, port: u16) -> std::io::Result<TcpListener> {

@@ -1,7 +1,7 @@
 //! Entry point of the operator.
 
 use flipop::clock::Clock;
-use flipop::config::{AgentConfig, ConfigError, Invocation};
+use flipop::config::{ConfigError, Invocation};
 use flipop::exit::{self, Exit};
 use flipop::{agent, command, operator, telemetry};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
@@ -17,8 +17,10 @@ fn main() -> ExitCode {
     keep_memory_private();
     let exit = match Invocation::from_process() {
         Ok(Invocation::Command(order)) => command::run(&order),
-        Ok(Invocation::Run(config)) => run(*config),
-        Ok(Invocation::Agent(config)) => run_agent(*config),
+        Ok(Invocation::Run(config)) => {
+            live(config.debug, |shutdown| operator::run(*config, shutdown, |_started| {}))
+        }
+        Ok(Invocation::Agent(config)) => live(config.debug, |shutdown| agent::run(*config, shutdown)),
         Err(ConfigError::Usage(usage)) => {
             let _unwritten = usage.print();
             if usage.use_stderr() { Exit::Usage } else { Exit::Success }
@@ -44,14 +46,6 @@ fn main() -> ExitCode {
 fn keep_memory_private() {
     let _refused = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _refused = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-}
-
-fn run(config: flipop::config::Config) -> Exit {
-    live(config.debug, |shutdown| operator::run(config, shutdown, |_started| {}))
-}
-
-fn run_agent(config: AgentConfig) -> Exit {
-    live(config.debug, |shutdown| agent::run(config, shutdown))
 }
 
 /// Starts logging, and runs until the work ends. One thread is enough: it works in small pieces, and handing a piece to

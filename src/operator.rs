@@ -328,7 +328,6 @@ fn reconciler(
     let (sender, done) = mpsc::channel(OUTCOMES);
     let executor = Executor {
         providers: providers.into(),
-        observer: Arc::<Metrics>::clone(&base.metrics),
         client: base.clients.requests.clone(),
         permit: election.permits.permit(),
         clock: base.clock.clone(),

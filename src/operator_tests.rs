@@ -99,7 +99,7 @@ async fn a_process_that_is_told_to_end_has_ended_after_ten_seconds_whatever_hang
     let Platform { clock, random, identity, namespace, clients, lease, transport, .. } = platform(&api);
     let base = Base::new(clock.clone(), random, clients, transport).unwrap();
     let election = elect(identity, namespace, lease, &base).unwrap();
-    election.leader.state().wait_for(LeaderState::holds).await.unwrap();
+    election.leader.state().wait_for(|state| state.permit().is_some()).await.unwrap();
     // The last call ends just in time, the lease cannot be released, and one task ignores the stop.
     let reconcile = base.tracker.spawn(tokio::time::sleep(DRAIN.saturating_sub(Duration::from_millis(1))));
     api.set_network("a", Network::Silent);
@@ -118,7 +118,7 @@ async fn a_lease_that_is_lost_while_the_process_ends_is_an_error() {
     let base = Base::new(clock, random, clients, transport).unwrap();
     let election = elect(identity, namespace, lease, &base).unwrap();
     let mut leader = election.leader.state();
-    leader.wait_for(LeaderState::holds).await.unwrap();
+    leader.wait_for(|state| state.permit().is_some()).await.unwrap();
     // Calls are under way until the loop learns that the election has ended.
     let reconcile = base.tracker.spawn(async move { while leader.changed().await.is_ok() {} });
     api.put(|lease| lease["spec"]["holderIdentity"] = json!("b"));

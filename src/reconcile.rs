@@ -6,7 +6,7 @@
 
 use crate::api::translate::pool::pool_object;
 use crate::api::translate::record_set::record_set_object;
-use crate::api::{Condition, Conditioned, Seen};
+use crate::api::{Condition, Conditioned, Seen, Undecodable, meta_of, object_of};
 use crate::clock::Clock;
 use crate::execute::{Done, Executor};
 use crate::kube::server_time::ServerTime;
@@ -14,12 +14,13 @@ use crate::leader::LeaderState;
 use crate::liveness::Heartbeat;
 use crate::metrics::Metrics;
 use crate::probe::{BEAT, Feed};
-use crate::provider::Providers;
 use crate::random::Random;
 use crate::watches::{Step, Watches};
 use flipop_core::fleet::{Fleet, Input, Settings};
 use flipop_core::mechanism::{Effect, RateReport};
-use flipop_core::model::{AccountId, Context, Moment, NodeFacts, ObjectKind, Observed, Uid, WatchKey};
+use flipop_core::model::{
+    AccountId, Context, Moment, NodeFacts, ObjectKind, ObjectRef, Observed, Uid, WatchKey,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +61,6 @@ pub struct Reconciler {
     has_admission: bool,
     done: mpsc::Receiver<Done>,
     tokens: BTreeMap<AccountId, (watch::Receiver<u64>, watch::Receiver<RateReport>)>,
-    providers: Arc<Providers>,
     conditions: BTreeMap<(ObjectKind, Uid), Vec<Condition>>,
     troubles: BTreeMap<WatchKey, String>,
     /// Rights that were found missing and objects that could not be read: each is said once.
@@ -104,46 +104,31 @@ pub struct Parts {
 impl Reconciler {
     /// A loop that has not begun.
     pub fn new(parts: Parts) -> Self {
-        let Parts {
-            settings,
-            executor,
-            checks,
-            has_admission,
-            done,
-            watches,
-            leader,
-            metrics,
-            server_time,
-            random,
-            heartbeat,
-        } = parts;
-        let providers = Arc::clone(&executor.providers);
-        let tokens = providers
-            .accounts()
+        let accounts = parts.executor.providers.accounts();
+        let tokens = accounts
             .map(|(id, account)| (id.clone(), (account.token_generation(), account.rate())))
             .collect();
         Self {
-            fleet: Fleet::new(settings),
-            clock: executor.clock.clone(),
-            executor,
-            checks,
-            watches,
-            leader,
+            fleet: Fleet::new(parts.settings),
+            clock: parts.executor.clock.clone(),
+            executor: parts.executor,
+            checks: parts.checks,
+            watches: parts.watches,
+            leader: parts.leader,
             epoch: None,
             probed: None,
-            has_admission,
-            done,
+            has_admission: parts.has_admission,
+            done: parts.done,
             tokens,
-            providers,
             conditions: BTreeMap::new(),
             troubles: BTreeMap::new(),
             denials: BTreeSet::new(),
-            metrics,
-            server_time,
+            metrics: parts.metrics,
+            server_time: parts.server_time,
             server_epoch_ms: None,
-            random,
+            random: parts.random,
             wake: None,
-            heartbeat,
+            heartbeat: parts.heartbeat,
         }
     }
 
@@ -287,25 +272,20 @@ impl Reconciler {
             }
             Observed::Apply(object) => self.note_conditions(object),
             Observed::Delete(object) => {
-                let uid = object.as_ref().map_or_else(|unreadable| unreadable.uid.clone(), uid);
-                self.conditions.remove(&(K::KIND, uid));
+                self.conditions.remove(&(K::KIND, object_of(meta_of(object)).uid));
             }
         }
     }
 
     fn note_conditions<K: Conditioned>(&mut self, object: &Seen<K>) {
+        let (kind, ObjectRef { name, uid }) = (K::KIND.as_str(), object_of(meta_of(object)));
         match object {
             Ok(object) => {
-                self.conditions.insert((K::KIND, uid(object)), object.conditions().to_vec());
+                self.conditions.insert((K::KIND, uid), object.conditions().to_vec());
             }
-            Err(unreadable) => {
-                let text = format!("{} {}: {}", K::KIND.as_str(), unreadable.name, unreadable.error);
-                if first_time(&mut self.denials, text) {
-                    tracing::warn!(
-                        kind = K::KIND.as_str(),
-                        object = %unreadable.name,
-                        "failed to read the object: {}", unreadable.error
-                    );
+            Err(Undecodable { error, .. }) => {
+                if first_time(&mut self.denials, format!("{kind} {name}: {error}")) {
+                    tracing::warn!(kind, object = %name, "failed to read the object: {error}");
                 }
             }
         }
@@ -349,7 +329,7 @@ impl Reconciler {
         self.metrics.publish_checked(self.fleet.checked_nodes(self.clock.now()));
         self.observe(Input::EventsDenied(self.executor.events.forbidden()));
         self.observe(Input::LeasesDenied(self.watches.leases_denied()));
-        self.providers.accounts().for_each(|(_, account)| account.recheck_token());
+        self.executor.providers.accounts().for_each(|(_, account)| account.recheck_token());
         self.watches.look_after();
         let troubles = self.watches.troubles();
         for key in
@@ -420,10 +400,6 @@ fn first_time(reported: &mut BTreeSet<String>, text: String) -> bool {
         reported.clear();
     }
     reported.insert(text)
-}
-
-fn uid(object: &impl kube::Resource) -> Uid {
-    Uid(object.meta().uid.clone().unwrap_or_default().into())
 }
 
 fn map<T, U>(step: &Observed<T>, cut: impl Fn(&T) -> U) -> Observed<U> {

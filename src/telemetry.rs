@@ -75,18 +75,13 @@ fn levels(debug: bool) -> Targets {
     let own = if debug { LevelFilter::DEBUG } else { LevelFilter::INFO };
     // With --debug: one line with the path for each request to the API server.
     let requests = if debug { LevelFilter::DEBUG } else { LevelFilter::OFF };
+    let silent = ["kube_client", "kube_runtime", "hyper", "hyper_util", "reqwest", "rustls", "tower"];
     Targets::new()
         .with_default(LevelFilter::WARN)
         .with_target("flipop", own)
         .with_target("flipop_core", own)
-        .with_target("kube_client", LevelFilter::OFF)
         .with_target("kube_client::client::builder", requests)
-        .with_target("kube_runtime", LevelFilter::OFF)
-        .with_target("hyper", LevelFilter::OFF)
-        .with_target("hyper_util", LevelFilter::OFF)
-        .with_target("reqwest", LevelFilter::OFF)
-        .with_target("rustls", LevelFilter::OFF)
-        .with_target("tower", LevelFilter::OFF)
+        .with_targets(silent.map(|target| (target, LevelFilter::OFF)))
 }
 
 fn end_on_panic(logs: Logs) {

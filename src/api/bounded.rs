@@ -281,12 +281,12 @@ fn each<'de, D: Deserializer<'de>>(deserializer: D, see: impl FnMut(&str)) -> Re
 pub(crate) fn named_in(pool: &str, sought: &BTreeSet<Address>) -> serde_json::Result<BTreeSet<Address>> {
     #[derive(Deserialize)]
     struct Pool<'a> {
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         spec: Option<Spec<'a>>,
     }
     #[derive(Deserialize)]
     struct Spec<'a> {
-        #[serde(borrow, default)]
+        #[serde(borrow)]
         ips: Option<&'a serde_json::value::RawValue>,
     }
     let mut named = BTreeSet::new();

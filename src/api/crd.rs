@@ -16,15 +16,10 @@ use serde_json::{Map, Value, json};
 
 /// Why a CRD cannot be printed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The serializer refused a CRD.
-    #[error("failed to write the CRD {name} as YAML")]
-    Yaml {
-        /// Which CRD.
-        name: String,
-        /// The serializer's error.
-        source: serde_saphyr::ser_error::Error,
-    },
+#[error("failed to write the CRD {name} as YAML")]
+pub struct Error {
+    name: String,
+    source: serde_saphyr::ser_error::Error,
 }
 
 /// A CRD as a file.
@@ -63,7 +58,7 @@ fn file(crd: &Value) -> Result<CrdFile, Error> {
     // No folding: one long line per description survives every YAML reader and diff tool.
     let options = serde_saphyr::ser_options! { compact_list_indent: true, folded_wrap_chars: usize::MAX };
     let yaml = serde_saphyr::to_string_with_options(crd, options)
-        .map_err(|source| Error::Yaml { name: plural.to_owned(), source })?;
+        .map_err(|source| Error { name: plural.to_owned(), source })?;
     let header = "# Generated from src/api by `flipop crd`. Do not edit.\n";
     Ok(CrdFile { name: format!("{plural}.yaml"), yaml: format!("{header}{yaml}") })
 }

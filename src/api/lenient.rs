@@ -5,9 +5,77 @@
 //! reader reports it.
 //! Invariant: a value that was read is written back with the same meaning, and a whole number without a fraction.
 
-use serde::de::{Error, Visitor};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::de::{DeserializeOwned, Error, Visitor};
 use serde::{Deserialize, Deserializer, Serializer};
+use std::collections::BTreeMap;
 use std::fmt;
+
+/// Declares types of the API. A field that has its default is not written, except in types that are declared `whole`.
+macro_rules! api_types {
+    (whole: $($types:tt)+) => { api_types!(@ serde(default), $($types)+); };
+    (@ $written:meta, $($(#[$about:meta])* pub struct $name:ident {
+        $($(#[$of_field:meta])* pub $field:ident: $type:ty,)+
+    })+) => {$(
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "camelCase", default)]
+        pub struct $name {
+            $(
+                $(#[$of_field])*
+                #[serde(deserialize_with = "crate::api::lenient::Field::read")]
+                #[$written]
+                pub $field: $type,
+            )+
+        }
+
+        impl crate::api::lenient::Field for Option<$name> {}
+    )+};
+    ($($types:tt)+) => {
+        api_types!(@ serde(skip_serializing_if = "crate::api::lenient::is_default"), $($types)+);
+    };
+}
+
+pub(super) use api_types;
+
+/// A type of fields, in which `null` and absent mean the default.
+pub(super) trait Field: DeserializeOwned + Default {
+    /// Decodes it.
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        or_default(deserializer)
+    }
+}
+
+impl Field for bool {}
+impl Field for u64 {}
+impl Field for String {}
+impl Field for Option<bool> {}
+impl Field for Option<f64> {}
+impl Field for Option<String> {}
+impl<T: DeserializeOwned> Field for Vec<T> {}
+impl<T: DeserializeOwned> Field for Option<Vec<T>> {}
+impl<T: DeserializeOwned> Field for BTreeMap<String, T> {}
+
+impl Field for Option<i64> {
+    /// A whole number in any JSON spelling. Saturates if out of range: readers need only the sign and that it is too
+    /// much.
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(IntegerVisitor)
+    }
+}
+
+impl Field for Option<Time> {
+    /// Treats an unreadable time as absent, so that it does not make the object undecodable.
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        Ok(text.and_then(|text| text.parse().ok()).map(Time))
+    }
+}
+
+/// Whether a field has its default.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
 
 /// Up to this magnitude, every whole number is exact in `f64` (2^53). Beyond it, a rewrite could alter digits.
 const EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
@@ -19,11 +87,6 @@ where
     T: Deserialize<'de> + Default,
 {
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
-}
-
-/// A whole number in any JSON spelling. Saturates if out of range: readers need only the sign and that it is too much.
-pub(super) fn integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-    deserializer.deserialize_any(IntegerVisitor)
 }
 
 /// Writes a number without a fraction as an integer, so that a rewrite does not turn `20` into `20.0`.
@@ -53,7 +116,7 @@ fn saturating(number: f64) -> i64 {
 
 struct IntegerVisitor;
 
-impl<'de> Visitor<'de> for IntegerVisitor {
+impl Visitor<'_> for IntegerVisitor {
     type Value = Option<i64>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,14 +138,6 @@ impl<'de> Visitor<'de> for IntegerVisitor {
     fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
         Ok(None)
     }
-
-    fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        integer(deserializer)
-    }
 }
 
 #[cfg(test)]
@@ -93,11 +148,11 @@ mod tests {
 
     #[derive(Serialize, Deserialize, Debug, PartialEq)]
     struct Sample {
-        #[serde(default, deserialize_with = "integer", skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "Field::read", skip_serializing_if = "Option::is_none")]
         ttl: Option<i64>,
         #[serde(default, serialize_with = "write_number", skip_serializing_if = "Option::is_none")]
         pause: Option<f64>,
-        #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, deserialize_with = "Field::read", skip_serializing_if = "is_default")]
         ips: Vec<String>,
     }
 

@@ -15,7 +15,6 @@
 
 pub(crate) mod bounded;
 pub mod crd;
-mod firewall;
 pub(crate) mod lenient;
 mod pool;
 mod record_set;
@@ -24,13 +23,12 @@ pub(crate) mod seen;
 mod shared;
 pub mod translate;
 
-pub use firewall::{Firewall, FirewallEntry, FirewallPort};
 pub use pool::{
-    CreatedIp, Creation, FloatingIPPool, FloatingIPPoolSpec, FloatingIPPoolStatus, IpStatus, LastMove,
-    NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
+    CreatedIp, Creation, Firewall, FirewallEntry, FirewallPort, FloatingIPPool, FloatingIPPoolSpec,
+    FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
 };
 pub use record_set::{NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, SuspectNode};
-pub use seen::{Conditioned, Seen, Undecodable};
+pub use seen::{Conditioned, Seen, Undecodable, meta_of, object_of};
 pub use shared::{Condition, DnsRecordSet, Grace, Match, NodeCheck, Toleration};
 
 /// API group of both kinds.

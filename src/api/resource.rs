@@ -48,15 +48,46 @@ macro_rules! resource {
     };
 }
 
-/// Implements `kube::Resource`, `Serialize` (with `apiVersion` and `kind`) and `new` for a struct with the fields
-/// `metadata`, `spec` and `status`.
+/// Declares a kind of ours, which implements `kube::Resource`, `Serialize` (with `apiVersion` and `kind`) and
+/// `Conditioned`.
 macro_rules! custom_resource {
-    ($root:ident, $spec:ident, plural: $plural:literal) => {
+    (
+        $(#[$about:meta])*
+        $root:ident is $kind:ident, with $spec:ident and $status:ident, plural $plural:literal
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Default, serde::Deserialize)]
+        pub struct $root {
+            /// Standard object metadata, as far as decisions use it.
+            #[serde(default, deserialize_with = "crate::api::bounded::metadata")]
+            pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+            /// The desired state.
+            #[serde(default, deserialize_with = "crate::api::bounded::spec")]
+            pub spec: $spec,
+            /// The observed state.
+            pub status: Option<$status>,
+        }
+
         impl $root {
             /// An object with this name and spec, without namespace and status.
             pub fn new(name: &str, spec: $spec) -> Self {
-                let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-                Self { metadata, spec, status: None }
+                let mut object = Self { spec, ..Self::default() };
+                object.metadata.name = Some(name.to_owned());
+                object
+            }
+        }
+
+        impl crate::api::bounded::Bounded for $spec {
+            fn too_large(&mut self) -> &mut Vec<TooLarge> {
+                &mut self.too_large
+            }
+        }
+
+        impl crate::api::Conditioned for $root {
+            const KIND: flipop_core::model::ObjectKind = flipop_core::model::ObjectKind::$kind;
+
+            fn conditions(&self) -> &[Condition] {
+                self.status.as_ref().map_or(&[], |status| &status.conditions)
             }
         }
 

@@ -72,7 +72,7 @@ async fn open(session: &Session, place: &Place) -> Result<kube::api::Portforward
     leader::open(session, &place.pod, place.port).await.map_err(|trouble| {
         CommandError::Missing(format!(
             "failed to forward a port: {}",
-            leader::missing_right(&trouble, "create", "pods/portforward", Some(&session.operator))
+            leader::missing_right(&trouble, "create pods/portforward", Some(&session.operator))
         ))
     })
 }

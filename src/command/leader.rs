@@ -82,8 +82,8 @@ pub(super) fn unknown(session: &Session, trouble: &Trouble) -> String {
              --operator-namespace"
         );
     }
-    let lease = format!("lease {LEASE_NAME}");
-    format!("the leader is unknown: {}", missing_right(trouble, "get", &lease, Some(namespace)))
+    let right = format!("get lease {LEASE_NAME}");
+    format!("the leader is unknown: {}", missing_right(trouble, &right, Some(namespace)))
 }
 
 /// Reads the Lease.
@@ -106,19 +106,14 @@ pub(super) async fn find(session: &Session) -> Result<Leader, Trouble> {
     Ok(Leader { holder, pod, renewed: renewed.map(text), expired, vacant_since })
 }
 
-/// The text for a failure. For a refusal it names the right to grant, for other failures it says what happened.
-/// `namespace`: where the right is needed. `None`: in the whole cluster.
-pub(super) fn missing_right(
-    trouble: &Trouble,
-    verb: &str,
-    resource: &str,
-    namespace: Option<&str>,
-) -> String {
+/// The text for a failure. For a refusal it names the right to grant, as verb and resource, and for other failures it
+/// says what happened. `namespace`: where the right is needed. `None`: in the whole cluster.
+pub(super) fn missing_right(trouble: &Trouble, right: &str, namespace: Option<&str>) -> String {
     if trouble.kind != TroubleKind::Forbidden {
         return trouble.message.clone();
     }
     let place = namespace.map_or("in the cluster".to_owned(), |name| format!("in namespace {name}"));
-    format!("you may not {verb} {resource} {place}")
+    format!("you may not {right} {place}")
 }
 
 async fn debug(session: &Session, pod: &str) -> Result<View, String> {
@@ -130,7 +125,7 @@ async fn debug(session: &Session, pod: &str) -> Result<View, String> {
         if trouble.kind == TroubleKind::NotFound {
             return why(&format!("the leader {pod} is not a pod in namespace {namespace}"));
         }
-        why(&missing_right(&trouble, "get", "pods", Some(namespace)))
+        why(&missing_right(&trouble, "get pods", Some(namespace)))
     })?;
     let port = port(&found);
     let asked = async {
@@ -142,7 +137,7 @@ async fn debug(session: &Session, pod: &str) -> Result<View, String> {
     };
     let answer = tokio::time::timeout(ANSWER, asked).await;
     let answer = answer.unwrap_or_else(|_| Err(Trouble::timed_out(5_000)));
-    answer.map_err(|trouble| why(&missing_right(&trouble, "create", "pods/portforward", Some(namespace))))
+    answer.map_err(|trouble| why(&missing_right(&trouble, "create pods/portforward", Some(namespace))))
 }
 
 /// Opens a port of a pod.
@@ -214,17 +209,16 @@ impl Installed {
     /// # Errors
     /// Why it cannot be read.
     pub(super) async fn find(session: &Session) -> Result<Self, String> {
-        let why =
-            |trouble: &Trouble, verb| missing_right(trouble, verb, "deployments", Some(&session.operator));
+        let why = |trouble: &Trouble, right| missing_right(trouble, right, Some(&session.operator));
         let api: Api<Deployment> = Api::namespaced(session.client.clone(), &session.operator);
         let deployment = match api.get(NAME).await.map_err(Trouble::from) {
             Err(trouble) if trouble.kind == TroubleKind::NotFound => {
                 let labelled = api.list(&ListParams::default().labels(LABEL)).await;
-                let labelled = labelled.map_err(|error| why(&Trouble::from(error), "list"))?;
+                let labelled = labelled.map_err(|error| why(&Trouble::from(error), "list deployments"))?;
                 let renamed = |of: &Deployment| of.metadata.name.iter().any(|name| name.contains(NAME));
-                labelled.items.into_iter().find(renamed).ok_or_else(|| why(&trouble, "get"))?
+                labelled.items.into_iter().find(renamed).ok_or_else(|| why(&trouble, "get deployments"))?
             }
-            found => found.map_err(|trouble| why(&trouble, "get"))?,
+            found => found.map_err(|trouble| why(&trouble, "get deployments"))?,
         };
         let name = deployment.metadata.name.unwrap_or_default();
         Ok(Self { name, pod: deployment.spec.template.spec.unwrap_or_default() })

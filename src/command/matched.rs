@@ -2,7 +2,7 @@
 //! once.
 
 use super::copy::Lists;
-use super::output::shown;
+use super::output::{first_of, shown};
 use flipop_core::model::{Criteria, Mismatch, NodeFacts, verdict};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,12 +32,9 @@ impl LeftOut {
     /// One line with at most this many names.
     pub(super) fn text(&self, most: usize) -> String {
         let Self { reason, nodes } = self;
-        let named: Vec<&str> = nodes.iter().take(most).map(String::as_str).collect();
-        let more = nodes.len().saturating_sub(named.len());
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let count =
             if let [_] = nodes.as_slice() { "1 node".to_owned() } else { format!("{} nodes", nodes.len()) };
-        shown(&format!("{count} ({}{more}): {reason}", named.join(", ")))
+        shown(&format!("{count} ({}): {reason}", first_of(nodes, most)))
     }
 }
 

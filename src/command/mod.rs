@@ -26,6 +26,7 @@ use crate::kube::trouble::Trouble;
 use crate::{api, version};
 use clap_complete::{Shell, generate};
 use output::Output;
+use session::Session;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -85,18 +86,28 @@ impl CommandError {
 pub fn run(order: &Order) -> Exit {
     let output = Output::of(order);
     let ended = match &order.word {
-        Word::Completion(arguments) => complete(arguments.shell, order.program),
+        Word::Completion(args) => complete(args.shell, order.program),
         Word::Crd => crds(),
         Word::Version => {
             output::print(&format!("flipop {} (commit {})\n", version::VERSION, version::COMMIT))
         }
-        Word::Status(_)
-        | Word::Plan(_)
-        | Word::Check(_)
-        | Word::Move(_)
-        | Word::Pause(_)
-        | Word::Resume(_)
-        | Word::Dashboard(_) => on_cluster(order, output),
+        Word::Status(args) => on_cluster(order, async |session| status::run(session, args, output).await),
+        Word::Plan(args) => on_cluster(order, async |session| plan::run(session, order, args, output).await),
+        Word::Check(args) => {
+            on_cluster(order, async |session| check::run(session, order, args, output).await)
+        }
+        Word::Move(args) => {
+            on_cluster(order, async |session| steer::move_address(session, args, output).await)
+        }
+        Word::Pause(PauseArgs { which, waiting, reason, .. }) => on_cluster(order, async |session| {
+            steer::pause(session, which, Some(reason), waiting.wait, output).await
+        }),
+        Word::Resume(ResumeArgs { which, waiting, .. }) => {
+            on_cluster(order, async |session| steer::pause(session, which, None, waiting.wait, output).await)
+        }
+        Word::Dashboard(args) => {
+            on_cluster(order, async |session| dashboard::run(session, args, output).await)
+        }
     };
     ended.unwrap_or_else(|error| {
         output::complain(&error.to_string());
@@ -104,26 +115,12 @@ pub fn run(order: &Order) -> Exit {
     })
 }
 
-fn on_cluster(order: &Order, output: Output) -> Result<Exit, CommandError> {
+fn on_cluster(
+    order: &Order,
+    work: impl AsyncFnOnce(&Session) -> Result<Exit, CommandError>,
+) -> Result<Exit, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let ended = runtime.block_on(async {
-        let session = session::Session::new(order)?;
-        match &order.word {
-            Word::Status(arguments) => status::run(&session, arguments, output).await,
-            Word::Plan(arguments) => plan::run(&session, order, arguments, output).await,
-            Word::Check(arguments) => check::run(&session, order, arguments, output).await,
-            Word::Move(arguments) => steer::move_address(&session, arguments, output).await,
-            Word::Pause(PauseArgs { which, waiting, reason, .. }) => {
-                steer::pause(&session, which, Some(reason), waiting.wait, output).await
-            }
-            Word::Resume(ResumeArgs { which, waiting, .. }) => {
-                steer::pause(&session, which, None, waiting.wait, output).await
-            }
-            Word::Dashboard(arguments) => dashboard::run(&session, arguments, output).await,
-            // These commands talk to no cluster.
-            Word::Completion(_) | Word::Crd | Word::Version => Ok(Exit::Success),
-        }
-    });
+    let ended = runtime.block_on(async { work(&Session::new(order)?).await });
     // An unfinished call must not keep the process alive.
     runtime.shutdown_background();
     ended

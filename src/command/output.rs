@@ -9,9 +9,16 @@ use crate::exit::Exit;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
 
 /// The gap between two columns.
 const GAP: &str = "   ";
+
+/// The time between two outputs of `--watch`.
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// Clears a terminal, and moves to its first line.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 /// No column becomes narrower than this on a narrow terminal.
 const NARROWEST: usize = 12;
@@ -37,6 +44,17 @@ pub(super) enum Tone {
     Doubtful,
     /// Wrong.
     Bad,
+}
+
+impl Tone {
+    /// The tone of the status of a condition `Ready`.
+    pub(super) fn of_ready(status: &str) -> Self {
+        match status {
+            "True" => Self::Good,
+            "False" => Self::Bad,
+            _ => Self::Doubtful,
+        }
+    }
 }
 
 impl Output {
@@ -71,6 +89,26 @@ impl Output {
                 let yaml = serde_saphyr::to_string(value);
                 print(&yaml.map_err(|error| CommandError::Format(error.to_string()))?)
             }
+        }
+    }
+
+    /// Shows what is read. With `watch`, does so again and again until the process ends.
+    pub(super) async fn keep_showing<T: Serialize>(
+        self,
+        watch: bool,
+        read: impl AsyncFn() -> Result<T, CommandError>,
+        text: impl Fn(&T) -> String,
+    ) -> Result<T, CommandError> {
+        loop {
+            let value = read().await?;
+            if watch && self.coloured {
+                print(CLEAR)?;
+            }
+            self.show(&value, || text(&value))?;
+            if !watch {
+                return Ok(value);
+            }
+            tokio::time::sleep(PERIOD).await;
         }
     }
 
@@ -191,6 +229,13 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The first names, and how many more there are.
+pub(super) fn first_of(names: &[String], most: usize) -> String {
+    let first = names.iter().take(most).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(most);
+    if more > 0 { format!("{first} and {more} more") } else { first }
 }
 
 /// Text for a table: on one line, without characters that control the terminal or the order of letters, and never

@@ -60,9 +60,7 @@ impl Session {
         let now = now.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
         now.unwrap_or_else(|| self.clock.timestamp())
     }
-}
 
-impl Session {
     /// The error about an object that does not exist.
     pub(super) fn lacks(&self, name: &str) -> CommandError {
         let place = self.namespace.as_deref();
@@ -86,10 +84,8 @@ impl Session {
 }
 
 fn wanted(common: &Common, of_context: &str) -> Option<String> {
-    if common.all_namespaces {
-        return None;
-    }
-    Some(common.namespace.clone().unwrap_or_else(|| of_context.to_owned()))
+    let named = || common.namespace.clone().unwrap_or_else(|| of_context.to_owned());
+    (!common.all_namespaces).then(named)
 }
 
 /// The variables of the file, or of the environment if there is none.

@@ -339,7 +339,7 @@ async fn annotate<K: Conditioned>(
             let text = if trouble.kind == TroubleKind::NotFound {
                 format!("failed to find {object}")
             } else {
-                let why = leader::missing_right(&trouble, "patch", object, None);
+                let why = leader::missing_right(&trouble, &format!("patch {object}"), None);
                 format!("failed to set the annotation {annotation} of {object}: {why}")
             };
             Err(CommandError::Missing(text))

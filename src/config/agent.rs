@@ -1,6 +1,6 @@
 //! The flags of `flipop agent`.
 
-use super::cli_args::{go_bool, path};
+use super::cli_args::{as_in_go, path};
 use super::{BindAddress, ConfigError};
 use crate::kube::kubeconfig::ClusterSettings;
 use crate::network::{Network, PUBLIC6};
@@ -35,150 +35,101 @@ pub enum WhenAbsent {
     Block,
 }
 
-/// The flags of the agent.
+/// All settings of the agent.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct AgentFlags {
+#[command(mut_args(as_in_go))]
+pub struct AgentConfig {
     /// Name of the node on which the agent runs
     #[arg(long, value_name = "NAME")]
-    node_name: String,
+    pub node_name: String,
 
     /// Which traffic leaves through the node's reserved IP
     #[arg(long, value_name = "TRAFFIC", value_enum, default_value = "Pods")]
-    egress: Egress,
+    pub egress: Egress,
 
     /// How pods' traffic leaves while the node has no reserved IP
     ///
     /// With Block, pods reach only private, shared and link-local networks and those of --except and --except6.
     #[arg(long, value_name = "WAY", value_enum, default_value = "Node")]
-    when_absent: WhenAbsent,
+    pub when_absent: WhenAbsent,
 
     /// Network of the node's pods [default: spec.podCIDRs of the node]
     ///
     /// Repeat the flag for several networks. The flag takes precedence over the node's networks: Calico and Cilium may
     /// use others.
-    #[arg(long, value_name = "CIDR", value_parser = network)]
-    pod_cidr: Vec<Network>,
+    #[arg(long = "pod-cidr", value_name = "CIDR", value_parser = network)]
+    pub pods: Vec<Network>,
 
     /// Network that pods reach without the reserved IP
     ///
     /// Repeat the flag for several networks. Pods reach private, shared and link-local networks without it in any case.
     #[arg(long, value_name = "CIDR", value_parser = network)]
-    except: Vec<Network>,
+    pub except: Vec<Network>,
 
     /// Public IPv6 network that pods reach although --when-absent=Block is set
     ///
     /// Repeat the flag for several networks. Pods reach the IPv6 networks in spec.podCIDRs of the node in any case.
     #[arg(long, value_name = "CIDR", value_parser = network6)]
-    except6: Vec<Network>,
+    pub except6: Vec<Network>,
 
     /// The bit that marks packets and connections
     ///
     /// No other software of the node may use it. Write one bit, decimal or as 0x1000.
     #[arg(long, value_name = "BIT", default_value = "0x1000", value_parser = mark)]
-    mark: u32,
+    pub mark: u32,
 
     /// Continue although there is a device of Cilium, or of Calico with eBPF
     ///
     /// Set it if that datapath leaves forwarding and NAT to netfilter. BOOL is as for --debug.
-    #[arg(
-        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value = "false", default_missing_value = "true", hide_default_value = true,
-        action = clap::ArgAction::Set, value_parser = go_bool
-    )]
-    cni_uses_netfilter: bool,
+    #[arg(long, value_name = "BOOL", default_value = "false")]
+    pub cni_uses_netfilter: bool,
 
     /// Log what would be set and removed, and change nothing
-    #[arg(
-        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value = "false", default_missing_value = "true", hide_default_value = true,
-        action = clap::ArgAction::Set, value_parser = go_bool
-    )]
-    dry_run: bool,
+    #[arg(long, value_name = "BOOL", default_value = "false")]
+    pub dry_run: bool,
 
     /// Address of metrics and health endpoints, as IP:PORT; empty turns them off
     ///
     /// The address has to be private: the agent refuses a public one and one that means all addresses.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8141", value_parser = bind)]
-    metrics_bind_addr: Bind,
+    #[arg(long = "metrics-bind-addr", value_name = "ADDR", default_value = "127.0.0.1:8141", value_parser = bind)]
+    pub metrics: Endpoints,
 
     /// Path of a kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "PATH", value_parser = path)]
     kubeconfig: Option<PathBuf>,
 
     /// Log at debug level
-    #[arg(
-        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value = "false", default_missing_value = "true", hide_default_value = true,
-        action = clap::ArgAction::Set, value_parser = go_bool
-    )]
-    debug: bool,
-}
-
-/// Where to listen. `None` means nowhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Bind(Option<SocketAddr>);
-
-/// All settings of the agent.
-#[derive(Debug, Clone)]
-pub struct AgentConfig {
-    /// `--node-name`.
-    pub node_name: String,
-    /// `--egress`.
-    pub egress: Egress,
-    /// `--when-absent`.
-    pub when_absent: WhenAbsent,
-    /// `--pod-cidr`. Empty means the node's own.
-    pub pods: Vec<Network>,
-    /// `--except`.
-    pub except: Vec<Network>,
-    /// `--except6`.
-    pub except6: Vec<Network>,
-    /// `--mark`.
-    pub mark: u32,
-    /// `--cni-uses-netfilter`.
-    pub cni_uses_netfilter: bool,
-    /// `--dry-run`.
-    pub dry_run: bool,
-    /// `--metrics-bind-addr`. `None` if it is empty: serve nothing.
-    pub metrics: Option<BindAddress>,
-    /// `--debug`.
+    #[arg(long, value_name = "BOOL", default_value = "false")]
     pub debug: bool,
-    /// How to find the API server.
+
+    /// How to reach the API server.
+    #[arg(skip)]
     pub cluster: ClusterSettings,
 }
 
+/// Where to listen. `None` means nowhere. A name of its own, because clap takes an `Option` for an optional flag.
+type Endpoints = Option<BindAddress>;
+
 impl AgentConfig {
-    pub(super) fn new(flags: AgentFlags, mut cluster: ClusterSettings) -> Result<Self, ConfigError> {
-        if flags.node_name.is_empty() {
+    /// Checks the flags, and takes over the settings that no flag has.
+    pub(super) fn complete(&mut self, cluster: ClusterSettings) -> Result<(), ConfigError> {
+        if self.node_name.is_empty() {
             return Err(ConfigError::invalid("--node-name", "it is empty"));
         }
-        if !flags.except6.is_empty() && flags.when_absent != WhenAbsent::Block {
+        if !self.except6.is_empty() && self.when_absent != WhenAbsent::Block {
             return Err(ConfigError::invalid("--except6", "it has no effect without --when-absent=Block"));
         }
         for (name, networks) in
-            [("--pod-cidr", &flags.pod_cidr), ("--except", &flags.except), ("--except6", &flags.except6)]
+            [("--pod-cidr", &self.pods), ("--except", &self.except), ("--except6", &self.except6)]
         {
             if networks.len() > MAX_NETWORKS {
                 let problem = format!("it is there {} times; at most {MAX_NETWORKS}", networks.len());
                 return Err(ConfigError::invalid(name, problem));
             }
         }
-        cluster.kubeconfig = flags.kubeconfig.filter(|path| !path.as_os_str().is_empty());
-        let metrics = flags.metrics_bind_addr.0;
-        Ok(Self {
-            node_name: flags.node_name,
-            egress: flags.egress,
-            when_absent: flags.when_absent,
-            pods: flags.pod_cidr,
-            except: flags.except,
-            except6: flags.except6,
-            mark: flags.mark,
-            cni_uses_netfilter: flags.cni_uses_netfilter,
-            dry_run: flags.dry_run,
-            metrics: metrics.map(|at| BindAddress { host: at.ip().to_string(), port: at.port() }),
-            debug: flags.debug,
-            cluster,
-        })
+        self.cluster = cluster;
+        self.cluster.kubeconfig = self.kubeconfig.take().filter(|path| !path.as_os_str().is_empty());
+        Ok(())
     }
 }
 
@@ -210,9 +161,9 @@ fn mark(text: &str) -> Result<u32, String> {
     }
 }
 
-fn bind(text: &str) -> Result<Bind, String> {
+fn bind(text: &str) -> Result<Endpoints, String> {
     if text.is_empty() {
-        return Ok(Bind(None));
+        return Ok(None);
     }
     // The manifests write $(HOST_IP):8141, so an IPv6 address may be without brackets.
     let address = text.rsplit_once(':').and_then(|(ip, port)| {
@@ -222,7 +173,7 @@ fn bind(text: &str) -> Result<Bind, String> {
     let address =
         address.ok_or_else(|| "write IP:PORT, such as 10.0.0.5:8141 or [fd00::5]:8141".to_owned())?;
     if is_private(address.ip()) {
-        Ok(Bind(Some(address)))
+        Ok(Some(BindAddress { host: address.ip().to_string(), port: address.port() }))
     } else {
         Err("the address is public or means all addresses; use a private one of the node".to_owned())
     }

@@ -4,7 +4,7 @@
 //! A flattened field has no doc comment, because that would replace the text of the command.
 
 use crate::version::VERSION;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, ArgAction, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// The end of a command's help: an example, and the exit codes.
@@ -178,15 +178,12 @@ pub struct CheckArgs {
 
 /// Whether to wait for the outcome.
 #[derive(Debug, Clone, PartialEq, Args)]
+#[command(mut_args(as_in_go))]
 pub struct Waiting {
     /// Wait up to 60 s for the outcome; --wait=false returns at once
     ///
     /// BOOL is as for the operator's flag --debug.
-    #[arg(
-        long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value_t = true,
-        default_missing_value = "true", hide_default_value = true, action = clap::ArgAction::Set,
-        value_parser = go_bool
-    )]
+    #[arg(long, value_name = "BOOL", default_value = "true")]
     pub wait: bool,
 }
 
@@ -304,8 +301,17 @@ pub(super) fn path(text: &str) -> Result<PathBuf, std::convert::Infallible> {
     Ok(PathBuf::from(text))
 }
 
+/// Reads a BOOL as Go does. The flag alone means true.
+pub(super) fn as_in_go(arg: Arg) -> Arg {
+    if arg.get_value_names().is_none_or(|names| names != ["BOOL"]) {
+        return arg;
+    }
+    let arg = arg.action(ArgAction::Set).value_parser(go_bool).hide_default_value(true);
+    arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+}
+
 /// Accepts the words of Go's `strconv.ParseBool`.
-pub(super) fn go_bool(text: &str) -> Result<bool, String> {
+fn go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),

@@ -1,8 +1,8 @@
 //! The command line, parsed as Go's pflag parses it: the last of repeated flags wins, and a bare `--debug` means true.
 
 use super::ConfigError;
-use super::agent::AgentFlags;
-use super::cli_args::{Plugin, Word, go_bool, path};
+use super::agent::AgentConfig;
+use super::cli_args::{Plugin, Word, as_in_go, path};
 use crate::version::VERSION;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser};
@@ -19,18 +19,7 @@ pub(super) enum Asked {
     /// Run this command.
     Command(Word),
     /// Run the agent of a node.
-    Agent(Box<AgentFlags>),
-}
-
-/// Why the arguments cannot be followed.
-#[derive(Debug)]
-pub(super) enum Unclear {
-    /// Wrong flags of the process. Also help and version, which clap treats as errors.
-    Usage(clap::Error),
-    /// Wrong flags of a command.
-    CommandUsage(clap::Error),
-    /// The first argument must be a command here, and it is not. Holds a hint at the nearest one, and the help.
-    UnknownCommand(String, String),
+    Agent(Box<AgentConfig>),
 }
 
 /// The command that runs until it is stopped.
@@ -44,7 +33,7 @@ pub(crate) const PLUGIN: &str = "kubectl-flipop";
 /// Only the next argument can be a command. With `in_pod`, an unknown word there is ignored, as by the Go operator, so
 /// that existing manifests keep working. Elsewhere the unknown word is a typing error, and the user gets the help.
 /// Under the name of the plugin the operator never runs.
-pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, Unclear> {
+pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, ConfigError> {
     let first = arguments.get(1).map(|word| word.to_string_lossy());
     if is_plugin(arguments) {
         return plugin(arguments, first.as_deref());
@@ -55,14 +44,14 @@ pub(super) fn parse(arguments: &[OsString], in_pod: bool) -> Result<Asked, Uncle
             Ok(CommandLine { command: Some(Called::Agent(flags)), .. }) => Ok(Asked::Agent(flags)),
             Ok(CommandLine { command: None, flags }) => Ok(Asked::Operator(flags, 0)),
             // The agent runs in a container, as the operator does.
-            Err(error) if word == AGENT => Err(Unclear::Usage(error)),
+            Err(error) if word == AGENT => Err(error.into()),
             Err(error) => Err(of_command(error)),
         },
         Some(word) if !word.starts_with('-') && !in_pod => Err(unknown::<CommandLine>(Some(word))),
         Some(_) | None => match Operator::try_parse_from(arguments) {
             Ok(Operator { flags, ignored }) => Ok(Asked::Operator(flags, ignored.len())),
-            Err(error) if error.kind() == ErrorKind::DisplayHelp => Err(Unclear::Usage(help(arguments))),
-            Err(error) => Err(Unclear::Usage(error)),
+            Err(error) if error.kind() == ErrorKind::DisplayHelp => Err(help(arguments).into()),
+            Err(error) => Err(error.into()),
         },
     }
 }
@@ -76,18 +65,16 @@ fn is_command<P: CommandFactory>(word: &str) -> bool {
     P::command().find_subcommand(word).is_some() || word == "help"
 }
 
-fn plugin(arguments: &[OsString], first: Option<&str>) -> Result<Asked, Unclear> {
+fn plugin(arguments: &[OsString], first: Option<&str>) -> Result<Asked, ConfigError> {
     if first.is_none_or(|word| !word.starts_with('-') && !is_command::<Plugin>(word)) {
         return Err(unknown::<Plugin>(first));
     }
-    match Plugin::try_parse_from(arguments) {
-        Ok(Plugin { word }) => Ok(Asked::Command(word)),
-        Err(error) => Err(of_command(error)),
-    }
+    let Plugin { word } = Plugin::try_parse_from(arguments).map_err(of_command)?;
+    Ok(Asked::Command(word))
 }
 
 /// The word is not repeated: it may be a token whose flag is missing.
-fn unknown<P: Parser>(word: Option<&str>) -> Unclear {
+fn unknown<P: Parser>(word: Option<&str>) -> ConfigError {
     let refused = word.and_then(|word| P::try_parse_from([PLUGIN, word]).err());
     let suggested = refused.as_ref().and_then(|refused| refused.get(ContextKind::SuggestedSubcommand));
     let nearest = match suggested {
@@ -95,12 +82,12 @@ fn unknown<P: Parser>(word: Option<&str>) -> Unclear {
         Some(_) | None => None,
     };
     let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
-    Unclear::UnknownCommand(hint, P::command().render_help().to_string())
+    ConfigError::UnknownCommand { hint, help: P::command().render_help().to_string() }
 }
 
 /// Asking for help is not an error.
-fn of_command(error: clap::Error) -> Unclear {
-    if error.use_stderr() { Unclear::CommandUsage(error) } else { Unclear::Usage(error) }
+fn of_command(error: clap::Error) -> ConfigError {
+    if error.use_stderr() { ConfigError::CommandUsage(error) } else { ConfigError::Usage(error) }
 }
 
 /// The whole command line.
@@ -148,6 +135,7 @@ struct Operator {
 
 /// The flags of the operator.
 #[derive(Debug, Args)]
+#[command(mut_args(as_in_go))]
 pub(super) struct Flags {
     /// Path of a kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "PATH", allow_hyphen_values = true, value_parser = path)]
@@ -163,22 +151,14 @@ pub(super) struct Flags {
     /// Log at debug level
     ///
     /// BOOL is 1, t, T, true, True or TRUE, or 0, f, F, false, False or FALSE. The flag alone means true.
-    #[arg(
-        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value = "false", default_missing_value = "true", hide_default_value = true,
-        action = clap::ArgAction::Set, value_parser = go_bool
-    )]
+    #[arg(long, value_name = "BOOL", default_value = "false")]
     pub(super) debug: bool,
 
     /// Keep the last records of a NodeDNSRecordSet without whenEmpty when no node matches
     ///
     /// The default of whenEmpty is then Keep instead of Delete. The log says so when the operator starts. BOOL is as
     /// for --debug.
-    #[arg(
-        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value = "false", default_missing_value = "true", hide_default_value = true,
-        action = clap::ArgAction::Set, value_parser = go_bool
-    )]
+    #[arg(long, value_name = "BOOL", default_value = "false")]
     pub(super) keep_last_record: bool,
 
     /// Write records only in these zones, and in zones below them [default: in all]
@@ -196,11 +176,7 @@ pub(super) struct Flags {
     /// Serve the web page, and /debug behind it, to requests from this machine
     ///
     /// With --page=false both answer with 404. BOOL is as for --debug.
-    #[arg(
-        long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
-        default_value = "true", default_missing_value = "true", hide_default_value = true,
-        action = clap::ArgAction::Set, value_parser = go_bool
-    )]
+    #[arg(long, value_name = "BOOL", default_value = "true")]
     pub(super) page: bool,
 }
 
@@ -215,7 +191,7 @@ enum Called {
     /// It runs on each node, as root in the host's network, and follows the node's annotation and the metadata service
     /// of the droplet.
     #[command(args_override_self = true)]
-    Agent(Box<AgentFlags>),
+    Agent(Box<AgentConfig>),
 }
 
 /// The largest value of `--max-addresses`. No account has as many.
@@ -273,7 +249,8 @@ mod tests {
         {
             for program in ["flipop", "/usr/local/bin/kubectl-flipop"] {
                 let answer = parse(&[program.into(), word.into()], false);
-                let is = matches!(&answer, Err(Unclear::UnknownCommand(found, _)) if found == hint);
+                let is =
+                    matches!(&answer, Err(ConfigError::UnknownCommand { hint: found, .. }) if found == hint);
                 assert!(is, "{program} {word}: {answer:?}");
             }
         }

@@ -20,7 +20,7 @@ use crate::kube::kubeconfig::{ClusterSettings, SERVICE_ACCOUNT_DIR};
 use crate::provider::{PROVIDERS, ProviderConfigs};
 use crate::proxy::ProxySettings;
 use cli_args::Word;
-use flags::{Asked, Unclear};
+use flags::Asked;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -122,14 +122,6 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    fn unclear(unclear: Unclear) -> Self {
-        match unclear {
-            Unclear::Usage(usage) => Self::Usage(usage),
-            Unclear::CommandUsage(usage) => Self::CommandUsage(usage),
-            Unclear::UnknownCommand(hint, help) => Self::UnknownCommand { hint, help },
-        }
-    }
-
     fn invalid(name: &'static str, problem: impl Into<String>) -> Self {
         Self::Invalid { name, problem: problem.into() }
     }
@@ -137,9 +129,6 @@ impl ConfigError {
 
 /// The environment, by variable.
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-/// Reads one variable of the environment. An empty one counts as unset.
-type Env<'a> = &'a dyn Fn(Variable) -> Option<String>;
 
 impl Invocation {
     /// Reads the process's own arguments and environment.
@@ -173,11 +162,8 @@ impl Invocation {
         let no_color = Variable::NoColor.read(env).is_some();
         let providers = ProviderVariables::of(env);
         let proxies = variables::proxies(env);
-        let env = |variable: Variable| variable.read(env);
-        let mut cluster = cluster(&env, service_account);
-        let (flags, ignored_arguments) = match flags::parse(arguments, cluster.has_service_account())
-            .map_err(ConfigError::unclear)?
-        {
+        let mut cluster = cluster(env, service_account);
+        let (flags, ignored_arguments) = match flags::parse(arguments, cluster.has_service_account())? {
             Asked::Command(word) => {
                 let common = word.common().cloned();
                 if common.is_some() {
@@ -189,9 +175,10 @@ impl Invocation {
                 let program = if plugin { "kubectl flipop" } else { "flipop" };
                 return Ok(Self::Command(Box::new(Order { word, cluster, providers, no_color, program })));
             }
-            Asked::Agent(flags) => {
+            Asked::Agent(mut config) => {
                 cluster.proxy = proxies?;
-                return AgentConfig::new(*flags, cluster).map(|config| Self::Agent(Box::new(config)));
+                config.complete(cluster)?;
+                return Ok(Self::Agent(config));
             }
             Asked::Operator(flags, ignored) => (flags, ignored),
         };
@@ -210,7 +197,7 @@ impl Invocation {
             metrics: bind_address(&flags.metrics_bind_addr)?,
             cluster,
             providers,
-            node: env(Variable::NodeName),
+            node: Variable::NodeName.read(env),
             hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         })))
     }
@@ -247,16 +234,16 @@ fn bind_address(text: &str) -> Result<Option<BindAddress>, ConfigError> {
     Ok(Some(BindAddress { host: bare.unwrap_or(host).to_owned(), port }))
 }
 
-fn cluster(env: Env<'_>, service_account: &Path) -> ClusterSettings {
-    let paths = env(Variable::Kubeconfig);
+fn cluster(env: Environment<'_>, service_account: &Path) -> ClusterSettings {
+    let paths = Variable::Kubeconfig.read(env);
     let paths = paths.iter().flat_map(std::env::split_paths);
     ClusterSettings {
         kubeconfig: None,
         context: None,
         kubeconfig_list: paths.filter(|path| !path.as_os_str().is_empty()).collect(),
-        home: env(Variable::Home).map(PathBuf::from),
-        pod_namespace: env(Variable::PodNamespace),
-        service: env(Variable::KubernetesServiceHost).zip(env(Variable::KubernetesServicePort)),
+        home: Variable::Home.read(env).map(PathBuf::from),
+        pod_namespace: Variable::PodNamespace.read(env),
+        service: Variable::KubernetesServiceHost.read(env).zip(Variable::KubernetesServicePort.read(env)),
         service_account_dir: service_account.to_owned(),
         proxy: ProxySettings::default(),
     }

@@ -1,10 +1,9 @@
 //! The environment variables of the providers: token, API URL, user agent.
 
 use super::{ConfigError, Environment, variables};
-use crate::provider::{PROVIDERS, Provider, ProviderConfig, ProviderConfigs};
-use crate::proxy::is_loopback;
+use crate::provider::{PROVIDERS, Provider, ProviderConfig, ProviderConfigs, http};
 use crate::token::TokenSource;
-use reqwest::Url;
+use ::http::HeaderValue;
 use secrecy::SecretString;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -77,12 +76,10 @@ pub(super) fn token_file_variables() -> String {
 fn config(provider: &Provider, set: &Values) -> Result<Option<ProviderConfig>, ConfigError> {
     let Some(token) = token(provider, set)? else { return Ok(None) };
     let (url, user_agent) = (provider.variables.url, provider.variables.user_agent);
-    let base_url = match set.get(url) {
-        None => provider.default_url.to_owned(),
-        Some(text) => checked(url, text)?,
-    };
+    let base_url = set.get(url).map_or(provider.default_url, String::as_str).to_owned();
+    http::base_url(&base_url).map_err(|problem| ConfigError::invalid(url, problem))?;
     let agent = set.get(user_agent).cloned();
-    if agent.as_deref().is_some_and(|agent| http::HeaderValue::from_str(agent).is_err()) {
+    if agent.as_deref().is_some_and(|agent| HeaderValue::from_str(agent).is_err()) {
         return Err(ConfigError::invalid(user_agent, "it cannot be sent as an HTTP header"));
     }
     Ok(Some(ProviderConfig { token, base_url, user_agent: agent }))
@@ -106,27 +103,6 @@ fn token(provider: &Provider, set: &Values) -> Result<Option<TokenSource>, Confi
             Ok(Some(TokenSource::File(path)))
         }
         (None, None) => Ok(None),
-    }
-}
-
-/// The value of a variable that holds a base URL.
-fn checked(name: &'static str, text: &str) -> Result<String, ConfigError> {
-    let invalid = |problem: &str| ConfigError::invalid(name, problem);
-    let url = Url::parse(text).map_err(|error| invalid(&format!("it is not a URL: {error}")))?;
-    let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| invalid("it names no host"))?;
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(invalid("it must not hold credentials"));
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(invalid("it must end with the path"));
-    }
-    match url.scheme() {
-        "https" => Ok(text.to_owned()),
-        "http" if is_loopback(host) => Ok(text.to_owned()),
-        "http" => {
-            Err(invalid("plain http would send the token unencrypted; it is accepted for loopback only"))
-        }
-        _ => Err(invalid("it must be an https URL")),
     }
 }
 

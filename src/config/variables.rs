@@ -50,21 +50,13 @@ flipop_core::described! {
 impl Variable {
     /// Another spelling. It counts if the name is not set.
     fn alias(self) -> Option<&'static str> {
-        match self {
-            Self::HttpsProxy => Some("https_proxy"),
-            Self::HttpProxy => Some("http_proxy"),
-            Self::NoProxy => Some("no_proxy"),
-            Self::AllProxy => Some("all_proxy"),
-            Self::Kubeconfig
-            | Self::Home
-            | Self::PodNamespace
-            | Self::NodeName
-            | Self::KubernetesServiceHost
-            | Self::KubernetesServicePort
-            | Self::SslCertFile
-            | Self::SslCertDir
-            | Self::NoColor => None,
-        }
+        let aliases = [
+            (Self::HttpsProxy, "https_proxy"),
+            (Self::HttpProxy, "http_proxy"),
+            (Self::NoProxy, "no_proxy"),
+            (Self::AllProxy, "all_proxy"),
+        ];
+        aliases.into_iter().find(|(variable, _)| *variable == self).map(|(_, alias)| alias)
     }
 
     /// The value that counts if the variable is unset or empty.

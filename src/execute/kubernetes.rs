@@ -2,7 +2,9 @@
 
 use super::{Done, Executor};
 use crate::api::translate::{pool, record_set};
-use crate::api::{Condition, Conditioned, FloatingIPPool, NodeDNSRecordSet};
+use crate::api::{
+    Condition, Conditioned, FloatingIPPool, FloatingIPPoolStatus, NodeDNSRecordSet, NodeDNSRecordSetStatus,
+};
 use crate::kube::objects::NodeSlim;
 use crate::kube::trouble::{Trouble, TroubleKind};
 use crate::kube::watch::list_once;
@@ -29,15 +31,9 @@ impl Executor {
     ) -> Done {
         let status = pool::written_status(&status, generation, before, self.clock.timestamp());
         let uid = object.uid.clone();
-        let (conditions, result) = self
-            .replace_status::<FloatingIPPool, _, _>(
-                object,
-                resource_version,
-                &status,
-                pool::plain_status,
-                |kept| &kept.conditions,
-            )
-            .await;
+        let kept = |kept: &FloatingIPPoolStatus| (pool::plain_status(kept), kept.conditions.clone());
+        let (conditions, result) =
+            self.replace_status::<FloatingIPPool, _, _>(object, resource_version, &status, kept).await;
         Done { conditions, ..Outcome::StatusWritten(uid, result).into() }
     }
 
@@ -48,15 +44,9 @@ impl Executor {
     ) -> Done {
         let status = record_set::written_status(&status, generation, before, self.clock.timestamp());
         let uid = object.uid.clone();
-        let (conditions, result) = self
-            .replace_status::<NodeDNSRecordSet, _, _>(
-                object,
-                resource_version,
-                &status,
-                record_set::plain_status,
-                |kept| &kept.conditions,
-            )
-            .await;
+        let kept = |kept: &NodeDNSRecordSetStatus| (record_set::plain_status(kept), kept.conditions.clone());
+        let (conditions, result) =
+            self.replace_status::<NodeDNSRecordSet, _, _>(object, resource_version, &status, kept).await;
         Done { conditions, ..Outcome::RecordSetStatusWritten(uid, result).into() }
     }
 
@@ -66,15 +56,15 @@ impl Executor {
         ObjectRef { name, uid }: ObjectRef,
         resource_version: String,
         status: &S,
-        plain: fn(&S) -> P,
-        conditions: fn(&S) -> &Vec<Condition>,
+        plain: fn(&S) -> (P, Vec<Condition>),
     ) -> (Option<((ObjectKind, Uid), Vec<Condition>)>, Result<Box<WrittenStatus<P>>, WriteFailure>) {
         let version = ObjectVersion { name, uid, resource_version };
         match writes::replace_status::<K, S>(&self.client, &self.permit, &version, status).await {
-            Ok((resource_version, kept)) => (
-                Some(((K::KIND, version.uid), conditions(&kept).clone())),
-                Ok(Box::new(WrittenStatus { resource_version, status: plain(&kept) })),
-            ),
+            Ok((resource_version, kept)) => {
+                let (status, conditions) = plain(&kept);
+                let written = Box::new(WrittenStatus { resource_version, status });
+                (Some(((K::KIND, version.uid), conditions)), Ok(written))
+            }
             Err(error) => (None, Err(write_failure(error))),
         }
     }

@@ -9,9 +9,8 @@ mod underway;
 
 use crate::api::Condition;
 use crate::clock::Clock;
-use crate::kube::events::{Events, Note, Severity};
+use crate::kube::events::{Events, Note};
 use crate::permit::Permit;
-use crate::provider::observe::CallObserver;
 use crate::provider::{CallError, Providers};
 use flipop_core::addresses::action::Call as OfAddresses;
 use flipop_core::firewalls::action::Call as OfFirewalls;
@@ -21,6 +20,7 @@ use flipop_core::model::catalog::events::EventReason;
 use flipop_core::model::{CallFailure, Fault, FaultKind, ObjectKind, Owner, Uid};
 use flipop_core::records::action::Call as OfRecords;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::EventType;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -55,8 +55,6 @@ impl<O: Into<Outcome>> From<O> for Done {
 pub struct Executor {
     /// Clients of providers.
     pub providers: Arc<Providers>,
-    /// Hears of operations that are made of several calls.
-    pub observer: Arc<dyn CallObserver>,
     /// Client for reads and writes of the API server.
     pub client: kube::Client,
     /// The right to write.
@@ -113,7 +111,7 @@ impl Executor {
         } else {
             tracing::info!(kind, object = %name, reason, "{message}");
         }
-        let severity = if warning { Severity::Warning } else { Severity::Normal };
+        let severity = if warning { EventType::Warning } else { EventType::Normal };
         let regarding = ObjectReference {
             api_version: Some(format!("{}/{}", crate::api::GROUP, crate::api::VERSION)),
             kind: Some(kind.to_owned()),

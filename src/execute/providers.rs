@@ -2,9 +2,8 @@
 
 use super::{Executor, call_failure, tested};
 use crate::provider::dns::{Applied, Unfinished};
-use crate::provider::firewalls::NewFirewall;
-use crate::provider::observe::{self, Call as ObservedCall, Record};
-use crate::provider::{Action, CallContext, CallError};
+use crate::provider::observe::Call as ObservedCall;
+use crate::provider::{Action, CallContext, CallError, NewFirewall};
 use flipop_core::addresses::action as addresses;
 use flipop_core::firewalls::action as firewalls;
 use flipop_core::mechanism::{Answer, Request};
@@ -108,15 +107,9 @@ impl Executor {
                 Reply::RecordsRead { zone: zone.id, fqdn, mark_of, result }
             }
             Call::ApplyRecords { zone, fqdn, set } => {
-                let record = Record {
-                    provider: client.api().provider(),
-                    call: ObservedCall::EnsureDnsARecordSet,
-                    context: &context,
-                    clock: &self.clock,
-                    observer: self.observer.as_ref(),
-                };
                 let applied = client.apply(&context, &self.permit, &zone, &fqdn, &set);
-                let result = match observe::recorded(record, applied).await {
+                let call = ObservedCall::EnsureDnsARecordSet;
+                let result = match client.api().operation(call, &context, applied).await {
                     Ok(Applied { done, records }) if done == set.changes.len() => Ok(records),
                     Ok(Applied { done, records }) => {
                         Err(records::Unfinished { done, records, cause: CallFailure::NotSent })

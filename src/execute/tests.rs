@@ -8,7 +8,6 @@ use crate::kube::watch::WatchHealth;
 use crate::leader::record::LEASE_DURATION_MS;
 use crate::metrics::Metrics;
 use crate::permit::PermitSource;
-use crate::provider::observe::NoObserver;
 use flipop_core::addresses::pool::status::PoolStatus;
 use flipop_core::mechanism::StatusWrite;
 use flipop_core::model::catalog::events::EventReason;
@@ -38,7 +37,6 @@ fn start() -> Bench {
     tasks.spawn(writer.run(CancellationToken::new()));
     let executor = Executor {
         providers: Arc::default(),
-        observer: Arc::new(NoObserver),
         client,
         permit: source.permit(),
         clock,

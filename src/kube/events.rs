@@ -60,22 +60,13 @@ const TERMINATING_FIELD: &str = "metadata.namespace";
 /// The controller named in the Events.
 pub const CONTROLLER: &str = "flipop";
 
-/// How serious a note is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
-    /// Something happened as it should.
-    Normal,
-    /// A user should look at it.
-    Warning,
-}
-
 /// Something that happened to an object.
 #[derive(Debug, Clone)]
 pub struct Note {
     /// The object.
     pub regarding: ObjectReference,
     /// How serious it is.
-    pub severity: Severity,
+    pub severity: EventType,
     /// A word in `CamelCase`.
     pub reason: &'static str,
     /// The action and its target.
@@ -351,10 +342,7 @@ impl EventWriter {
     async fn publish(&mut self, note: &Note) -> Result<(), Trouble> {
         let text = cut(note.text.clone(), MAX_NOTE_BYTES);
         let event = Event {
-            type_: match note.severity {
-                Severity::Normal => EventType::Normal,
-                Severity::Warning => EventType::Warning,
-            },
+            type_: note.severity,
             reason: note.reason.to_owned(),
             action: action_of(&note.action, &text),
             note: Some(text),

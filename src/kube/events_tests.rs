@@ -23,7 +23,7 @@ fn note() -> Note {
 fn note_in(namespace: &str) -> Note {
     let (action, text) = ("Assigned:192.0.2.1".to_owned(), "assigned".to_owned());
     let regarding = ObjectReference { namespace: Some(namespace.to_owned()), ..ObjectReference::default() };
-    Note { regarding, severity: Severity::Normal, reason: "Assigned", action, text }
+    Note { regarding, severity: EventType::Normal, reason: "Assigned", action, text }
 }
 
 #[tokio::test(start_paused = true)]

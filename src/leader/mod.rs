@@ -66,22 +66,9 @@ pub enum LeaderState {
 }
 
 impl LeaderState {
-    /// Whether the lease is ours as far as is known, whatever the state of the permit.
-    pub fn holds(&self) -> bool {
-        match self {
-            Self::Leading { .. } | Self::Lapsed { .. } => true,
-            Self::Starting | Self::Standby { .. } | Self::Lost { .. } | Self::Ended => false,
-        }
-    }
-
     /// The permit, while leading.
     pub fn permit(&self) -> Option<&Permit> {
-        match self {
-            Self::Leading { permit, .. } => Some(permit),
-            Self::Starting | Self::Standby { .. } | Self::Lapsed { .. } | Self::Lost { .. } | Self::Ended => {
-                None
-            }
-        }
+        if let Self::Leading { permit, .. } = self { Some(permit) } else { None }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The operations of a DNS provider on the records of one name.
 //!
 //! Owns the trait and its results. The caller runs a round (read, decide, apply). It records the whole round as one
-//! operation, `EnsureDNSARecordSet`, with [`crate::provider::observe::recorded`]. Reads are recorded as operations of
+//! operation, `EnsureDNSARecordSet`, with [`crate::provider::http::Api::operation`]. Reads are recorded as operations of
 //! their own (`FindZone`, `ListRecords`).
 //!
 //! Invariants: a read returns every record of the name, or a fault. Applying stops at the first failure, and between

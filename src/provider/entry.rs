@@ -4,9 +4,8 @@
 //! value, and [`super::PROVIDERS`] lists them. Decisions, configuration and commands ask the value, and name no
 //! provider.
 
-use crate::provider::addresses::IpProvider;
+use crate::provider::addresses::{FirewallProvider, IpProvider};
 use crate::provider::dns::DnsProvider;
-use crate::provider::firewalls::FirewallProvider;
 use crate::provider::http::{Api, ApiConfig, BuildError};
 use crate::token::TokenSource;
 use flipop_core::model::AccountId;

@@ -21,14 +21,13 @@ pub mod cloudflare;
 pub mod digitalocean;
 pub mod dns;
 mod entry;
-pub mod firewalls;
 pub mod http;
 mod known;
 pub mod observe;
 mod paging;
 mod rate;
 
-pub use addresses::IpProvider;
+pub use addresses::{FirewallProvider, IpProvider, NewFirewall};
 pub use call::{Action, CallContext, CallError};
 pub use entry::{Provider, ProviderConfig, ProviderConfigs, Providers, Services, Variables, WriteScopes};
 pub use flipop_core::model::ActionStatus;

@@ -1,8 +1,7 @@
 //! Reports each finished call, for metrics.
 
-use crate::clock::Clock;
 use crate::provider::call::{CallContext, CallError};
-use flipop_core::model::{Fault, FaultKind};
+use flipop_core::model::Fault;
 use std::time::Duration;
 
 /// The failure of a call, in any of its types.
@@ -112,57 +111,4 @@ pub struct NoObserver;
 
 impl CallObserver for NoObserver {
     fn call_ended(&self, _record: CallRecord<'_>) {}
-}
-
-/// The observer of an operation, and the clock that times it.
-#[derive(Clone, Copy)]
-pub struct Record<'a> {
-    /// Name of the provider.
-    pub provider: &'static str,
-    /// The operation.
-    pub call: Call,
-    /// The object that it is for.
-    pub context: &'a CallContext,
-    /// The time.
-    pub clock: &'a Clock,
-    /// Receives the report.
-    pub observer: &'a dyn CallObserver,
-}
-
-/// Runs an operation of one or several requests, and reports the result to its observer.
-///
-/// # Errors
-/// Those of the operation.
-pub async fn recorded<T, E: Failure>(
-    record: Record<'_>,
-    work: impl Future<Output = Result<T, E>>,
-) -> Result<T, E> {
-    let Record { provider, call, context, clock, observer } = record;
-    let begun = clock.now();
-    let result = work.await;
-    let duration = Duration::from_millis(clock.now().millis_since(begun));
-    let fault = match &result {
-        Ok(_) => None,
-        Err(error) => match error.fault() {
-            Some(fault) => Some(fault),
-            None => return result,
-        },
-    };
-    let outcome = match fault.map(|fault| fault.kind) {
-        None | Some(FaultKind::InProgress) => Outcome::Success,
-        Some(_) => Outcome::Error,
-    };
-    tracing::debug!(
-        provider,
-        call = call.as_str(),
-        kind = context.kind,
-        namespace = context.namespace,
-        name = context.name,
-        outcome = outcome.as_str(),
-        duration_ms = duration.as_millis(),
-        fault = fault.map(tracing::field::display),
-        "provider call"
-    );
-    observer.call_ended(CallRecord { provider, call, context, outcome, duration });
-    result
 }

@@ -16,9 +16,9 @@ const MAX_TRIES: u32 = 3;
 
 /// One page.
 #[derive(Debug)]
-pub(super) struct Page<T> {
-    /// The entries on it.
-    pub(super) entries: Vec<T>,
+pub(super) struct Page<K, T> {
+    /// The entries on it, each with the key that tells it apart.
+    pub(super) entries: Vec<(K, T)>,
     /// Number of entries on all pages, if the page says so. It may include entries that a filter leaves out.
     pub(super) total: Option<u64>,
     /// Whether another page follows.
@@ -31,7 +31,7 @@ pub(super) struct Page<T> {
 pub(super) trait Pages {
     /// An entry of the list.
     type Entry: PartialEq;
-    /// The key that tells entries apart.
+    /// The key of an entry.
     type Key: Ord;
 
     /// The noun for the entries in messages.
@@ -45,10 +45,11 @@ pub(super) trait Pages {
     const MAX_PAGES: u64;
 
     /// Reads a page. The first one has number 1.
-    fn page(&self, api: &Api, number: u64) -> impl Future<Output = Result<Page<Self::Entry>, Fault>> + Send;
-
-    /// The key of an entry.
-    fn key(entry: &Self::Entry) -> Self::Key;
+    fn page(
+        &self,
+        api: &Api,
+        number: u64,
+    ) -> impl Future<Output = Result<Page<Self::Key, Self::Entry>, Fault>> + Send;
 }
 
 /// The result of reading a list, up to [`MAX_TRIES`] times.
@@ -137,8 +138,8 @@ async fn all_pages<P: Pages>(api: &Api, list: &P) -> Result<Reading<P::Key, P::E
             return Ok(Reading::Torn);
         }
         expected = total;
-        for entry in entries {
-            if collected.insert(P::key(&entry), entry).is_some() {
+        for (key, entry) in entries {
+            if collected.insert(key, entry).is_some() {
                 return Ok(Reading::Torn);
             }
         }

@@ -6,14 +6,11 @@
 pub mod pool;
 pub mod record_set;
 
-use crate::api::{Condition, DnsRecordSet, Grace, Match, NodeCheck, UNOBSERVED, Undecodable, given};
+use crate::api::{Condition, DnsRecordSet, Grace, Match, NodeCheck, UNOBSERVED, given, object_of};
 use flipop_core::model::pause::PAUSED_ANNOTATION;
 use flipop_core::model::spec::{RawGrace, RawMatch, RawRecordSet};
-use flipop_core::model::{
-    Address, Condition as PlainCondition, ObjectName, ObjectRef, RawNodeCheck, Toleration, Uid,
-};
+use flipop_core::model::{Address, Condition as PlainCondition, ObjectRef, RawNodeCheck, Toleration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use std::collections::BTreeMap;
 
 /// The metadata that both kinds have.
 struct Meta {
@@ -22,43 +19,23 @@ struct Meta {
     generation: i64,
     resource_version: String,
     deleting: bool,
-    finalizers: Vec<String>,
-    /// The text of the annotation that pauses the object.
+    /// The text of the annotation that pauses the object. Even an empty text pauses it.
     paused: Option<String>,
 }
 
-fn readable_meta(meta: &ObjectMeta) -> Meta {
-    let name =
-        ObjectName::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
+fn plain_meta(meta: &ObjectMeta) -> Meta {
     Meta {
-        object: ObjectRef { uid: Uid(meta.uid.clone().unwrap_or_default().into()), name },
+        object: object_of(meta),
         created_at_s: meta.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
-        generation: numbered(meta.generation),
+        generation: meta.generation.unwrap_or_default().max(0),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
-        finalizers: meta.finalizers.clone().unwrap_or_default(),
-        paused: meta.annotations.as_ref().and_then(paused),
+        paused: annotation(meta, PAUSED_ANNOTATION),
     }
 }
 
-fn unreadable_meta(undecodable: &Undecodable) -> Meta {
-    let Undecodable { name, uid, resource_version, generation, created, deleting, annotations, error: _ } =
-        undecodable.clone();
-    Meta {
-        object: ObjectRef { uid, name },
-        created_at_s: created.map_or(0, jiff::Timestamp::as_second),
-        generation: numbered(generation),
-        resource_version,
-        deleting,
-        // Not decoded. FLIPOP does nothing about the finalizers of an object that it cannot read.
-        finalizers: Vec::new(),
-        paused: paused(&annotations),
-    }
-}
-
-/// The text of the annotation that pauses an object. Even an empty text pauses it.
-fn paused(annotations: &BTreeMap<String, String>) -> Option<String> {
-    annotations.get(PAUSED_ANNOTATION).cloned()
+fn annotation(meta: &ObjectMeta, name: &str) -> Option<String> {
+    meta.annotations.as_ref()?.get(name).cloned()
 }
 
 fn text(field: Option<&String>) -> String {
@@ -89,12 +66,8 @@ fn raw_grace(grace: &Grace) -> RawGrace {
 }
 
 fn raw_node_check(check: &NodeCheck) -> RawNodeCheck {
-    RawNodeCheck {
-        port: check.port,
-        period_seconds: check.period_seconds,
-        timeout_seconds: check.timeout_seconds,
-        failure_threshold: check.failure_threshold,
-    }
+    let NodeCheck { port, period_seconds, timeout_seconds, failure_threshold } = *check;
+    RawNodeCheck { port, period_seconds, timeout_seconds, failure_threshold }
 }
 
 /// A number of seconds since 1970 as a time of the API.
@@ -114,10 +87,6 @@ fn raw_record_set(record_set: &DnsRecordSet) -> RawRecordSet {
 
 /// The generation of an object. The API server counts from 1. A negative number would read as [`UNOBSERVED`] in the
 /// status that names it, and FLIPOP would write that status over and over.
-fn numbered(generation: Option<i64>) -> i64 {
-    generation.unwrap_or_default().max(0)
-}
-
 /// The generation that a status describes. 0 if there is none, as in an object without a status.
 fn observed(generation: Option<i64>) -> i64 {
     generation.filter(|generation| *generation != UNOBSERVED).unwrap_or_default()
@@ -132,11 +101,9 @@ fn texts<'a>(addresses: impl IntoIterator<Item = &'a Address>) -> Vec<String> {
 }
 
 fn plain_conditions(conditions: &[Condition]) -> Vec<PlainCondition> {
-    let plain = |condition: &Condition| PlainCondition {
-        kind: condition.type_.clone(),
-        status: condition.status.clone(),
-        reason: condition.reason.clone(),
-        message: condition.message.clone(),
+    let plain = |condition: &Condition| {
+        let Condition { type_: kind, status, reason, message, .. } = condition.clone();
+        PlainCondition { kind, status, reason, message }
     };
     conditions.iter().map(plain).collect()
 }
@@ -155,20 +122,16 @@ fn timed(plain: &PlainCondition, generation: i64, before: &[Condition], now: jif
     let kept = before.iter().find(|known| known.type_ == plain.kind && known.status == plain.status);
     // metav1.Time keeps whole seconds.
     let now = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);
-    Condition {
-        type_: plain.kind.clone(),
-        status: plain.status.clone(),
-        reason: plain.reason.clone(),
-        message: plain.message.clone(),
-        last_transition_time: kept.and_then(|known| known.last_transition_time.clone()).or(Some(Time(now))),
-        observed_generation: Some(generation),
-    }
+    let last_transition_time = kept.and_then(|known| known.last_transition_time.clone()).or(Some(Time(now)));
+    let PlainCondition { kind: type_, status, reason, message } = plain.clone();
+    let observed_generation = Some(generation);
+    Condition { type_, status, reason, message, last_transition_time, observed_generation }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{FloatingIPPool, NodeDNSRecordSet};
+    use crate::api::{FloatingIPPool, NodeDNSRecordSet, Undecodable};
 
     #[test]
     fn the_annotation_pauses_by_its_presence_also_an_object_that_cannot_be_decoded() {
@@ -180,19 +143,13 @@ mod tests {
             (serde_json::json!({ PAUSED_ANNOTATION: "false" }), Some("false")),
         ] {
             let metadata = serde_json::json!({ "name": "a", "namespace": "b", "annotations": annotations });
-            let object = serde_json::json!({ "metadata": metadata, "spec": {} });
+            let object = serde_json::json!({ "metadata": metadata.clone(), "spec": {} });
             let pool: FloatingIPPool = serde_json::from_value(object.clone()).unwrap();
             assert_eq!(pool::pool_object(&Ok(pool)).paused.as_deref(), expected);
             let set: NodeDNSRecordSet = serde_json::from_value(object).unwrap();
             assert_eq!(record_set::record_set_object(&Ok(set)).paused.as_deref(), expected);
             let undecodable = Undecodable {
-                name: ObjectName::new("b", "a"),
-                uid: Uid::default(),
-                resource_version: String::new(),
-                generation: None,
-                created: None,
-                deleting: false,
-                annotations: serde_json::from_value(annotations).unwrap(),
+                metadata: Box::new(serde_json::from_value(metadata).unwrap()),
                 error: "spec.ips: invalid type".to_owned(),
             };
             assert_eq!(pool::pool_object(&Err(undecodable.clone())).paused.as_deref(), expected);

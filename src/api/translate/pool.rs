@@ -1,13 +1,13 @@
 //! `FloatingIPPool`: its spec, its status and the memory in it.
 
 use super::{
-    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set,
-    readable_meta, second, text, texts, timed_conditions, unreadable_meta,
+    Meta, addresses, annotation, observed, plain_conditions, plain_meta, raw_grace, raw_match,
+    raw_node_check, raw_record_set, second, text, texts, timed_conditions,
 };
-use crate::api::Seen;
 use crate::api::{
     Condition, CreatedIp, Creation, Firewall, FirewallEntry, FloatingIPPool, FloatingIPPoolSpec,
-    FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels, PublishedRecordSet, PurchasedIp, RecordName,
+    FloatingIPPoolStatus, IpStatus, LastMove, NodeLabels, PublishedRecordSet, PurchasedIp, RecordName, Seen,
+    meta_of,
 };
 use flipop_core::addresses::pool::manual_move::result::{
     LastMove as PlainMove, MOVE_ANNOTATION, MoveOutcome,
@@ -19,7 +19,6 @@ use flipop_core::firewalls::spec::{Entry, RawFirewall, RawPort};
 use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::model::{AccountId, Address, Uid, region_slug};
 use flipop_core::records::status::PublishedSet;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeSet;
 
 /// Value of [`Creation::phase`] while FLIPOP is still finding out the outcome.
@@ -30,30 +29,22 @@ const UNCERTAIN: &str = "Uncertain";
 
 /// A pool as the watch showed it.
 pub fn pool_object(seen: &Seen<FloatingIPPool>) -> PoolObject {
-    let (meta, spec, status) = match seen {
-        Ok(pool) => (
-            readable_meta(&pool.metadata),
-            Ok(raw_spec(&pool.spec)),
-            pool.status.as_ref().map(plain_status).unwrap_or_default(),
-        ),
-        Err(undecodable) => {
-            (unreadable_meta(undecodable), Err(undecodable.error.clone()), PoolStatus::default())
-        }
-    };
-    let annotations = seen.as_ref().ok().and_then(|pool| pool.metadata.annotations.as_ref());
-    let move_request = annotations.and_then(|annotations| annotations.get(MOVE_ANNOTATION)).cloned();
-    let Meta { object, created_at_s, generation, resource_version, deleting, finalizers, paused } = meta;
+    let Meta { object, created_at_s, generation, resource_version, deleting, paused } =
+        plain_meta(meta_of(seen));
+    // FLIPOP does nothing about the finalizers of an object that it cannot read.
+    let pool = seen.as_ref().ok();
+    let finalizers = pool.and_then(|pool| pool.metadata.finalizers.as_ref());
     PoolObject {
         object,
         created_at_s,
         generation,
         resource_version,
         deleting,
-        guarded: finalizers.iter().any(|finalizer| finalizer == FINALIZER),
+        guarded: finalizers.is_some_and(|names| names.iter().any(|name| name == FINALIZER)),
         paused,
-        spec,
-        move_request,
-        status,
+        spec: seen.as_ref().map(|pool| raw_spec(&pool.spec)).map_err(|unread| unread.error.clone()),
+        move_request: pool.and_then(|pool| annotation(&pool.metadata, MOVE_ANNOTATION)),
+        status: pool.and_then(|pool| pool.status.as_ref()).map(plain_status).unwrap_or_default(),
     }
 }
 
@@ -112,13 +103,10 @@ fn written_firewall(entry: &Entry) -> FirewallEntry {
 
 /// The status of an object as plain data, without times.
 pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
-    let entry = |entry: &IpStatus| IpEntry {
-        state: entry.state.clone(),
-        node_name: entry.node_name.clone(),
-        provider_id: entry.provider_id.clone(),
-        error: entry.error.clone(),
-        suspect_since_s: entry.suspect_since.as_ref().map(|since| since.0.as_second()),
-        suspect_reason: entry.suspect_reason.clone(),
+    let entry = |entry: &IpStatus| {
+        let IpStatus { state, node_name, provider_id, error, suspect_since, suspect_reason } = entry.clone();
+        let suspect_since_s = suspect_since.map(|since| since.0.as_second());
+        IpEntry { state, node_name, provider_id, error, suspect_since_s, suspect_reason }
     };
     PoolStatus {
         ips: status.ips.iter().map(|(ip, status)| (ip.clone(), Box::new(entry(status)))).collect(),
@@ -143,28 +131,18 @@ pub fn plain_status(status: &FloatingIPPoolStatus) -> PoolStatus {
 /// The last move by hand. `None` if the status holds no readable one.
 fn last_move(status: &LastMove) -> Option<PlainMove> {
     let LastMove { request, ip, from, to, time, outcome, message } = status.clone();
-    Some(PlainMove {
-        request,
-        ip: Address::v4(&ip),
-        from,
-        to,
-        time_s: time.map_or(0, |time| time.0.as_second()),
-        outcome: MoveOutcome::parse(&outcome)?,
-        message,
-    })
+    let ip = Address::v4(&ip);
+    let outcome = MoveOutcome::parse(&outcome)?;
+    let time_s = time.map_or(0, |time| time.0.as_second());
+    Some(PlainMove { request, ip, from, to, time_s, outcome, message })
 }
 
 fn written_move(plain: &PlainMove) -> LastMove {
     let PlainMove { request, ip, from, to, time_s, outcome, message } = plain.clone();
-    LastMove {
-        request,
-        ip: ip.as_ref().map(ToString::to_string).unwrap_or_default(),
-        from,
-        to,
-        time: jiff::Timestamp::from_second(time_s).ok().map(Time),
-        outcome: outcome.as_str().to_owned(),
-        message,
-    }
+    let time = second(time_s);
+    let outcome = outcome.as_str().to_owned();
+    let ip = ip.as_ref().map(ToString::to_string).unwrap_or_default();
+    LastMove { request, ip, from, to, time, outcome, message }
 }
 
 /// The bought addresses. An entry that cannot be read is left out, so its address is never deleted.
@@ -175,33 +153,24 @@ fn purchased(entry: &PurchasedIp) -> Option<Purchased> {
         zone: name.zone,
         fqdn: name.fqdn,
     };
-    Some(Purchased {
-        ip: Address::v4(&ip)?,
-        account_id: AccountId { provider, name: account },
-        uid: Uid(uid.into()),
-        held_on,
-        names: names.into_iter().map(name).collect(),
-        deleting,
-    })
+    let ip = Address::v4(&ip)?;
+    let account_id = AccountId { provider, name: account };
+    let names = names.into_iter().map(name).collect();
+    Some(Purchased { ip, account_id, uid: Uid(uid.into()), held_on, names, deleting })
 }
 
 fn written_purchase(plain: &Purchased) -> PurchasedIp {
     let Purchased { ip, account_id, uid, held_on, names, deleting } = plain.clone();
-    let name = |Name { account_id, zone, fqdn }: Name| RecordName {
-        provider: account_id.provider,
-        account: account_id.name,
+    let AccountId { provider, name: account } = account_id;
+    let name = |Name { account_id: AccountId { provider, name: account }, zone, fqdn }: Name| RecordName {
+        provider,
+        account,
         zone,
         fqdn,
     };
-    PurchasedIp {
-        ip: ip.to_string(),
-        provider: account_id.provider,
-        account: account_id.name,
-        uid: uid.0.to_string(),
-        held_on,
-        names: names.into_iter().map(name).collect(),
-        deleting,
-    }
+    let ip = ip.to_string();
+    let names = names.into_iter().map(name).collect();
+    PurchasedIp { ip, provider, account, uid: uid.0.to_string(), held_on, names, deleting }
 }
 
 /// The operator's memory in a status. `None` if the operator left none.
@@ -291,14 +260,9 @@ pub fn written_status(
 }
 
 fn ip_status(entry: &IpEntry) -> IpStatus {
-    IpStatus {
-        state: entry.state.clone(),
-        node_name: entry.node_name.clone(),
-        provider_id: entry.provider_id.clone(),
-        error: entry.error.clone(),
-        suspect_since: entry.suspect_since_s.and_then(second),
-        suspect_reason: entry.suspect_reason.clone(),
-    }
+    let IpEntry { state, node_name, provider_id, error, suspect_since_s, suspect_reason } = entry.clone();
+    let suspect_since = suspect_since_s.and_then(second);
+    IpStatus { state, node_name, provider_id, error, suspect_since, suspect_reason }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Translates the spec and status of a `NodeDNSRecordSet`.
 
 use super::{
-    Meta, addresses, observed, plain_conditions, raw_grace, raw_match, raw_node_check, raw_record_set,
-    readable_meta, second, text, texts, timed_conditions, unreadable_meta,
+    Meta, addresses, observed, plain_conditions, plain_meta, raw_grace, raw_match, raw_node_check,
+    raw_record_set, second, text, texts, timed_conditions,
 };
 use crate::api::{self, Condition, NodeDNSRecordSet, NodeDNSRecordSetSpec, NodeDNSRecordSetStatus, Seen};
 use flipop_core::records::spec::RawRecordSetSpec;
@@ -10,17 +10,10 @@ use flipop_core::records::status::{RecordSetObject, RecordSetStatus, SuspectNode
 
 /// A record set as shown by the watch.
 pub fn record_set_object(seen: &Seen<NodeDNSRecordSet>) -> RecordSetObject {
-    let (meta, spec, status) = match seen {
-        Ok(set) => (
-            readable_meta(&set.metadata),
-            Ok(raw_spec(&set.spec)),
-            set.status.as_ref().map(plain_status).unwrap_or_default(),
-        ),
-        Err(undecodable) => {
-            (unreadable_meta(undecodable), Err(undecodable.error.clone()), RecordSetStatus::default())
-        }
-    };
-    let Meta { object, created_at_s, generation, resource_version, deleting, finalizers: _, paused } = meta;
+    let Meta { object, created_at_s, generation, resource_version, deleting, paused } =
+        plain_meta(api::meta_of(seen));
+    let spec = seen.as_ref().map(|set| raw_spec(&set.spec)).map_err(|unread| unread.error.clone());
+    let status = seen.as_ref().ok().and_then(|set| set.status.as_ref()).map(plain_status).unwrap_or_default();
     RecordSetObject { object, created_at_s, generation, resource_version, deleting, paused, spec, status }
 }
 

@@ -33,7 +33,14 @@ const COMPARED: usize = 10;
 pub(super) async fn check(session: &Session, variables: &ProviderVariables) -> Vec<Finding> {
     let agents = match pods(session).await {
         Ok(agents) => agents,
-        Err(trouble) => return vec![unlisted("the agents of nodes cannot be listed", &trouble)],
+        Err(trouble) => {
+            return vec![Finding::unknown(
+                "the agents of nodes cannot be listed",
+                trouble,
+                "list pods",
+                None,
+            )];
+        }
     };
     let mut findings = of(&agents);
     findings.extend(outside(session, &agents).await);
@@ -50,7 +57,12 @@ pub(super) async fn check(session: &Session, variables: &ProviderVariables) -> V
                 operators.chain(resolvers.iter().filter_map(|pod| of_resolver(pod, &blocking))).collect()
             }
             (Err(trouble), _) | (_, Err(trouble)) => {
-                vec![unlisted("it is unknown which pods the agents cut off", &trouble)]
+                vec![Finding::unknown(
+                    "it is unknown which pods the agents cut off",
+                    trouble,
+                    "list pods",
+                    None,
+                )]
             }
         };
         findings.extend(cut_off);
@@ -68,10 +80,6 @@ async fn listed(api: Api<Pod>, label: &str) -> Result<Vec<Pod>, Trouble> {
     pods.map(|pods| pods.items).map_err(Trouble::from)
 }
 
-fn unlisted(what: &str, trouble: &Trouble) -> Finding {
-    Finding::doubtful(what, leader::missing_right(trouble, "list", "pods", None))
-}
-
 /// A pod with an address that the agent of its node does not know.
 async fn outside(session: &Session, agents: &[Pod]) -> Option<Finding> {
     let setting = agents.iter().filter_map(|agent| Some((node(agent)?, flags(agent)?)));
@@ -85,9 +93,8 @@ async fn outside(session: &Session, agents: &[Pod]) -> Option<Finding> {
                 nodes.iter().find_map(|node| pods.iter().find_map(|pod| of_outside(pod, name, &config, node)))
             }
             Err(error) => {
-                let remedy = leader::missing_right(&Trouble::from(error), "list", "nodes and pods", None);
                 let what = "it is unknown whether the agents know the networks of pods";
-                Some(Finding::doubtful(what, remedy))
+                Some(Finding::unknown(what, error, "list nodes and pods", None))
             }
         };
         if found.is_some() {

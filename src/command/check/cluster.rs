@@ -3,7 +3,7 @@
 use super::Finding;
 use super::rights::Account;
 use crate::api::crd;
-use crate::command::leader;
+use crate::command::output::first_of;
 use crate::command::session::Session;
 use crate::debug::View;
 use crate::kube::trouble::{Trouble, TroubleKind};
@@ -34,7 +34,7 @@ pub(super) async fn crds(session: &Session) -> Vec<Finding> {
         let installed = match api.get(name).await {
             Ok(installed) => serde_json::to_value(&installed).unwrap_or_default(),
             Err(error) => {
-                findings.push(unread(name, &Trouble::from(error)));
+                findings.push(unread(name, Trouble::from(error)));
                 continue;
             }
         };
@@ -54,11 +54,9 @@ pub(super) async fn crds(session: &Session) -> Vec<Finding> {
                 crate::version::VERSION
             )),
             missing => {
-                let named: Vec<&str> = missing.iter().take(MAX_NAMED).map(String::as_str).collect();
-                let more = missing.len().saturating_sub(named.len());
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let lacks = first_of(missing, MAX_NAMED);
                 Finding::bad(
-                    format!("the CRD {name} is of another version: it lacks {}{more}", named.join(", ")),
+                    format!("the CRD {name} is of another version: it lacks {lacks}"),
                     "apply the CRDs of this version: flipop crd | kubectl apply --server-side -f -",
                 )
             }
@@ -67,13 +65,13 @@ pub(super) async fn crds(session: &Session) -> Vec<Finding> {
     findings
 }
 
-fn unread(name: &str, trouble: &Trouble) -> Finding {
+fn unread(name: &str, trouble: Trouble) -> Finding {
     if trouble.kind == TroubleKind::NotFound {
         let what = format!("the CRD {name} is not installed");
         return Finding::bad(what, "flipop crd | kubectl apply --server-side -f -");
     }
-    let why = leader::missing_right(trouble, "get", "customresourcedefinitions", None);
-    Finding::doubtful(format!("the CRD {name} cannot be checked"), why)
+    let what = format!("the CRD {name} cannot be checked");
+    Finding::unknown(what, trouble, "get customresourcedefinitions", None)
 }
 
 fn served(installed: &Value) -> Option<&Value> {
@@ -133,9 +131,8 @@ pub(super) async fn policies(session: &Session, account: &Account) -> Vec<Findin
                     let remedy = "apply the policies of k8s/, with their bindings";
                     Finding::doubtful(format!("{what} or its binding is not installed"), remedy)
                 } else {
-                    let resources = "validatingadmissionpolicies and validatingadmissionpolicybindings";
-                    let why = leader::missing_right(&trouble, "get", resources, None);
-                    Finding::doubtful(format!("{what} cannot be checked"), why)
+                    let right = "get validatingadmissionpolicies and validatingadmissionpolicybindings";
+                    Finding::unknown(format!("{what} cannot be checked"), trouble, right, None)
                 });
                 continue;
             }

@@ -4,7 +4,7 @@ use super::Finding;
 use super::rights::Account;
 use crate::command::leader;
 use crate::command::session::Session;
-use crate::kube::trouble::{Trouble, TroubleKind};
+use crate::kube::trouble::TroubleKind;
 use crate::leader::LEASE_NAME;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
@@ -54,10 +54,7 @@ async fn lease(session: &Session) -> Finding {
             format!("there is no Lease {LEASE_NAME} in namespace {namespace}"),
             "start the operator, or name its namespace with --operator-namespace",
         ),
-        Err(trouble) => Finding::doubtful(
-            "the Lease cannot be read",
-            leader::missing_right(&trouble, "get", "leases", Some(namespace)),
-        ),
+        Err(trouble) => Finding::unknown("the Lease cannot be read", trouble, "get leases", Some(namespace)),
     }
 }
 
@@ -80,9 +77,7 @@ async fn second(session: &Session) -> Finding {
             )
         }
         Err(error) => {
-            let trouble = Trouble::from(error);
-            let why = leader::missing_right(&trouble, "list", "leases", None);
-            Finding::doubtful("a second installation cannot be ruled out", why)
+            Finding::unknown("a second installation cannot be ruled out", error, "list leases", None)
         }
     }
 }
@@ -93,8 +88,7 @@ async fn replicas(session: &Session) -> Finding {
     let pods = match api.list(&ListParams::default().labels(leader::LABEL)).await {
         Ok(pods) => pods.items,
         Err(error) => {
-            let why = leader::missing_right(&Trouble::from(error), "list", "pods", Some(namespace));
-            return Finding::doubtful("the replicas cannot be listed", why);
+            return Finding::unknown("the replicas cannot be listed", error, "list pods", Some(namespace));
         }
     };
     let images: BTreeMap<String, String> = pods.iter().map(image).collect();

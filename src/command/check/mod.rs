@@ -18,6 +18,7 @@ use super::{CommandError, leader, session};
 use crate::config::Order;
 use crate::config::cli_args::CheckArgs;
 use crate::exit::Exit;
+use crate::kube::trouble::Trouble;
 use serde::Serialize;
 
 /// One line of the output.
@@ -39,6 +40,16 @@ impl Finding {
 
     fn doubtful(what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { tone: Tone::Doubtful, what: what.into(), remedy: remedy.into() }
+    }
+
+    /// Something that cannot be read for lack of this right, or because of other trouble.
+    fn unknown(
+        what: impl Into<String>,
+        trouble: impl Into<Trouble>,
+        right: &str,
+        namespace: Option<&str>,
+    ) -> Self {
+        Self::doubtful(what, leader::missing_right(&trouble.into(), right, namespace))
     }
 
     fn bad(what: impl Into<String>, remedy: impl Into<String>) -> Self {

@@ -3,7 +3,6 @@
 use super::Finding;
 use super::rights::Account;
 use crate::command::copy::{self, Objects};
-use crate::command::leader;
 use crate::command::session::Session;
 use crate::config::Variable;
 use crate::debug::{CheckView, View};
@@ -30,8 +29,7 @@ pub(super) async fn check(session: &Session, objects: &Objects) -> Vec<Finding> 
     let (all, workers) = match (all, workers) {
         (Ok(all), Ok(workers)) => (all, workers),
         (Err(trouble), _) | (_, Err(trouble)) => {
-            let why = leader::missing_right(&trouble, "list", "nodes", None);
-            return vec![Finding::doubtful("the nodes cannot be read", why)];
+            return vec![Finding::unknown("the nodes cannot be read", trouble, "list nodes", None)];
         }
     };
     let mut findings = Vec::new();

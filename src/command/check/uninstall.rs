@@ -1,6 +1,7 @@
 //! The things that an uninstallation would leave behind, and how to remove them.
 
 use super::agents;
+use crate::api::object_of;
 use crate::command::CommandError;
 use crate::command::copy::{self, Objects};
 use crate::command::output::{Output, Tone, shown};
@@ -9,7 +10,7 @@ use crate::config::Egress;
 use crate::kube::watch::list_once;
 use crate::provider::descriptors;
 use flipop_core::addresses::pool::spec::{PoolSpec, ReclaimPolicy};
-use flipop_core::model::RESERVED_IP_ANNOTATION;
+use flipop_core::model::{ObjectName, RESERVED_IP_ANNOTATION};
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::Resource as _;
 use serde::Serialize;
@@ -122,8 +123,7 @@ fn finalizers(objects: &Objects, left: &mut BTreeSet<Left>) {
     let pools = objects.pools.iter().flatten().map(|pool| ("FloatingIPPool", "fipool", pool.meta()));
     let sets = objects.record_sets.iter().flatten().map(|set| ("NodeDNSRecordSet", "nodedns", set.meta()));
     for (kind, short, meta) in pools.chain(sets) {
-        let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
-        let (namespace, name) = (namespace.unwrap_or_default(), name.unwrap_or_default());
+        let ObjectName { namespace, name } = object_of(meta).name;
         for finalizer in meta.finalizers.iter().flatten() {
             left.insert(Left {
                 place: format!("{kind} {namespace}/{name}"),

@@ -19,7 +19,7 @@ pub(super) type NameKey = (String, String);
 /// The accounts. By default, they know only the facts from the `assume_` functions.
 #[derive(Default)]
 pub(super) struct Account {
-    providers: Option<Providers>,
+    providers: Providers,
     /// The addresses of each account. An account that is read is absent until then.
     addresses: BTreeMap<AccountId, Result<ReservedIpList, Fault>>,
     /// Records of names.
@@ -46,20 +46,12 @@ impl Account {
                 ));
             }
         }
-        Self { providers: Some(providers), ..Self::default() }
-    }
-
-    fn reads_addresses(&self, id: &AccountId) -> bool {
-        self.providers.as_ref().is_some_and(|providers| providers.ips.contains_key(id))
-    }
-
-    fn reads_records(&self, id: &AccountId) -> bool {
-        self.providers.as_ref().is_some_and(|providers| providers.dns.contains_key(id))
+        Self { providers, ..Self::default() }
     }
 
     /// States where an address is, unless the account is read.
     pub(super) fn assume_address(&mut self, id: &AccountId, read: ReservedIp) {
-        if self.reads_addresses(id) {
+        if self.providers.ips.contains_key(id) {
             return;
         }
         let list = self.addresses.entry(id.clone()).or_insert_with(|| Ok(ReservedIpList::default()));
@@ -71,7 +63,7 @@ impl Account {
 
     /// States which addresses a name holds, unless the provider is read.
     pub(super) fn assume_records(&mut self, id: &AccountId, fqdn: &str, addresses: &[Address], ttl: u32) {
-        if self.reads_records(id) {
+        if self.providers.dns.contains_key(id) {
             return;
         }
         let key = (id.provider.clone(), fqdn.to_owned());
@@ -101,8 +93,7 @@ impl Account {
     /// Every address.
     pub(super) async fn list(&mut self, id: &AccountId) -> Result<ReservedIpList, CallFailure> {
         if !self.addresses.contains_key(id) {
-            let client = self.providers.as_ref().and_then(|providers| providers.ips.get(id)).cloned();
-            let read = match client {
+            let read = match self.providers.ips.get(id) {
                 Some(client) => client.list_reserved_ips(&CallContext::account_wide()).await,
                 None => Ok(ReservedIpList::default()),
             };
@@ -122,14 +113,8 @@ impl Account {
 
     /// Whether the token may read machines.
     pub(super) async fn may_read_machines(&self, id: &AccountId) -> Result<bool, CallFailure> {
-        let client = self.providers.as_ref().and_then(|providers| providers.ips.get(id));
-        match client {
-            Some(client) => {
-                let proof = client.prove_machine_read(&CallContext::account_wide()).await;
-                proof.map_err(CallFailure::Fault)
-            }
-            None => Ok(true),
-        }
+        let Some(client) = self.providers.ips.get(id) else { return Ok(true) };
+        client.prove_machine_read(&CallContext::account_wide()).await.map_err(CallFailure::Fault)
     }
 
     /// Puts an address on a machine, or takes it off.
@@ -165,8 +150,7 @@ impl Account {
     /// The zone that a spec names.
     pub(super) async fn find_zone(&mut self, id: &AccountId, zone: &ZoneRef) -> Result<Zone, CallFailure> {
         let key = (id.provider.clone(), zone.text().to_owned());
-        let client = self.providers.as_ref().and_then(|providers| providers.dns.get(id)).cloned();
-        if let Some(client) = client
+        if let Some(client) = self.providers.dns.get(id)
             && !self.zones.contains_key(&key)
         {
             let found = client.find_zone(&CallContext::account_wide(), zone.text()).await;
@@ -191,8 +175,7 @@ impl Account {
     ) -> Result<Vec<Record>, CallFailure> {
         let key = (id.provider.clone(), fqdn.to_owned());
         if !self.records.contains_key(&key) {
-            let client = self.providers.as_ref().and_then(|providers| providers.dns.get(id)).cloned();
-            let read = match client {
+            let read = match self.providers.dns.get(id) {
                 Some(client) => client.read_records(&CallContext::account_wide(), zone, fqdn).await,
                 None => Ok(Vec::new()),
             };

@@ -2,11 +2,13 @@
 //!
 //! Owns their form: an object with a field that the schema lacks is refused, as by `kubectl`.
 
-use crate::api::{Conditioned, FloatingIPPool, NodeDNSRecordSet, Seen, UNOBSERVED, Undecodable, crd};
+use crate::api::{
+    Conditioned, FloatingIPPool, NodeDNSRecordSet, Seen, UNOBSERVED, Undecodable, crd, meta_of, object_of,
+};
 use crate::command::CommandError;
 use crate::command::copy::Objects;
 use flipop_core::model::words::nearest;
-use flipop_core::model::{ObjectKind, ObjectName, Uid};
+use flipop_core::model::{ObjectKind, ObjectName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::Resource;
 use serde_json::Value;
@@ -140,23 +142,15 @@ impl Documents {
 }
 
 /// The object, or why the API server would refuse it.
-#[expect(clippy::result_large_err, reason = "it is what a watch shows, and moved once")]
 fn decoded<K: Conditioned>(object: &Value) -> Seen<K> {
     let refused = |error: String| {
         let meta: ObjectMeta = object
             .get("metadata")
             .and_then(|metadata| serde_json::from_value(metadata.clone()).ok())
             .unwrap_or_default();
-        Undecodable {
-            name: ObjectName::new(meta.namespace.unwrap_or_default(), meta.name.unwrap_or_default()),
-            uid: Uid::default(),
-            resource_version: String::new(),
-            generation: None,
-            created: None,
-            deleting: false,
-            annotations: meta.annotations.unwrap_or_default(),
-            error,
-        }
+        let ObjectMeta { namespace, name, annotations, .. } = meta;
+        let metadata = Box::new(ObjectMeta { namespace, name, annotations, ..ObjectMeta::default() });
+        Undecodable { metadata, error }
     };
     let problems = against_schema::<K>(object);
     if !problems.is_empty() {
@@ -258,13 +252,7 @@ fn put<K>(all: &mut Vec<Seen<K>>, object: &Seen<K>, now: jiff::Timestamp, inheri
 where
     K: Resource<DynamicType = ()> + Clone,
 {
-    let name = |seen: &Seen<K>| match seen {
-        Ok(object) => ObjectName::new(
-            object.meta().namespace.clone().unwrap_or_default(),
-            object.meta().name.clone().unwrap_or_default(),
-        ),
-        Err(undecodable) => undecodable.name.clone(),
-    };
+    let name = |seen: &Seen<K>| object_of(meta_of(seen)).name;
     let named = name(object);
     let mut before = None;
     if let Some(place) = all.iter().position(|seen| name(seen) == named) {
@@ -299,7 +287,7 @@ where
         }
         Err(undecodable) => {
             let known = before.and_then(|before| before.meta().uid.clone());
-            undecodable.uid = Uid(known.unwrap_or_else(|| format!("new:{named}")).into());
+            undecodable.metadata.uid = Some(known.unwrap_or_else(|| format!("new:{named}")));
         }
     }
     all.push(object);

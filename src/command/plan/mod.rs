@@ -13,7 +13,7 @@ mod world;
 
 use super::copy::{self, Lists, Objects};
 use super::leader::Installed;
-use super::output::{self, Output};
+use super::output::Output;
 use super::session::Session;
 use super::{CommandError, session};
 use crate::config::cli_args::PlanArgs;
@@ -24,12 +24,8 @@ use account::Account;
 use flipop_core::firewalls::spec::FirewallSpec;
 use flipop_core::model::WatchKey;
 use report::Report;
-use std::time::Duration;
 use walls::Walls;
 use world::World;
-
-/// The time between two plans of `--watch`.
-const PERIOD: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 pub(super) async fn run(
@@ -39,17 +35,9 @@ pub(super) async fn run(
     output: Output,
 ) -> Result<Exit, CommandError> {
     let documents = files::read(&arguments.files, session.namespace.as_deref())?;
-    loop {
-        let report = plan(session, order, arguments, &documents).await?;
-        if arguments.watch && output.coloured {
-            output::print("\u{1b}[H\u{1b}[2J")?;
-        }
-        output.show(&report, || report.text(output))?;
-        if !arguments.watch {
-            return Ok(report.exit());
-        }
-        tokio::time::sleep(PERIOD).await;
-    }
+    let read = async || plan(session, order, arguments, &documents).await;
+    let report = output.keep_showing(arguments.watch, read, |report| report.text(output)).await?;
+    Ok(report.exit())
 }
 
 async fn plan(

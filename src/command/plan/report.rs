@@ -5,7 +5,7 @@ use super::rehearsal::Outcome;
 use super::world::World;
 use crate::command::copy::{self, Judged};
 use crate::command::matched::{LeftOut, Matched};
-use crate::command::output::{Output, Tone, shown};
+use crate::command::output::{Output, Tone, first_of, shown};
 use crate::exit::Exit;
 use flipop_core::addresses::pool::status::PoolObject;
 use flipop_core::model::catalog::{pool, records};
@@ -229,11 +229,7 @@ impl Report {
 impl ObjectReport {
     fn text(&self, output: Output, most: usize) -> String {
         let Self { kind, namespace, name, ready, reason, message, matching, left_out, .. } = self;
-        let tone = match ready.as_str() {
-            "True" => Tone::Good,
-            "False" => Tone::Bad,
-            _ => Tone::Doubtful,
-        };
+        let tone = Tone::of_ready(ready);
         let mut text = format!(
             "{}   {} then Ready={} {}\n",
             output.bold(&shown(&format!("{kind} {namespace}/{name}"))),
@@ -244,11 +240,8 @@ impl ObjectReport {
         if !message.is_empty() {
             let _infallible = writeln!(text, "  {}", shown(message));
         }
-        let named: Vec<&str> = matching.iter().take(most).map(String::as_str).collect();
-        let more = matching.len().saturating_sub(named.len());
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let all = if named.is_empty() { "no node".to_owned() } else { named.join(", ") };
-        let _infallible = writeln!(text, "  Match: {}{more}", shown(&all));
+        let named = if matching.is_empty() { "no node".to_owned() } else { first_of(matching, most) };
+        let _infallible = writeln!(text, "  Match: {}", shown(&named));
         for left_out in left_out {
             let _infallible = writeln!(text, "  Not matching: {}", left_out.text(most));
         }

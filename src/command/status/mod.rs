@@ -9,11 +9,11 @@ mod table;
 
 use super::copy::{self, Lists, Objects};
 use super::matched::Matched;
-use super::output::{self, Output};
+use super::output::Output;
 use super::session::Session;
 use super::steer::Named;
 use super::{CommandError, leader};
-use crate::api::{Condition, Conditioned, Seen};
+use crate::api::{Condition, Conditioned, Seen, object_of};
 use crate::config::cli_args::StatusArgs;
 use crate::exit::Exit;
 use flipop_core::addresses::pool::spec::PoolSpec;
@@ -24,13 +24,6 @@ use flipop_core::records::status::RecordSetObject;
 use leading::Leading;
 use model::Report;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-
-/// The time between two prints of `--watch`.
-const PERIOD: Duration = Duration::from_secs(2);
-
-/// Clears a terminal, and moves to its first line.
-const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 
 /// The facts for a report.
 pub(super) struct Facts {
@@ -58,17 +51,9 @@ pub(super) async fn run(
     arguments: &StatusArgs,
     output: Output,
 ) -> Result<Exit, CommandError> {
-    loop {
-        let report = report(session, &arguments.names).await?;
-        if arguments.watch && output.coloured {
-            output::print(CLEAR)?;
-        }
-        output.show(&report, || table::text(&report, output))?;
-        if !arguments.watch {
-            return Ok(Exit::Success);
-        }
-        tokio::time::sleep(PERIOD).await;
-    }
+    let read = async || report(session, &arguments.names).await;
+    output.keep_showing(arguments.watch, read, |report| table::text(report, output)).await?;
+    Ok(Exit::Success)
 }
 
 /// Reads everything once.
@@ -152,9 +137,7 @@ fn paused_since<K: Conditioned>(
     objects.iter().flatten().filter_map(|object| {
         let paused = |condition: &&Condition| condition.type_ == ConditionType::Paused.as_str();
         let since = object.conditions().iter().find(paused)?.last_transition_time.as_ref()?;
-        let meta = object.meta();
-        let name = ObjectName::new(meta.namespace.clone()?, meta.name.clone()?);
-        Some(((K::KIND, name), format!("{:.0}", since.0)))
+        Some(((K::KIND, object_of(object.meta()).name), format!("{:.0}", since.0)))
     })
 }
 

@@ -215,9 +215,6 @@ fn is_warning(Condition { kind, status, .. }: &Condition) -> bool {
 }
 
 fn warning(condition: &Condition) -> Warning {
-    Warning {
-        kind: condition.kind.clone(),
-        reason: condition.reason.clone(),
-        message: condition.message.clone(),
-    }
+    let Condition { kind, reason, message, .. } = condition.clone();
+    Warning { kind, reason, message }
 }

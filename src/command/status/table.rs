@@ -50,14 +50,6 @@ pub(super) fn text(report: &Report, output: Output) -> String {
     text
 }
 
-fn tone(ready: &str) -> Tone {
-    match ready {
-        "True" => Tone::Good,
-        "False" => Tone::Bad,
-        _ => Tone::Doubtful,
-    }
-}
-
 /// The first lines of an object. `counts`: more text for the first one.
 fn head(
     kind: &str,
@@ -66,7 +58,7 @@ fn head(
     counts: &str,
     output: Output,
 ) -> String {
-    let tone = believed(tone(&state.ready), is_stale);
+    let tone = believed(Tone::of_ready(&state.ready), is_stale);
     let outdated = match (is_stale, state.current) {
         (true, _) => " (stale)",
         (false, false) => " (the status describes an earlier spec)",
@@ -197,7 +189,7 @@ fn records(records: &Records, stale: bool, output: Output) -> String {
         if records.addresses.is_empty() { "no address".to_owned() } else { records.addresses.join(", ") };
     format!(
         "  DNS: {} {} (at {}, TTL {ttl}): {} {}\n",
-        output.mark(believed(tone(&records.ready), stale)),
+        output.mark(believed(Tone::of_ready(&records.ready), stale)),
         shown(&records.name),
         shown(&records.provider),
         shown(&addresses),

@@ -122,8 +122,8 @@ impl Hour {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::kube::events::Severity;
     use crate::permit::PermitSource;
+    use kube::runtime::events::EventType;
     use std::time::Duration;
 
     fn source() -> PermitSource {
@@ -139,7 +139,7 @@ mod tests {
     fn note(source: &PermitSource, uid: &str, reason: &'static str) -> Permitted {
         let regarding = ObjectReference { uid: Some(uid.to_owned()), ..ObjectReference::default() };
         let (action, text) = (String::new(), String::new());
-        let note = Note { regarding, severity: Severity::Warning, reason, action, text };
+        let note = Note { regarding, severity: EventType::Warning, reason, action, text };
         Permitted { permit: source.permit(), note }
     }
 
@@ -167,7 +167,7 @@ mod tests {
         source.extend(at(8));
         let summary = hours.take_ended(at(3_601)).unwrap();
         assert!(summary.note.text.starts_with("1 more Event of this object"), "{}", summary.note.text);
-        assert_eq!((summary.note.severity, hours.next_end()), (Severity::Warning, None));
+        assert_eq!((summary.note.severity, hours.next_end()), (EventType::Warning, None));
         // The report was the first note of the next hour.
         let passed = (0..30).filter(|_| hours.admit(&note(&source, "a", "Assigned"), at(3_601))).count();
         assert_eq!(passed, 19);

@@ -1,7 +1,6 @@
 //! The Lease that a kubelet renews, reduced to the facts that decisions need.
 
-use super::{RawIdentity, RawTime, raw, slim_metadata};
-use crate::api::resource::resource;
+use super::{RawIdentity, RawTime, raw, slim, slim_metadata};
 use flipop_core::model::LeaseFacts;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -12,19 +11,10 @@ pub const NAMESPACE: &str = "kube-node-lease";
 /// The kubelet's default duration, in seconds.
 const DEFAULT_DURATION_S: u64 = 40;
 
-/// A Lease as the API server sends it, reduced to its facts.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(from = "RawLease")]
-pub struct LeaseSlim {
-    metadata: ObjectMeta,
-    facts: LeaseFacts,
-}
-
-impl LeaseSlim {
-    /// The facts about this Lease that decisions need.
-    pub fn into_facts(self) -> LeaseFacts {
-        self.facts
-    }
+slim! {
+    /// A Lease.
+    LeaseSlim, from "RawLease" to LeaseFacts, NamespaceResourceScope,
+    ["Lease", "coordination.k8s.io", "v1", "leases"]
 }
 
 raw! {
@@ -53,8 +43,6 @@ impl From<RawLease> for LeaseSlim {
         }
     }
 }
-
-resource!(LeaseSlim, NamespaceResourceScope, ["Lease", "coordination.k8s.io", "v1", "leases"]);
 
 #[cfg(test)]
 mod tests {

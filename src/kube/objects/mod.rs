@@ -10,7 +10,6 @@ pub mod lease;
 pub mod own_node;
 pub mod protobuf;
 
-use crate::api::resource::resource;
 use crate::provider;
 use flipop_core::model::{Address, NodeFacts, PodFacts, Readiness, Taint, Uid, region_slug};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -24,38 +23,38 @@ pub const FIELD_MANAGER: &str = "flipop";
 /// The field manager of the annotations that commands write.
 pub const COMMAND_FIELD_MANAGER: &str = "flipop-cli";
 
-/// A node as the API server sends it, reduced to its facts.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(from = "RawNode")]
-pub struct NodeSlim {
-    metadata: ObjectMeta,
-    facts: NodeFacts,
+/// Declares an object as the API server sends it, reduced to its facts.
+macro_rules! slim {
+    ($(#[$about:meta])* $name:ident, from $raw:literal to $facts:ident, $scope:ident, $names:tt) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, serde::Deserialize)]
+        #[serde(from = $raw)]
+        pub struct $name {
+            metadata: ObjectMeta,
+            facts: $facts,
+        }
+
+        impl $name {
+            /// The facts that decisions need.
+            pub fn into_facts(self) -> $facts {
+                self.facts
+            }
+        }
+
+        crate::api::resource::resource!($name, $scope, $names);
+    };
+}
+use slim;
+
+slim! {
+    /// A node.
+    NodeSlim, from "RawNode" to NodeFacts, ClusterResourceScope, ["Node", "", "v1", "nodes"]
 }
 
-impl NodeSlim {
-    /// The facts about this node that decisions need.
-    pub fn into_facts(self) -> NodeFacts {
-        self.facts
-    }
+slim! {
+    /// A pod.
+    PodSlim, from "RawPod" to PodFacts, NamespaceResourceScope, ["Pod", "", "v1", "pods"]
 }
-
-/// A pod as the API server sends it, reduced to its facts.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(from = "RawPod")]
-pub struct PodSlim {
-    metadata: ObjectMeta,
-    facts: PodFacts,
-}
-
-impl PodSlim {
-    /// The facts about this pod that decisions need.
-    pub fn into_facts(self) -> PodFacts {
-        self.facts
-    }
-}
-
-resource!(NodeSlim, ClusterResourceScope, ["Node", "", "v1", "nodes"]);
-resource!(PodSlim, NamespaceResourceScope, ["Pod", "", "v1", "pods"]);
 
 /// Declares the parts of an object that are read from JSON. What is absent or null is the default.
 macro_rules! raw {

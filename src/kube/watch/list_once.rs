@@ -4,7 +4,7 @@ use super::in_namespace;
 use super::messages::Keys;
 use super::page::{self, Form, MAX_PAGES, PAGE_SIZE};
 use super::sorted::Selection;
-use crate::api::seen::{Guarded, Seen, seen};
+use crate::api::seen::{Guarded, Seen};
 use crate::api::{Conditioned, FloatingIPPool, bounded};
 use crate::kube::client::CALL_TIMEOUT_MS;
 use crate::kube::objects::labelled::Labelled;
@@ -101,7 +101,8 @@ pub async fn resources<K: Conditioned>(
     client: &Client,
     namespace: Option<&str>,
 ) -> Result<Vec<Seen<K>>, Trouble> {
-    list(&in_namespace::<K>(client.clone(), namespace), ListParams::default(), Form::Json, seen::<K>).await
+    let api = in_namespace::<K>(client.clone(), namespace);
+    list(&api, ListParams::default(), Form::Json, |guarded: Guarded<K>| guarded.0).await
 }
 
 /// All pools, each with those of the sought addresses that its `spec.ips` names anywhere.
@@ -113,7 +114,7 @@ pub async fn pools_naming(
     sought: &BTreeSet<Address>,
 ) -> Result<Vec<(Seen<FloatingIPPool>, BTreeSet<Address>)>, Trouble> {
     let found = |text: Box<RawValue>| {
-        let pool = Guarded::of(text.get()).map(seen)?;
+        let Guarded(pool) = Guarded::of(text.get())?;
         // A list that cannot be read to its end may name any of them.
         Ok((pool, bounded::named_in(text.get(), sought).unwrap_or_else(|_unread| sought.clone())))
     };

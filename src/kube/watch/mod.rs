@@ -18,7 +18,7 @@ mod tests;
 
 pub use health::{WatchHealth, WatchName, WatchStatus};
 
-use crate::api::seen::{Conditioned, Guarded, Seen, seen};
+use crate::api::seen::{Conditioned, Guarded, Seen};
 use crate::clock::Clock;
 use crate::kube::objects::labelled::Labelled;
 use crate::kube::objects::lease::{self, LeaseSlim};
@@ -174,7 +174,8 @@ pub async fn watch_resources<K: Conditioned, G: Clone + Send>(
     cancel: CancellationToken,
 ) {
     let objects = Api::<Guarded<K>>::all(context.client.clone());
-    let source = Source::all(objects, WatchName::new(K::plural(&()).into_owned(), None, ""), seen);
+    let name = WatchName::new(K::plural(&()).into_owned(), None, "");
+    let source = Source::all(objects, name, |guarded: Guarded<K>| guarded.0);
     let source = Source { absent: Absent::CountsAsEmpty, ..source };
     Follow::new(context, source, Steps, (tag, sink)).run(cancel).await;
 }

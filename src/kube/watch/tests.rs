@@ -380,7 +380,7 @@ async fn cancelling_ends_a_watch_and_its_entry() {
 
 mod resources {
     use super::*;
-    use crate::api::FloatingIPPool;
+    use crate::api::{FloatingIPPool, object_of};
 
     type Step = Observed<Seen<FloatingIPPool>>;
 
@@ -419,8 +419,9 @@ mod resources {
         let Observed::Reset(seen) = step(&mut steps).await else { panic!("a list") };
         assert!(seen[0].is_ok());
         let bad = seen[1].as_ref().unwrap_err();
-        assert_eq!((bad.name.to_string(), &*bad.uid.0), ("web/bad".to_owned(), "u"));
-        assert_eq!((bad.generation, bad.resource_version.as_str()), (Some(2), "4"));
+        let object = object_of(&bad.metadata);
+        assert_eq!((object.name.to_string(), &*object.uid.0), ("web/bad".to_owned(), "u"));
+        assert_eq!((bad.metadata.generation, bad.metadata.resource_version.as_deref()), (Some(2), Some("4")));
         assert!(!bad.error.is_empty());
         let pen = begin(calls.next().await);
         pen.send(event("MODIFIED", &pool("bad", &json!({"ips": {}})))).unwrap();

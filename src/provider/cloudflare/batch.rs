@@ -4,11 +4,11 @@
 //! name servers follow record by record. So a delete shares a batch with other changes only if an untouched record
 //! keeps the name alive meanwhile.
 
-use super::{Cloudflare, records, refusal, result, wire};
+use super::{Cloudflare, content, records, refusal, result, wire};
 use crate::permit::Permit;
 use crate::provider::call::CallError;
 use crate::provider::dns::{self, Applied, Unfinished};
-use crate::provider::http::{Request, bounded};
+use crate::provider::http::{Request, bounded, filled};
 use flipop_core::model::{Address, Fault, FaultKind};
 use flipop_core::records::dns::{ADDRESS_KIND, Change, ChangeSet, Record, Zone};
 use serde_json::{Value, json};
@@ -125,7 +125,8 @@ impl Target<'_> {
             Standing::Open => sent.next().flatten(),
             Standing::Gone => None,
             Standing::Left(record) => {
-                Some(record).filter(|record| record.proxied || ttl(change) == Some(record.ttl))
+                let has_ttl = written(change).is_some_and(|(_, ttl)| ttl == record.ttl);
+                Some(record).filter(|record| record.proxied || has_ttl)
             }
         });
         Ok(Applied { done, records: left.collect() })
@@ -153,7 +154,8 @@ impl Target<'_> {
     async fn in_the_way(self, changes: &[&Change], seen: &[Record], fault: &Fault) -> Result<Fault, Fault> {
         if self.zone.name.is_none() && seen.is_empty() {
             let Self { client, zone, fqdn, .. } = self;
-            let addresses: Vec<Address> = changes.iter().filter_map(|change| address(change)).collect();
+            let addresses = changes.iter().filter_map(|change| Some(written(change)?.0));
+            let addresses: Vec<Address> = addresses.collect();
             let name = records::completed_with(&client.api, zone, fqdn, &addresses).await?;
             if let Some(name) = name
                 && let Err(outside) = dns::relative(fqdn, &name)
@@ -173,8 +175,7 @@ impl Target<'_> {
         if refusal::says_exists(&answer) {
             return Err(Failed::Exists(refusal::fault(&answer)));
         }
-        let envelope: wire::Envelope<wire::BatchResult> = result(&answer)?;
-        let written = envelope.result.ok_or_else(|| answer.malformed("it has no result"))?;
+        let written: wire::BatchResult = content(&answer)?;
         let posts = written.posts.unwrap_or_default();
         if posts.iter().any(|post| !post.is_of(self.fqdn)) {
             return Err(self.take_back(&posts).await.into());
@@ -232,27 +233,13 @@ fn body(changes: &[&Change], fqdn: &str) -> Value {
             })),
         }
     }
-    let sections = [("deletes", deletes), ("patches", patches), ("posts", posts)];
-    sections
-        .into_iter()
-        .filter(|(_, changes)| !changes.is_empty())
-        .map(|(name, changes)| (name.to_owned(), Value::Array(changes)))
-        .collect::<serde_json::Map<_, _>>()
-        .into()
+    filled(json!({ "deletes": deletes, "patches": patches, "posts": posts })).into()
 }
 
-/// The address that a change writes.
-fn address(change: &Change) -> Option<Address> {
+/// The address and the TTL that a change writes.
+fn written(change: &Change) -> Option<(Address, u32)> {
     match change {
-        Change::Update { ip, .. } | Change::Create { ip, .. } => Some(*ip),
-        Change::Delete { .. } => None,
-    }
-}
-
-/// The TTL that a change writes.
-fn ttl(change: &Change) -> Option<u32> {
-    match change {
-        Change::Update { ttl, .. } | Change::Create { ttl, .. } => Some(*ttl),
+        Change::Update { ip, ttl, .. } | Change::Create { ip, ttl } => Some((*ip, *ttl)),
         Change::Delete { .. } => None,
     }
 }

@@ -119,6 +119,11 @@ fn result<T: DeserializeOwned>(answer: &Answer) -> Result<wire::Envelope<T>, Fau
     if envelope.success { Ok(envelope) } else { Err(refusal::fault(answer)) }
 }
 
+/// The result in a success.
+fn content<T: DeserializeOwned>(answer: &Answer) -> Result<T, Fault> {
+    result(answer)?.result.ok_or_else(|| answer.malformed("it has no result"))
+}
+
 impl Account for Cloudflare {
     fn api(&self) -> &Api {
         &self.api

@@ -1,6 +1,6 @@
 //! Reads the records of one name, with one filtered list.
 
-use super::{result, wire};
+use super::{content, result, wire};
 use crate::provider::dns::{self, Named};
 use crate::provider::http::{Api, Request};
 use crate::provider::paging::{self, Page, Pages};
@@ -28,8 +28,7 @@ pub(super) async fn completed_with(
     let below = format!("{fqdn}.");
     let query = [("name.startswith", below.as_str()), ("type", ADDRESS_KIND), ("per_page", "1000")];
     let answer = api.read(Request::get(&["zones", &zone.id, "dns_records"], &query)).await?;
-    let envelope: wire::Envelope<Vec<wire::RecordEntry>> = result(&answer)?;
-    let records = envelope.result.ok_or_else(|| answer.malformed("it has no result"))?;
+    let records: Vec<wire::RecordEntry> = content(&answer)?;
     let zones = records.into_iter().filter_map(|entry| {
         let name = entry.name.strip_suffix('.').unwrap_or(&entry.name).to_ascii_lowercase();
         let zone = name.strip_prefix(&below)?.to_owned();
@@ -56,7 +55,7 @@ impl Pages for Records<'_> {
     // Enough at full page size, and still 2,000 records if the API returns its default of 100 a page.
     const MAX_PAGES: u64 = 20;
 
-    async fn page(&self, api: &Api, number: u64) -> Result<Page<Named>, Fault> {
+    async fn page(&self, api: &Api, number: u64) -> Result<Page<String, Named>, Fault> {
         let (page, per_page) = (number.to_string(), PER_PAGE.to_string());
         let query = [("name", self.fqdn), ("per_page", per_page.as_str()), ("page", page.as_str())];
         let answer = api.read(Request::get(&["zones", self.zone, "dns_records"], &query)).await?;
@@ -68,14 +67,10 @@ impl Pages for Records<'_> {
         let size = info.and_then(|info| info.per_page).filter(|size| *size > 0).unwrap_or(PER_PAGE);
         // After a full page there may be another one, unless the zone has no further records.
         let more = count >= size && total.is_none_or(|total| number.saturating_mul(size) < total);
-        let entries = records
-            .into_iter()
-            .map(|entry| Named { of_name: entry.is_of(self.fqdn), record: entry.into_record() })
-            .collect();
-        Ok(Page { entries, total, more, answer })
-    }
-
-    fn key(entry: &Named) -> String {
-        entry.record.id.clone()
+        let named = |entry: wire::RecordEntry| {
+            let of_name = entry.is_of(self.fqdn);
+            (entry.id.clone(), Named { of_name, record: entry.into_record() })
+        };
+        Ok(Page { entries: records.into_iter().map(named).collect(), total, more, answer })
     }
 }

@@ -9,18 +9,14 @@ use serde_json::Value;
 #[derive(Debug, Deserialize)]
 pub(super) struct Envelope<T> {
     pub(super) success: bool,
-    #[serde(default = "Option::default")]
     pub(super) result: Option<T>,
-    #[serde(default)]
     pub(super) result_info: Option<ResultInfo>,
 }
 
 /// The information of a list about its pages.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResultInfo {
-    #[serde(default)]
     pub(super) per_page: Option<u64>,
-    #[serde(default)]
     pub(super) total_count: Option<u64>,
 }
 
@@ -31,15 +27,12 @@ pub(super) struct ZoneEntry {
     /// In ASCII and in lower case.
     #[serde(deserialize_with = "ascii_name")]
     pub(super) name: String,
-    #[serde(default)]
     pub(super) status: Option<String>,
-    #[serde(default)]
     plan: Option<Plan>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Plan {
-    #[serde(default)]
     legacy_id: Option<String>,
 }
 
@@ -66,11 +59,8 @@ pub(super) struct RecordEntry {
     kind: String,
     /// Fully qualified.
     pub(super) name: String,
-    #[serde(default)]
     content: Option<String>,
-    #[serde(default)]
     ttl: Option<u32>,
-    #[serde(default)]
     proxied: Option<bool>,
 }
 
@@ -93,9 +83,7 @@ impl RecordEntry {
 /// `POST /zones/{id}/dns_records/batch`.
 #[derive(Debug, Deserialize)]
 pub(super) struct BatchResult {
-    #[serde(default)]
     pub(super) patches: Option<Vec<RecordEntry>>,
-    #[serde(default)]
     pub(super) posts: Option<Vec<RecordEntry>>,
 }
 

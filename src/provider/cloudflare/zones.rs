@@ -2,10 +2,10 @@
 //!
 //! A value with a dot is a name. For an ID, the name is looked up. It stays unknown if the token may only edit records.
 
-use super::{Cloudflare, refusal, result, wire};
+use super::{Cloudflare, content, refusal, wire};
 use crate::provider::call::CallContext;
 use crate::provider::dns;
-use crate::provider::http::{Answer, Request, bounded};
+use crate::provider::http::{Request, bounded};
 use crate::provider::observe::Call;
 use flipop_core::model::{Fault, FaultKind, Moment};
 use flipop_core::records::dns::Zone;
@@ -152,10 +152,6 @@ impl Cloudflare {
             Err(answer.malformed("it is about another zone"))
         }
     }
-}
-
-fn content<T: serde::de::DeserializeOwned>(answer: &Answer) -> Result<T, Fault> {
-    result(answer)?.result.ok_or_else(|| answer.malformed("it has no result"))
 }
 
 fn found(entry: &wire::ZoneEntry) -> Zone {

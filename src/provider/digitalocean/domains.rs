@@ -39,11 +39,8 @@ struct RecordEntry {
     id: u64,
     #[serde(rename = "type")]
     kind: String,
-    #[serde(default)]
     name: Option<String>,
-    #[serde(default)]
     data: Option<String>,
-    #[serde(default)]
     ttl: Option<u32>,
 }
 
@@ -135,21 +132,17 @@ impl Pages for Target<'_> {
     // Room for 4,000 records of one name. No resolver accepts a tenth of that.
     const MAX_PAGES: u64 = 20;
 
-    async fn page(&self, api: &Api, number: u64) -> Result<Page<Named>, Fault> {
+    async fn page(&self, api: &Api, number: u64) -> Result<Page<String, Named>, Fault> {
         let page = number.to_string();
         let query = [("name", self.fqdn), ("per_page", PER_PAGE), ("page", page.as_str())];
         let answer = api.read(Request::get(&["v2", "domains", self.zone, "records"], &query)).await?;
         let RecordsBody { domain_records, paging } = self.listed(&answer)?.decode()?;
         let more = is_followed(&answer, paging.next(), number)?;
-        let entries = domain_records
-            .into_iter()
-            .map(|entry| Named { of_name: entry.is_of(self.relative), record: entry.into_record() })
-            .collect();
+        let named = |entry: RecordEntry| {
+            (entry.id.to_string(), Named { of_name: entry.is_of(self.relative), record: entry.into_record() })
+        };
+        let entries = domain_records.into_iter().map(named).collect();
         Ok(Page { entries, total: paging.total(), more, answer })
-    }
-
-    fn key(entry: &Named) -> String {
-        entry.record.id.clone()
     }
 }
 

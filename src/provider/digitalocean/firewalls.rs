@@ -5,11 +5,11 @@
 
 use super::refusal::Intent;
 use super::wire::Paging;
-use super::{DigitalOcean, PER_PAGE, accepted_or, droplet, is_followed};
+use super::{DigitalOcean, PER_PAGE, accepted, droplet, is_followed};
 use crate::permit::Permit;
+use crate::provider::addresses::{FirewallProvider, NewFirewall};
 use crate::provider::call::{CallContext, CallError, Changing, Reading};
-use crate::provider::firewalls::{FirewallProvider, NewFirewall};
-use crate::provider::http::{Answer, Api, Request};
+use crate::provider::http::{Answer, Api, Request, filled};
 use crate::provider::observe::Call;
 use crate::provider::paging::{self, Page, Pages};
 use flipop_core::firewalls::action::Change;
@@ -60,22 +60,16 @@ struct Made {
 struct Entry {
     id: String,
     name: String,
-    #[serde(default)]
     inbound_rules: Option<Vec<RuleEntry>>,
-    #[serde(default)]
     outbound_rules: Option<Vec<RuleEntry>>,
-    #[serde(default)]
     droplet_ids: Option<Vec<u64>>,
-    #[serde(default)]
     tags: Option<Vec<String>>,
-    #[serde(default)]
     pending_changes: Option<Vec<Pending>>,
 }
 
 #[derive(Debug, Deserialize, PartialEq)]
 struct Pending {
     droplet_id: u64,
-    #[serde(default)]
     removing: Option<bool>,
 }
 
@@ -83,27 +77,18 @@ struct Pending {
 struct RuleEntry {
     protocol: String,
     /// `allow` or `deny`. Firewalls from before there was this field have none.
-    #[serde(default)]
     action: Option<String>,
-    #[serde(default)]
     ports: Option<String>,
-    #[serde(default)]
     sources: Option<TargetsEntry>,
-    #[serde(default)]
     destinations: Option<TargetsEntry>,
 }
 
 #[derive(Debug, Default, Deserialize, PartialEq)]
 struct TargetsEntry {
-    #[serde(default)]
     addresses: Option<BTreeSet<String>>,
-    #[serde(default)]
     droplet_ids: Option<BTreeSet<u64>>,
-    #[serde(default)]
     load_balancer_uids: Option<BTreeSet<String>>,
-    #[serde(default)]
     kubernetes_ids: Option<BTreeSet<String>>,
-    #[serde(default)]
     tags: Option<BTreeSet<String>>,
 }
 
@@ -117,7 +102,6 @@ struct DropletsBody {
 #[derive(Debug, Deserialize, PartialEq)]
 struct DropletEntry {
     id: u64,
-    #[serde(default)]
     tags: Option<BTreeSet<String>>,
 }
 
@@ -185,18 +169,14 @@ impl Pages for Firewalls {
     // Accounts have some hundreds at most. This is room for 10,000.
     const MAX_PAGES: u64 = 50;
 
-    async fn page(&self, api: &Api, number: u64) -> Result<Page<Firewall>, Fault> {
+    async fn page(&self, api: &Api, number: u64) -> Result<Page<String, Firewall>, Fault> {
         let page = number.to_string();
         let query = [("per_page", PER_PAGE), ("page", page.as_str())];
         let answer = api.read(Request::get(&["v2", "firewalls"], &query)).await?;
         let FirewallsBody { firewalls, paging } = permitted(&answer, Intent::Read)?.decode()?;
         let more = is_followed(&answer, paging.next(), number)?;
-        let entries = firewalls.into_iter().map(Entry::into_facts).collect();
+        let entries = firewalls.into_iter().map(|entry| (entry.id.clone(), entry.into_facts())).collect();
         Ok(Page { entries, total: paging.total(), more, answer })
-    }
-
-    fn key(entry: &Firewall) -> String {
-        entry.id.clone()
     }
 }
 
@@ -214,18 +194,15 @@ impl Pages for Droplets {
     // Room for 10,000.
     const MAX_PAGES: u64 = 50;
 
-    async fn page(&self, api: &Api, number: u64) -> Result<Page<DropletEntry>, Fault> {
+    async fn page(&self, api: &Api, number: u64) -> Result<Page<u64, DropletEntry>, Fault> {
         let page = number.to_string();
         let query = [("per_page", PER_PAGE), ("page", page.as_str())];
         let answer = api.read(Request::get(&["v2", "droplets"], &query)).await?;
         self.forbidden.store(is_forbidden(&answer), Ordering::Relaxed);
         let DropletsBody { droplets, paging } = permitted(&answer, Intent::Read)?.decode()?;
         let more = is_followed(&answer, paging.next(), number)?;
-        Ok(Page { entries: droplets, total: paging.total(), more, answer })
-    }
-
-    fn key(entry: &DropletEntry) -> u64 {
-        entry.id
+        let entries = droplets.into_iter().map(|entry| (entry.id, entry)).collect();
+        Ok(Page { entries, total: paging.total(), more, answer })
     }
 }
 
@@ -235,55 +212,35 @@ fn is_forbidden(answer: &Answer) -> bool {
 }
 
 fn permitted(answer: &Answer, intent: Intent) -> Result<&Answer, Fault> {
-    accepted_or(answer, intent, |kind, _| {
-        if kind == FaultKind::Unauthorized { SCOPE_MISSING.to_owned() } else { String::new() }
-    })
+    accepted(answer, intent, SCOPE_MISSING)
 }
 
 /// A rule in the form that the API accepts. ICMP has no ports.
 fn written(rule: &Rule) -> Value {
     let Targets { addresses, machines, balancers, clusters, tags } = &rule.targets;
-    let mut targets = Map::new();
-    let mut put = |key: &str, values: Vec<Value>| {
-        if !values.is_empty() {
-            targets.insert(key.to_owned(), Value::Array(values));
-        }
-    };
-    let texts = |texts: &BTreeSet<String>| texts.iter().map(|text| json!(text)).collect::<Vec<_>>();
-    put("addresses", texts(addresses));
-    put("droplet_ids", machines.iter().filter_map(|id| id.parse::<u64>().ok()).map(|id| json!(id)).collect());
-    put("load_balancer_uids", texts(balancers));
-    put("kubernetes_ids", texts(clusters));
-    put("tags", texts(tags));
+    let ids: Vec<u64> = machines.iter().filter_map(|id| id.parse().ok()).collect();
+    let targets = filled(json!({
+        "addresses": addresses,
+        "droplet_ids": ids,
+        "load_balancer_uids": balancers,
+        "kubernetes_ids": clusters,
+        "tags": tags,
+    }));
     let key = match rule.direction {
         Direction::Inbound => "sources",
         Direction::Outbound => "destinations",
     };
-    let mut written = Map::from_iter([
-        ("protocol".to_owned(), json!(rule.protocol)),
-        (key.to_owned(), Value::Object(targets)),
-    ]);
-    if rule.protocol != "icmp" {
-        written.insert("ports".to_owned(), json!(rule.ports));
-    }
-    if rule.denies {
-        written.insert("action".to_owned(), json!(DENY));
-    }
-    Value::Object(written)
+    let ports = (rule.protocol != "icmp").then_some(&rule.ports);
+    let action = rule.denies.then_some(DENY);
+    json!(filled(json!({ "protocol": rule.protocol, key: targets, "ports": ports, "action": action })))
 }
 
 /// The rules by direction. A direction without rules is left out.
 fn written_rules<'a>(rules: impl IntoIterator<Item = &'a Rule>) -> Map<String, Value> {
-    let (mut inbound, mut outbound) = (Vec::new(), Vec::new());
-    for rule in rules {
-        match rule.direction {
-            Direction::Inbound => inbound.push(written(rule)),
-            Direction::Outbound => outbound.push(written(rule)),
-        }
-    }
-    let lists = [("inbound_rules", inbound), ("outbound_rules", outbound)];
-    let lists = lists.into_iter().filter(|(_, rules)| !rules.is_empty());
-    lists.map(|(key, rules)| (key.to_owned(), Value::Array(rules))).collect()
+    let (inbound, outbound): (Vec<&Rule>, Vec<&Rule>) =
+        rules.into_iter().partition(|rule| rule.direction == Direction::Inbound);
+    let written = |rules: Vec<&Rule>| rules.into_iter().map(written).collect::<Vec<_>>();
+    filled(json!({ "inbound_rules": written(inbound), "outbound_rules": written(outbound) }))
 }
 
 fn ids<'a>(machines: impl IntoIterator<Item = &'a MachineId>) -> Vec<u64> {

@@ -24,7 +24,7 @@ use flipop_core::model::{
 };
 use futures::FutureExt;
 use http::StatusCode;
-use refusal::Intent;
+use refusal::{Intent, SCOPE_MISSING};
 use reqwest::Url;
 use serde_json::json;
 use std::sync::Arc;
@@ -129,7 +129,7 @@ impl DigitalOcean {
     async fn get_ip(&self, ip: Address) -> Result<ReservedIp, Fault> {
         let path = ip.to_string();
         let answer = self.api.read(Request::get(&["v2", "reserved_ips", &path], &[])).await?;
-        let read: wire::ReservedIpBody = accepted(&answer, Intent::Read)?.decode()?;
+        let read: wire::ReservedIpBody = accepted(&answer, Intent::Read, SCOPE_MISSING)?.decode()?;
         let found = read.reserved_ip.into_facts();
         if found.ip == ip {
             Ok(found)
@@ -144,13 +144,13 @@ impl DigitalOcean {
         if answer.status() == StatusCode::FORBIDDEN && answer.refused_in_between().is_none() {
             return Ok(false);
         }
-        let _list: wire::DropletsBody = accepted(&answer, Intent::Read)?.decode()?;
+        let _list: wire::DropletsBody = accepted(&answer, Intent::Read, SCOPE_MISSING)?.decode()?;
         Ok(true)
     }
 
     async fn is_off(&self, machine: &MachineId) -> Result<bool, Fault> {
         let answer = self.api.read(Request::get(&["v2", "droplets", machine.id()], &[])).await?;
-        let read: wire::DropletBody = accepted(&answer, Intent::Read)?.decode()?;
+        let read: wire::DropletBody = accepted(&answer, Intent::Read, SCOPE_MISSING)?.decode()?;
         let found = droplet(read.droplet.id);
         if found == *machine {
             Ok(read.droplet.status.as_deref() == Some("off"))
@@ -162,16 +162,14 @@ impl DigitalOcean {
     async fn create(&self, permit: &Permit, region: &str) -> Result<Address, CallError> {
         let request = Request::post(&["v2", "reserved_ips"], &json!({ "region": region }));
         let answer = self.api.write(permit, request).await?;
-        let created: wire::CreatedBody = accepted(&answer, Intent::Create)?.decode()?;
+        let created: wire::CreatedBody = accepted(&answer, Intent::Create, SCOPE_MISSING)?.decode()?;
         Ok(created.reserved_ip.ip.into())
     }
 
     async fn delete_ip(&self, permit: &Permit, ip: Address) -> Result<(), CallError> {
         let path = ip.to_string();
         let answer = self.api.write(permit, Request::delete(&["v2", "reserved_ips", &path])).await?;
-        accepted_or(&answer, Intent::Assign, |kind, _| {
-            if kind == FaultKind::Unauthorized { refusal::DELETION_REFUSED.to_owned() } else { String::new() }
-        })?;
+        accepted(&answer, Intent::Assign, refusal::DELETION_REFUSED)?;
         Ok(())
     }
 
@@ -195,16 +193,16 @@ impl DigitalOcean {
 }
 
 fn action_of(answer: &Answer) -> Result<Action, Fault> {
-    let body: wire::ActionBody = accepted(answer, Intent::Assign)?.decode()?;
+    let body: wire::ActionBody = accepted(answer, Intent::Assign, SCOPE_MISSING)?.decode()?;
     body.action
         .into_action()
         .map_err(|status| answer.malformed(&format!("the action has no known status: {status}")))
 }
 
 /// The answer if it is a success, else its fault.
-fn accepted(answer: &Answer, intent: Intent) -> Result<&Answer, Fault> {
+fn accepted<'a>(answer: &'a Answer, intent: Intent, if_denied: &str) -> Result<&'a Answer, Fault> {
     accepted_or(answer, intent, |kind, _| {
-        if kind == FaultKind::Unauthorized { refusal::SCOPE_MISSING.to_owned() } else { String::new() }
+        if kind == FaultKind::Unauthorized { if_denied.to_owned() } else { String::new() }
     })
 }
 
@@ -334,18 +332,16 @@ impl Pages for ReservedIps {
     // Accounts have three addresses by default, and some hundreds at most. This is room for 10,000.
     const MAX_PAGES: u64 = 50;
 
-    async fn page(&self, api: &Api, number: u64) -> Result<Page<ReservedIp>, Fault> {
+    async fn page(&self, api: &Api, number: u64) -> Result<Page<Address, ReservedIp>, Fault> {
         let page = number.to_string();
         let query = [("per_page", PER_PAGE), ("page", page.as_str())];
         let answer = api.read(Request::get(&["v2", "reserved_ips"], &query)).await?;
-        let wire::ReservedIpsBody { reserved_ips, paging } = accepted(&answer, Intent::Read)?.decode()?;
+        let wire::ReservedIpsBody { reserved_ips, paging } =
+            accepted(&answer, Intent::Read, SCOPE_MISSING)?.decode()?;
         let more = is_followed(&answer, paging.next(), number)?;
-        let entries = reserved_ips.into_iter().map(wire::ReservedIpEntry::into_facts).collect();
+        let facts = reserved_ips.into_iter().map(wire::ReservedIpEntry::into_facts);
+        let entries = facts.map(|facts| (facts.ip, facts)).collect();
         Ok(Page { entries, total: paging.total(), more, answer })
-    }
-
-    fn key(entry: &ReservedIp) -> Address {
-        entry.ip
     }
 }
 

@@ -19,9 +19,7 @@ pub(super) struct ReservedIpsBody {
 /// The paging of every list.
 #[derive(Debug, Deserialize)]
 pub(super) struct Paging {
-    #[serde(default)]
     links: Option<Links>,
-    #[serde(default)]
     meta: Option<Meta>,
 }
 
@@ -39,19 +37,16 @@ impl Paging {
 
 #[derive(Debug, Deserialize)]
 struct Links {
-    #[serde(default)]
     pages: Option<Pages>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Pages {
-    #[serde(default)]
     next: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Meta {
-    #[serde(default)]
     total: Option<u64>,
 }
 
@@ -65,24 +60,19 @@ pub(super) struct ReservedIpBody {
 #[derive(Debug, Deserialize)]
 pub(super) struct ReservedIpEntry {
     ip: Ipv4Addr,
-    #[serde(default)]
     region: Option<Region>,
-    #[serde(default)]
     droplet: Option<Droplet>,
-    #[serde(default)]
     locked: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Region {
-    #[serde(default)]
     slug: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Droplet {
     pub(super) id: u64,
-    #[serde(default)]
     pub(super) status: Option<String>,
 }
 

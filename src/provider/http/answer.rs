@@ -40,24 +40,14 @@ pub(super) struct Origin {
 /// An answer of any status, read to its end.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    status: StatusCode,
-    body: Result<Bytes, Unread>,
-    encoded: bool,
-    retry_after_ms: Option<u64>,
-    origin: Origin,
+    pub(super) status: StatusCode,
+    pub(super) body: Result<Bytes, Unread>,
+    pub(super) encoded: bool,
+    pub(super) retry_after_ms: Option<u64>,
+    pub(super) origin: Origin,
 }
 
 impl Answer {
-    pub(super) fn new(
-        status: StatusCode,
-        body: Result<Bytes, Unread>,
-        encoded: bool,
-        retry_after_ms: Option<u64>,
-        origin: Origin,
-    ) -> Self {
-        Self { status, body, encoded, retry_after_ms, origin }
-    }
-
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         self.status
@@ -150,13 +140,9 @@ impl Answer {
     pub fn refused(&self, kind: FaultKind, id: &str, message: &str) -> Fault {
         let Origin { provider, .. } = self.origin;
         let status = self.status.as_u16();
-        let text = match (id.is_empty(), message.is_empty()) {
-            (true, true) => format!("{provider} answered {status}"),
-            (false, true) => format!("{provider} answered {status} ({id})"),
-            (true, false) => format!("{provider} answered {status}: {message}"),
-            (false, false) => format!("{provider} answered {status} ({id}): {message}"),
-        };
-        self.fault(kind, &text)
+        let id = if id.is_empty() { String::new() } else { format!(" ({id})") };
+        let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+        self.fault(kind, &format!("{provider} answered {status}{id}{message}"))
     }
 
     /// Like [`Self::refused`], with advice in front. If both are long, the provider's text is cut.
@@ -250,7 +236,8 @@ mod tests {
             mutating,
             content_type: Some("text/html".to_owned()),
         };
-        Answer::new(StatusCode::from_u16(status).unwrap(), Ok(Bytes::from(body)), false, None, origin)
+        let (status, body) = (StatusCode::from_u16(status).unwrap(), Ok(Bytes::from(body)));
+        Answer { status, body, encoded: false, retry_after_ms: None, origin }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::permit::gate::{Gate, GatedBody};
 use crate::permit::{Permit, PermitEnded};
 use crate::provider::call::{CallContext, CallError};
-use crate::provider::observe::{self, Call, CallObserver, Failure, Record};
+use crate::provider::observe::{Call, CallObserver, CallRecord, Failure, Outcome};
 use crate::provider::rate::{RateState, Refusals};
 use crate::proxy::{Proxy, ProxySettings, is_loopback};
 use crate::token::{Bearer, Token, TokenError, TokenSource};
@@ -29,6 +29,7 @@ use flipop_core::mechanism::RateReport;
 use flipop_core::model::{Fault, FaultKind};
 use http::{HeaderValue, Method, StatusCode, header};
 use reqwest::Url;
+use serde_json::{Map, Value};
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -96,6 +97,13 @@ pub enum BuildError {
     },
 }
 
+/// The fields of a JSON object that are neither null nor an empty list.
+pub(super) fn filled(object: Value) -> Map<String, Value> {
+    let Value::Object(mut fields) = object else { return Map::new() };
+    fields.retain(|_, value| !value.is_null() && value.as_array().is_none_or(|list| !list.is_empty()));
+    fields
+}
+
 /// One HTTP request, relative to the base URL.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
@@ -116,12 +124,12 @@ impl<'a> Request<'a> {
     }
 
     /// A `POST` with a JSON body.
-    pub fn post(path: &'a [&'a str], body: &serde_json::Value) -> Self {
+    pub fn post(path: &'a [&'a str], body: &Value) -> Self {
         Self { method: Method::POST, path, query: &[], body: Some(Bytes::from(body.to_string())) }
     }
 
     /// A `PUT` with a JSON body.
-    pub fn put(path: &'a [&'a str], body: &serde_json::Value) -> Self {
+    pub fn put(path: &'a [&'a str], body: &Value) -> Self {
         Self { method: Method::PUT, ..Self::post(path, body) }
     }
 
@@ -131,7 +139,7 @@ impl<'a> Request<'a> {
     }
 
     /// A `DELETE` with a JSON body, which says what to delete there.
-    pub fn delete_with(path: &'a [&'a str], body: &serde_json::Value) -> Self {
+    pub fn delete_with(path: &'a [&'a str], body: &Value) -> Self {
         Self { method: Method::DELETE, ..Self::post(path, body) }
     }
 }
@@ -213,14 +221,33 @@ impl Api {
         context: &CallContext,
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        let record = Record {
-            provider: self.provider,
-            call,
-            context,
-            clock: &self.clock,
-            observer: self.observer.as_ref(),
+        let (provider, begun) = (self.provider, self.clock.now());
+        let result = work.await;
+        let duration = Duration::from_millis(self.clock.now().millis_since(begun));
+        let fault = match &result {
+            Ok(_) => None,
+            Err(error) => match error.fault() {
+                Some(fault) => Some(fault),
+                None => return result,
+            },
         };
-        observe::recorded(record, work).await
+        let outcome = match fault.map(|fault| fault.kind) {
+            None | Some(FaultKind::InProgress) => Outcome::Success,
+            Some(_) => Outcome::Error,
+        };
+        tracing::debug!(
+            provider,
+            call = call.as_str(),
+            kind = context.kind,
+            namespace = context.namespace,
+            name = context.name,
+            outcome = outcome.as_str(),
+            duration_ms = duration.as_millis(),
+            fault = fault.map(tracing::field::display),
+            "provider call"
+        );
+        self.observer.call_ended(CallRecord { provider, call, context, outcome, duration });
+        result
     }
 
     /// Sends a request that changes nothing.
@@ -333,7 +360,7 @@ impl Api {
         if body.as_ref().is_ok_and(|body| (self.refusals.says_excess)(status, body)) {
             retry_after_ms = self.rate.learn(bearer.generation, StatusCode::TOO_MANY_REQUESTS, &headers);
         }
-        Ok(Answer::new(status, body, encoded, retry_after_ms, origin))
+        Ok(Answer { status, body, encoded, retry_after_ms, origin })
     }
 
     fn outgoing(&self, request: Request<'_>, bearer: &Bearer, gate: Option<&Gate>) -> reqwest::Request {
@@ -404,26 +431,22 @@ async fn read_body(mut response: reqwest::Response) -> Result<Result<Bytes, answ
     Ok(Ok(body.freeze()))
 }
 
-fn base_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| error.to_string())?;
-    let Some(host) = url.host_str() else {
-        return Err("it names no host".to_owned());
+/// Parses a base URL.
+///
+/// # Errors
+/// Why it is unusable.
+pub(crate) fn base_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("it is not a URL: {error}"))?;
+    let problem = match (url.scheme(), url.host_str().unwrap_or_default()) {
+        (_, "") => "it names no host",
+        _ if !url.username().is_empty() || url.password().is_some() => "it must not hold credentials",
+        _ if url.query().is_some() || url.fragment().is_some() => "it must end with the path",
+        ("https", _) => return Ok(url),
+        ("http", host) if is_loopback(host) => return Ok(url),
+        ("http", _) => "plain http would send the token unencrypted; it is accepted for loopback only",
+        (_, _) => "it must be an https URL",
     };
-    if !url.username().is_empty()
-        || url.password().is_some()
-        || url.query().is_some()
-        || url.fragment().is_some()
-    {
-        return Err("it may hold only scheme, host, port and path".to_owned());
-    }
-    match url.scheme() {
-        "https" => Ok(url),
-        "http" if is_loopback(host) => Ok(url),
-        "http" => {
-            Err(format!("plain http would show the token to the network on the way to {host}: use https"))
-        }
-        other => Err(format!("unknown scheme {other}")),
-    }
+    Err(problem.to_owned())
 }
 
 /// The innermost error. reqwest's outer layers say only that something failed, and may repeat the URL.

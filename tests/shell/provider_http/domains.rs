@@ -3,12 +3,11 @@
 use super::dns_support::{WWW, changes, create, delete, digitalocean, update};
 use super::server::{Server, json};
 use super::{Calls, Leadership, account, client, config};
-use flipop::clock::Clock;
 use flipop::permit::PermitEnded;
 use flipop::provider::digitalocean::DigitalOcean;
 use flipop::provider::dns::{DnsProvider, Unfinished};
-use flipop::provider::observe::{self, Call, Record};
-use flipop::provider::{CallContext, CallError};
+use flipop::provider::observe::Call;
+use flipop::provider::{Account as _, CallContext, CallError};
 use flipop_cloud::{Fault, Injection, Op, RecordView, Refusal, Target};
 use flipop_core::model::FaultKind;
 use std::sync::Arc;
@@ -178,16 +177,8 @@ async fn a_round_is_one_operation_and_its_reading_another() {
     let calls = Arc::new(Calls::default());
     let mut config = config(&world.server.digitalocean_url());
     config.observer = Arc::<Calls>::clone(&calls);
-    let clock = config.clock.clone();
     let client = DigitalOcean::new(config).unwrap();
     let context = CallContext::object("NodeDNSRecordSet", "prod", "web");
-    let record = Record {
-        provider: "digitalocean",
-        call: Call::EnsureDnsARecordSet,
-        context: &context,
-        clock: &clock,
-        observer: calls.as_ref(),
-    };
     let set = changes([create("192.0.2.1"), create("192.0.2.2")]);
     let round = async {
         let zone = client.find_zone(&context, "example.com").await?;
@@ -196,7 +187,7 @@ async fn a_round_is_one_operation_and_its_reading_another() {
         let applied = client.apply(&context, &world.leadership.permit, &zone, WWW, &set).await;
         applied.map_err(|unfinished| unfinished.cause)
     };
-    observe::recorded(record, round).await.unwrap();
+    client.api().operation(Call::EnsureDnsARecordSet, &context, round).await.unwrap();
     let expected = [
         "digitalocean ListRecords success [NodeDNSRecordSet|prod|web]",
         "digitalocean EnsureDNSARecordSet success [NodeDNSRecordSet|prod|web]",
@@ -207,12 +198,14 @@ async fn a_round_is_one_operation_and_its_reading_another() {
 #[tokio::test]
 async fn a_round_that_is_refused_counts_as_an_error_and_one_that_is_not_sent_as_nothing() {
     let world = digitalocean(&["*"]).await;
-    let (calls, clock) = (Calls::default(), Clock::system());
+    let calls = Arc::new(Calls::default());
+    let mut config = config(&world.server.digitalocean_url());
+    config.observer = Arc::<Calls>::clone(&calls);
+    let client = DigitalOcean::new(config).unwrap();
     let context = CallContext::object("NodeDNSRecordSet", "prod", "web");
     let round = || {
-        let (provider, call, context, clock) = ("digitalocean", Call::EnsureDnsARecordSet, &context, &clock);
-        let record = Record { provider, call, context, clock, observer: &calls };
-        observe::recorded(record, async { world.apply(&changes([create("192.0.2.1")])).await })
+        let work = async { world.apply(&changes([create("192.0.2.1")])).await };
+        client.api().operation(Call::EnsureDnsARecordSet, &context, work)
     };
     world.next(Op::CreateRecord, Fault::Refuse(Refusal::Forbidden));
     round().await.unwrap_err();

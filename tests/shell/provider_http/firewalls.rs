@@ -3,7 +3,7 @@
 use super::{Leadership, TOKEN, account, client};
 use flipop::provider::CallError;
 use flipop::provider::digitalocean::{DigitalOcean, droplet};
-use flipop::provider::firewalls::{FirewallProvider, NewFirewall};
+use flipop::provider::{FirewallProvider, NewFirewall};
 use flipop_cloud::{CloudServer, Fault, Injection, Op, Options, Provider, Refusal, Target, When};
 use flipop_core::firewalls::action::Change;
 use flipop_core::firewalls::facts::{Direction, Rule, Targets};

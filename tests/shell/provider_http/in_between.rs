@@ -6,8 +6,7 @@ use super::{Leadership, account, client, config, ip};
 use flipop::provider::cloudflare::Cloudflare;
 use flipop::provider::digitalocean::droplet;
 use flipop::provider::dns::DnsProvider;
-use flipop::provider::firewalls::FirewallProvider;
-use flipop::provider::{CallError, IpProvider};
+use flipop::provider::{CallError, FirewallProvider, IpProvider};
 use flipop_core::model::{ActionId, Fault, FaultKind};
 use flipop_core::records::dns::Zone;
 
