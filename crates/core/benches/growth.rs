@@ -385,7 +385,7 @@ impl World {
                     Effect::Do(Action::Addresses(action)) if action.call == addresses::Call::List => {
                         list = Some(self.execute_addresses(action));
                     }
-                    other => self.execute(other),
+                    other @ (Effect::Do(_) | Effect::Tell(_)) => self.execute(other),
                 }
             }
             if let Some(mut answer) = list {
