@@ -1,12 +1,5 @@
-//! How the cost of decisions grows with the size of a pool: `cargo bench --package flipop-core --bench growth`.
-//!
-//! A pool has up to ten addresses, on its first nodes. Measured are an event that concerns one node, together with the
-//! plan that answers it, among many nodes of one pool and among many pools or record sets, and the comparison of a
-//! name's records with those that it should have. What concerns every pool is measured with a permit that ends and comes back.
+//! Many pools and record sets, with an account and an API server that do at once whatever they are told.
 
-#![expect(clippy::disallowed_methods, reason = "real time is what is measured")]
-
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use flipop_core::addresses::action as addresses;
 use flipop_core::addresses::pool::spec::RawPoolSpec;
 use flipop_core::addresses::pool::status::{PoolObject, PoolStatus};
@@ -17,12 +10,11 @@ use flipop_core::model::label_mode::RawNodeLabels;
 use flipop_core::model::provider::{Descriptor, Limits, Providers, Rules, ZoneForm};
 use flipop_core::model::spec::{RawMatch, RawRecordSet};
 use flipop_core::model::{
-    ActionId, ActionStatus, Address, CallFailure, CheckOutcome, Checked, Context, Fault, FaultKind,
-    MachineId, MachineKind, Moment, NodeFacts, ObjectName, ObjectRef, Observed, PodFacts, RawNodeCheck,
-    Readiness, ReservedIp, ReservedIpList, Uid, WatchKey,
+    ActionId, ActionStatus, Address, CheckOutcome, Checked, Context, MachineId, MachineKind, Moment,
+    NodeFacts, ObjectName, ObjectRef, Observed, PodFacts, RawNodeCheck, Readiness, ReservedIp,
+    ReservedIpList, Uid, WatchKey,
 };
 use flipop_core::records::action as records;
-use flipop_core::records::diff::{Target, TtlRule, Wanted, diff};
 use flipop_core::records::dns::{ADDRESS_KIND, Change, Record};
 use flipop_core::records::spec::RawRecordSetSpec;
 use flipop_core::records::status::{RecordSetObject, RecordSetStatus};
@@ -31,13 +23,7 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Tests run each row once, with debug assertions: the small sizes are enough for them.
-const SIZES: &[u16] = if cfg!(debug_assertions) { &[10, 100] } else { &[10, 100, 1_000, 5_000] };
-
-/// Pools of ten nodes each.
-const POOLS: &[u16] = if cfg!(debug_assertions) { &[1, 10] } else { &[1, 10, 100, 1_000, 5_000] };
-
-const PROVIDER: &str = "digitalocean";
+pub(super) const PROVIDER: &str = "digitalocean";
 
 /// The pool's addresses, unless it has fewer nodes to spare.
 const ADDRESSES: u16 = 10;
@@ -71,24 +57,24 @@ const DESCRIPTOR: Descriptor = Descriptor {
     firewalls: None,
 };
 
-fn address(number: u16) -> Address {
+pub(super) fn address(number: u16) -> Address {
     let [high, low] = number.to_be_bytes();
     Address::from([198, 18, high, low])
 }
 
-fn machine(number: u16) -> MachineId {
+pub(super) fn machine(number: u16) -> MachineId {
     MACHINES.machine(number.to_string())
 }
 
-fn nodes(pool: u16) -> WatchKey {
+pub(super) fn nodes(pool: u16) -> WatchKey {
     WatchKey::Nodes { selector: format!("pool={pool}") }
 }
 
-fn pods(pool: u16) -> WatchKey {
+pub(super) fn pods(pool: u16) -> WatchKey {
     WatchKey::Pods { namespace: "web".into(), selector: format!("app={pool}") }
 }
 
-fn node(number: u16, ready: Readiness) -> NodeFacts {
+pub(super) fn node(number: u16, ready: Readiness) -> NodeFacts {
     NodeFacts {
         name: format!("node-{number:05}"),
         uid: Uid(format!("uid-{number}").into()),
@@ -102,7 +88,7 @@ fn node(number: u16, ready: Readiness) -> NodeFacts {
     }
 }
 
-fn pod(number: u16, serving: bool) -> PodFacts {
+pub(super) fn pod(number: u16, serving: bool) -> PodFacts {
     PodFacts {
         namespace: "web".into(),
         name: format!("pod-{number:05}"),
@@ -113,7 +99,7 @@ fn pod(number: u16, serving: bool) -> PodFacts {
 }
 
 /// The criteria of the object with this number.
-fn matching(number: u16) -> RawMatch {
+pub(super) fn matching(number: u16) -> RawMatch {
     RawMatch {
         node_label: format!("pool={number}"),
         pod_namespace: "web".into(),
@@ -122,7 +108,7 @@ fn matching(number: u16) -> RawMatch {
     }
 }
 
-fn object(number: u16) -> ObjectRef {
+pub(super) fn object(number: u16) -> ObjectRef {
     ObjectRef {
         uid: Uid(format!("uid-{number}").into()),
         name: ObjectName::new(format!("team-{number}"), "pool"),
@@ -130,7 +116,7 @@ fn object(number: u16) -> ObjectRef {
 }
 
 /// A record set with the addresses of its nodes.
-fn record_set(number: u16) -> RecordSetObject {
+pub(super) fn record_set(number: u16) -> RecordSetObject {
     RecordSetObject {
         object: object(number),
         created_at_s: 0,
@@ -154,7 +140,7 @@ fn record_set(number: u16) -> RecordSetObject {
 }
 
 /// A pool whose nodes are these. It may ask for labels and checks of nodes.
-fn pool(number: u16, nodes: Range<u16>, extras: bool) -> PoolObject {
+pub(super) fn pool(number: u16, nodes: Range<u16>, extras: bool) -> PoolObject {
     let used = ADDRESSES.min((nodes.end - nodes.start) / 2);
     let ips = nodes.take(used.into()).map(|number| address(number).to_string()).collect();
     PoolObject {
@@ -180,11 +166,11 @@ fn pool(number: u16, nodes: Range<u16>, extras: bool) -> PoolObject {
 }
 
 /// An account and an API server that do at once whatever they are told.
-struct World {
-    fleet: Fleet,
+pub(super) struct World {
+    pub(super) fleet: Fleet,
     now: Moment,
     places: BTreeMap<Address, MachineId>,
-    names: BTreeMap<String, Vec<Record>>,
+    pub(super) names: BTreeMap<String, Vec<Record>>,
     version: u64,
     /// The version of the checks that have passed.
     checks: u64,
@@ -194,13 +180,13 @@ struct World {
 
 impl World {
     /// Pools with as many nodes each.
-    fn new(pools: u16, size: u16, extras: bool) -> Self {
+    pub(super) fn new(pools: u16, size: u16, extras: bool) -> Self {
         let of = |number: u16| pool(number, number * size..(number + 1) * size, extras);
         Self::of((0..pools).map(of).collect(), Vec::new(), size)
     }
 
     /// Pools and record sets with as many nodes each.
-    fn of(objects: Vec<PoolObject>, sets: Vec<RecordSetObject>, size: u16) -> Self {
+    pub(super) fn of(objects: Vec<PoolObject>, sets: Vec<RecordSetObject>, size: u16) -> Self {
         let all = u16::try_from(objects.len() + sets.len()).unwrap_or(u16::MAX);
         let rounds = if sets.is_empty() { 2 } else { 60 };
         let providers = Providers::new([(DESCRIPTOR, true)], false);
@@ -354,7 +340,7 @@ impl World {
     }
 
     /// The time of one event, of the plan that answers it, and of the data for metrics. Everything that follows is not measured.
-    fn answer(&mut self, input: Input) -> (Duration, usize) {
+    pub(super) fn answer(&mut self, input: Input) -> (Duration, usize) {
         let at = Instant::now();
         self.observe(black_box(input));
         let plan = black_box(self.fleet.plan(self.now));
@@ -369,14 +355,14 @@ impl World {
     }
 
     /// The time of a pod of the first pool that decides nothing.
-    fn ignore(&mut self, pod: PodFacts) -> Duration {
+    pub(super) fn ignore(&mut self, pod: PodFacts) -> Duration {
         let (took, effects) = self.answer(Input::Pods(pods(0), Observed::Apply(pod)));
         assert_eq!(effects, 0);
         took
     }
 
     /// The time of the next list of the account, changed by `change`, together with the plan that follows.
-    fn list(&mut self, change: impl Fn(&mut addresses::Reply)) -> Duration {
+    pub(super) fn list(&mut self, change: impl Fn(&mut addresses::Reply)) -> Duration {
         loop {
             let plan = self.fleet.plan(self.now);
             let mut list = None;
@@ -397,7 +383,7 @@ impl World {
     }
 
     /// The time of a failure of the node that has the first address. Then the node is ready again.
-    fn fail_over(&mut self) -> Duration {
+    pub(super) fn fail_over(&mut self) -> Duration {
         let holder = self.holder();
         let failed = node(holder, Readiness::NotReady);
         let (took, _) = self.answer(Input::Nodes(nodes(0), Observed::Apply(failed)));
@@ -407,114 +393,6 @@ impl World {
     }
 }
 
-fn record(id: String, ip: Address, ttl: u32) -> Record {
+pub(super) fn record(id: String, ip: Address, ttl: u32) -> Record {
     Record { id, kind: ADDRESS_KIND.to_owned(), data: ip.to_string(), ttl, proxied: false }
 }
-
-/// Times `one` in worlds of each size. It is given the size and the number of the round.
-fn among(
-    criterion: &mut Criterion,
-    (name, sizes): (&str, &[u16]),
-    world: impl Fn(u16) -> World,
-    one: impl Fn(&mut World, u16, u64) -> Duration,
-) {
-    let mut group = criterion.benchmark_group(name);
-    for size in sizes {
-        let mut made = None;
-        group.bench_with_input(BenchmarkId::from_parameter(size), size, |bencher, size| {
-            let world = made.get_or_insert_with(|| world(*size));
-            bencher.iter_custom(|rounds| (0..rounds).map(|round| one(world, *size, round)).sum());
-        });
-    }
-}
-
-/// A pod of one pool of many nodes decides nothing, because its node has another one that serves. A candidate without an
-/// address stops matching, and matches again. A node that has an address fails.
-fn one_pool(criterion: &mut Criterion) {
-    let world = |size| World::new(1, size, false);
-    among(criterion, ("match: a pod that decides nothing", SIZES), world, |world, size, round| {
-        world.ignore(PodFacts { name: "second".into(), ..pod(size / 2, round % 2 == 0) })
-    });
-    among(criterion, ("match: a candidate goes or comes", SIZES), world, |world, size, round| {
-        world.answer(Input::Pods(pods(0), Observed::Apply(pod(size - 1, round % 2 == 1)))).0
-    });
-    among(criterion, ("plan: a node with an address fails", SIZES), world, |world, _, _| world.fail_over());
-}
-
-/// A node of one of many pools fails, a pod of one decides nothing, a list shows nothing new, and something concerns each
-/// of them. At the start, everything is read, placed and written once.
-fn pools(criterion: &mut Criterion) {
-    let checked = |pools| World::new(pools, 10, true);
-    let row = ("plan: a labelled, checked node of one of many pools fails", POOLS);
-    among(criterion, row, checked, |world, _, _| world.fail_over());
-    let world = |pools| World::new(pools, 10, false);
-    let row = ("plan: a node of one of many pools fails", POOLS);
-    among(criterion, row, world, |world, _, _| world.fail_over());
-    let row = ("match: a pod of one of many pools that decides nothing", POOLS);
-    among(criterion, row, world, |world, _, round| {
-        world.ignore(PodFacts { name: "second".into(), ..pod(5, round % 2 == 0) })
-    });
-    among(criterion, ("plan: what concerns every pool", POOLS), world, |world, _, _| {
-        world.answer(Input::Permit(false));
-        world.answer(Input::Permit(true)).0
-    });
-    among(criterion, ("plan: a list of the account that shows nothing new", POOLS), world, |world, _, _| {
-        world.list(|_| {})
-    });
-    among(criterion, ("plan: the account refuses the token", POOLS), world, |world, _, _| {
-        let refused = Fault::new(FaultKind::Unauthorized, "401".into());
-        let took =
-            world.list(|reply| *reply = addresses::Reply::Listed(Err(CallFailure::Fault(refused.clone()))));
-        world.answer(Input::TokenChanged(PROVIDER.into()));
-        took
-    });
-    let mut group = criterion.benchmark_group("start: until many pools are at rest");
-    group.sample_size(10);
-    for &pools in POOLS {
-        group.bench_with_input(BenchmarkId::from_parameter(pools), &pools, |bencher, _| {
-            bencher.iter(|| world(pools));
-        });
-    }
-}
-
-/// A node of one of many record sets fails.
-fn record_sets(criterion: &mut Criterion) {
-    let world = |sets: u16| World::of(Vec::new(), (0..sets).map(record_set).collect(), 10);
-    among(criterion, ("plan: a node of one of many record sets fails", POOLS), world, |world, _, _| {
-        let set = |ready| Input::Nodes(nodes(0), Observed::Apply(node(1, ready)));
-        let (took, _) = world.answer(set(Readiness::NotReady));
-        let published = |world: &World| world.names.get("set-0.example.com").map(Vec::len);
-        assert_eq!(published(world), Some(9));
-        world.answer(set(Readiness::Ready));
-        assert_eq!(published(world), Some(10));
-        took
-    });
-}
-
-/// The data for metrics after a failover in one of many pools.
-fn snapshots(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("snapshot: of many pools");
-    for &pools in POOLS {
-        let world = World::new(pools, 10, false);
-        group.bench_with_input(BenchmarkId::from_parameter(pools), &pools, |bencher, _| {
-            bencher.iter(|| black_box(world.fleet.snapshot()));
-        });
-    }
-}
-
-/// One of many records is wrong.
-fn records(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("diff: one record of a name changes");
-    for &size in SIZES {
-        let records: Vec<Record> =
-            (0..size).map(|number| record(number.to_string(), address(number), 60)).collect();
-        let target = Target::Exact((1..=size).map(address).collect());
-        let wanted = Wanted { target, undecided: [].into(), ttl: TtlRule::Every(60) };
-        group.bench_with_input(BenchmarkId::from_parameter(size), &size, |bencher, _| {
-            bencher.iter(|| diff(black_box(&records), black_box(&wanted)));
-        });
-    }
-}
-
-criterion_group!(growth, one_pool, pools, record_sets, snapshots, records);
-criterion_main!(growth);
