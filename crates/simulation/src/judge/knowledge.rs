@@ -27,7 +27,6 @@ impl Reads {
     }
 
     /// A read was answered. `shows` says whether the address list shows a droplet.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "nothing that a change needs is read by another call")]
     pub(super) fn answered(&mut self, facts: &Facts, truth: &Truth, shows: bool) {
         match &facts.kind {
             Kind::List { resource, limit, goes_on, selector } => {
@@ -48,15 +47,20 @@ impl Reads {
                 self.firewalls |= facts.what == "ListFirewalls";
             }
             Kind::ReadRecords => self.records.extend(facts.account),
-            _ => {}
+            Kind::Lease { .. }
+            | Kind::Event
+            | Kind::Watch
+            | Kind::Write { .. }
+            | Kind::Assign { .. }
+            | Kind::Unassign { .. }
+            | Kind::CreateIp
+            | Kind::DeleteIp { .. }
+            | Kind::Record
+            | Kind::Firewall => {}
         }
     }
 
     /// The reads that a changing call still lacks. `pods`: all objects that could want the call ask for pods.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "every other call needs only the objects of our kinds"
-    )]
     pub(super) fn missing(&self, facts: &Facts, pods: bool) -> Vec<&'static str> {
         let listed = |resource: &str| self.complete.contains(resource);
         let (nodes, addresses, records) = match &facts.kind {
@@ -69,7 +73,14 @@ impl Reads {
                 let acts = !facts.what.starts_with("RemoveFirewallDroplets");
                 (acts, acts, false)
             }
-            _ => (false, false, false),
+            Kind::Lease { .. }
+            | Kind::Event
+            | Kind::List { .. }
+            | Kind::Watch
+            | Kind::Read
+            | Kind::ReadRecords
+            | Kind::Write { .. }
+            | Kind::ListIps => (false, false, false),
         };
         let annotates = matches!(&facts.kind, Kind::Write { resource } if resource == "nodes");
         let records_read = facts.account.is_some_and(|account| self.records.contains(&account));

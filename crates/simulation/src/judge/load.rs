@@ -94,13 +94,21 @@ enum Right {
     Delete,
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "no call waits for another right")]
 fn right(facts: &Facts) -> Option<Right> {
     match facts.kind {
         Kind::Assign { .. } | Kind::Unassign { .. } => Some(Right::Move),
         Kind::CreateIp => Some(Right::Create),
         Kind::DeleteIp { .. } => Some(Right::Delete),
-        _ => None,
+        Kind::Lease { .. }
+        | Kind::Event
+        | Kind::List { .. }
+        | Kind::Watch
+        | Kind::ReadRecords
+        | Kind::Read
+        | Kind::Write { .. }
+        | Kind::ListIps
+        | Kind::Record
+        | Kind::Firewall => None,
     }
 }
 

@@ -101,10 +101,6 @@ impl Judge {
     }
 
     /// A call is sent.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "every other call is judged by its effect, or begins nothing"
-    )]
     pub(super) fn check_pause(&mut self, now_ms: u64, process: Process, facts: &Facts) {
         let from_ms = self.blindness.since(now_ms);
         let held = |pool: &String| self.pauses.held(POOLS, pool, from_ms).is_some();
@@ -125,7 +121,16 @@ impl Judge {
                 let mut buyers = self.pools_since(from_ms).filter(|pool| pool.desired() > 0).peekable();
                 buyers.peek().is_some() && buyers.all(|pool| held(&pool.name))
             }
-            _ => false,
+            Kind::Lease { .. }
+            | Kind::Event
+            | Kind::List { .. }
+            | Kind::Watch
+            | Kind::Read
+            | Kind::ReadRecords
+            | Kind::Write { .. }
+            | Kind::ListIps
+            | Kind::Record
+            | Kind::Firewall => false,
         };
         if begins {
             self.blame(now_ms, "I14", format!("{process} starts {:?} for a paused pool", facts.what));
