@@ -76,8 +76,6 @@ pub(crate) struct Faults {
     pub(crate) annotations: VecDeque<WriteFailure>,
     /// How the next writes of labels fail.
     pub(crate) labels: VecDeque<WriteFailure>,
-    /// Writes of labels fail, so that nobody waits for them.
-    pub(crate) labels_fail: bool,
     /// The answers to writes of labels take this long.
     pub(crate) label_delay_ms: Option<u64>,
     /// Answers to polls take this much longer than others.

@@ -26,12 +26,16 @@ impl World {
             assert_eq!(self.cloud[&ip].machine, facts.machine, "{node} is labelled with {ip}");
         }
         let result = if facts.is_some() { Ok(()) } else { Err(WriteFailure::Gone) };
-        if let Some(ip) = facts.and_then(|facts| facts.labels.address())
-            && changes.get(&LabelKey::Ip) == Some(&None)
-        {
-            self.unlabelling.insert(ip, self.now);
-        }
         let result = self.faults.labels.pop_front().map_or(result, Err);
+        let delay_ms = self.faults.label_delay_ms.unwrap_or(50);
+        if let Some(ip) = facts.and_then(|facts| facts.labels.address()) {
+            // A refusal is an answer too: the removal may take long.
+            if result.is_err() {
+                self.labels_go.insert(ip, self.now.plus_millis(delay_ms));
+            } else if changes.get(&LabelKey::Ip) == Some(&None) {
+                self.labels_go.insert(ip, self.now.plus_millis(500));
+            }
+        }
         // Of a write that fails for a moment, only the answer is lost.
         let done = matches!(result, Ok(()) | Err(WriteFailure::Transient(_)));
         if let Some(facts) = self.nodes.get_mut(&node).filter(|_| done) {
@@ -44,12 +48,11 @@ impl World {
             }
             self.show_node(facts);
         }
-        let delay_ms = self.faults.label_delay_ms.unwrap_or(50);
         self.answer_after(delay_ms, Outcome::Labelled { node, uid, changes, result });
     }
 
-    /// Checks an assignment that begins: the removal of the labels with its address was requested, and there was time
-    /// for the answer. A pool that sets no labels waits for none, not even for those of its predecessor.
+    /// Checks an assignment that begins: the removal of the labels with its address was requested, and it was answered
+    /// or had time. A pool that sets no labels waits for none, not even for those of its predecessor.
     pub(crate) fn check_labels(&self, pool: &str, ip: Address, to: &str) {
         if !self
             .pools
@@ -65,10 +68,10 @@ impl World {
         };
         let named = self.labels.iter().filter(|(name, _)| well(name));
         let standing = named.filter(|(_, labels)| labels.address() == Some(ip)).map(|(name, _)| name).next();
-        if let Some(name) = standing.filter(|_| !self.faults.labels_fail) {
-            let since = self.unlabelling.get(&ip).copied();
-            let waited = since.is_some_and(|since| self.now.millis_since(since) >= 500);
-            assert!(waited, "{ip} goes to {to}, and {name} is still labelled with it: {since:?}");
+        if let Some(name) = standing {
+            let from = self.labels_go.get(&ip).copied();
+            let waited = from.is_some_and(|from| self.now >= from);
+            assert!(waited, "{ip} goes to {to}, and {name} is still labelled with it: {from:?}");
         }
     }
 
@@ -238,7 +241,6 @@ fn a_move_waits_for_no_node_that_fails_or_is_being_deleted() {
 #[test]
 fn a_refused_removal_is_an_answer() {
     let mut world = labelled(1, 2, ON);
-    world.faults.labels_fail = true;
     world.faults.labels = vec![WriteFailure::Forbidden("no labels".into()); 3].into();
     world.taint(1, vec![Taint { key: "k".into(), value: String::new(), effect: "NoSchedule".into() }]);
     assert!(begins_after(&mut world) <= 70);

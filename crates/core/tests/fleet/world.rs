@@ -47,8 +47,8 @@ pub(crate) struct World {
     pub(crate) cloud: BTreeMap<Address, ReservedIp>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) labels: BTreeMap<String, NodeLabels>,
-    /// When the removal of the labels that name an address was last sent.
-    pub(crate) unlabelling: BTreeMap<Address, Moment>,
+    /// When an address may move away although labels name it, because their removal was refused or had time.
+    pub(crate) labels_go: BTreeMap<Address, Moment>,
     pub(crate) tricks: VecDeque<Trick>,
     pub(crate) calls: Vec<(Moment, String)>,
     pub(crate) epoch: Epoch,
@@ -116,7 +116,7 @@ impl World {
             cloud: BTreeMap::new(),
             annotations: BTreeMap::new(),
             labels: BTreeMap::new(),
-            unlabelling: BTreeMap::new(),
+            labels_go: BTreeMap::new(),
             tricks: VecDeque::new(),
             calls: Vec::new(),
             epoch: Epoch::first(PROVIDER.into()),
