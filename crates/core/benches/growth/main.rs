@@ -2,7 +2,7 @@
 //!
 //! A pool has up to ten addresses, on its first nodes. Measured are an event that concerns one node, together with the
 //! plan that answers it, among many nodes of one pool and among many pools or record sets, and the comparison of a
-//! name's records with those that it should have. What concerns every pool is measured with a permit that ends and comes back.
+//! name's records with those that it should have. What concerns every pool is measured with another token.
 
 #![expect(clippy::disallowed_methods, reason = "real time is what is measured")]
 
@@ -68,8 +68,7 @@ fn pools(criterion: &mut Criterion) {
         world.ignore(PodFacts { name: "second".into(), ..pod(5, round % 2 == 0) })
     });
     among(criterion, ("plan: what concerns every pool", POOLS), world, |world, _, _| {
-        world.answer(Input::Permit(false));
-        world.answer(Input::Permit(true)).0
+        world.answer(Input::TokenChanged(PROVIDER.into())).0
     });
     among(criterion, ("plan: a list of the account that shows nothing new", POOLS), world, |world, _, _| {
         world.list(|_| {})

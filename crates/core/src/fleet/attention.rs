@@ -216,7 +216,9 @@ impl Fleet {
         let due = std::mem::take(&mut self.attention.due);
         for uid in due {
             let until = resting.remove(&uid);
-            let rests = !self.attention.stirred.contains(&uid)
+            // Without a permit nothing is written, so an object that has nothing to do may have something to write.
+            let rests = self.permit
+                && !self.attention.stirred.contains(&uid)
                 // Records that a former spec asked for are left with an Event.
                 && until.is_some() == self.dns.set(&uid).is_some();
             let rests = if let Some(pool) = self.pools.get_mut(&uid) {

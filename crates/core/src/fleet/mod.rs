@@ -223,9 +223,7 @@ impl Fleet {
             Input::Outcome(outcome) => self.observe_outcome(outcome, at),
             Input::Leading => self.lead(now),
             Input::Permit(permit) => {
-                if self.permit != permit {
-                    self.concerns_all();
-                }
+                self.dirty |= self.permit != permit;
                 self.permit = permit;
             }
             Input::EventsDenied(denied) => {

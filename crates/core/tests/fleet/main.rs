@@ -335,15 +335,25 @@ fn at_rest_only_the_list_is_read() {
 
 #[test]
 fn without_a_permit_nothing_is_written_but_reads_go_on() {
-    let mut world = World::with(1, 1);
+    let mut world = World::with(1, 2);
     world.observe(flipop_core::fleet::Input::Permit(false));
     let from = world.now;
     world.run(300);
     assert_eq!((world.assigns, world.status_writes), (0, 0));
     assert!(world.count(from, "list") >= 5);
     world.observe(flipop_core::fleet::Input::Permit(true));
+    world.run(60);
+    assert_eq!(
+        (world.holder(1), &*world.status("pool").assignable_nodes),
+        (Some(ip(1)), &["node-2".to_owned()][..])
+    );
+    // Also what changes only the status is written once there is a permit again.
+    world.observe(flipop_core::fleet::Input::Permit(false));
+    world.set_node(2, false);
     world.run(5);
-    assert_eq!(world.holder(1), Some(ip(1)));
+    world.observe(flipop_core::fleet::Input::Permit(true));
+    world.run(5);
+    assert!(world.status("pool").assignable_nodes.is_empty());
 }
 
 #[test]
