@@ -71,6 +71,8 @@ fn pools(criterion: &mut Criterion) {
         world.answer(Input::TokenChanged(PROVIDER.into())).0
     });
     among(criterion, ("plan: a list of the account that shows nothing new", POOLS), world, |world, _, _| {
+        // The list before showed the address on the former node.
+        world.fail_over();
         world.list(|_| {})
     });
     among(criterion, ("plan: the account refuses the token", POOLS), world, |world, _, _| {

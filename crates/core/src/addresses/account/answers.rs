@@ -89,10 +89,13 @@ impl Account {
         changes
     }
 
-    /// Whether a list that does not contradict itself shows the same as the last one and as every belief, while nothing
-    /// is under way.
+    /// Whether a list that does not contradict itself shows what is believed, and for all other addresses the same as
+    /// the last one, while nothing is under way.
     fn is_confirmed_by(&self, ips: &BTreeMap<Address, ReservedIp>) -> bool {
-        let same = self.listed.as_ref().is_some_and(|(_, list)| list.ips == *ips);
+        let foreign = |read: &&ReservedIp| !self.beliefs.contains_key(&read.ip);
+        let others =
+            |list: &ReservedIpList| list.ips.values().filter(foreign).eq(ips.values().filter(foreign));
+        let same = self.listed.as_ref().is_some_and(|(_, list)| others(list));
         let mut beliefs = self.beliefs.iter();
         let still = self.glimpsed.is_none() && self.ops.is_empty();
         same && still && beliefs.all(|(ip, belief)| belief.is_confirmed_by(ips.get(ip)))
@@ -273,7 +276,7 @@ mod tests {
     const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 
     #[test]
-    fn only_a_list_that_shows_what_the_last_one_showed_and_what_is_believed_confirms_it() {
+    fn only_a_list_that_shows_what_is_believed_and_else_what_the_last_one_showed_confirms_it() {
         let mut account = Account::new("p".into(), OF_BOTH.limits, &DROPLETS);
         let (ours, foreign) = ([192, 0, 2, 1].into(), [192, 0, 2, 9].into());
         account.name(&[ours].into(), BTreeSet::new(), &BTreeMap::new(), T(0));
@@ -306,6 +309,14 @@ mod tests {
         assert!(!list(&mut account, 13, &usual, None), "an operation is under way");
         let epoch = account.epoch().clone();
         account.on_changed(ours, &epoch, Ok((ActionId(1), ActionStatus::Completed)), T(14));
-        assert!(!list(&mut account, 60, &usual, None), "the address was moved since");
+        let moved = [read(ours, 7, false)];
+        assert!(list(&mut account, 60, &moved, None), "it shows the result of the operation");
+        assert!(!list(&mut account, 110, &usual, None), "somebody has moved the address");
+        let both = [read(ours, 7, false), read(foreign, 2, false)];
+        assert!(!list(&mut account, 160, &both, None), "the doubt ends, and there is another address");
+        assert!(!list(&mut account, 210, &both[1..], None));
+        account.on_get(ours, T(211), Ok(read(ours, 7, false).1), Context::exactly(T(211)));
+        assert!(!list(&mut account, 260, &both, None), "lists show the address again");
+        assert!(list(&mut account, 310, &both, None));
     }
 }

@@ -187,7 +187,9 @@ impl Belief {
 
     /// Whether the address's entry in a complete list changes nothing, not even when the address is read next.
     pub(super) fn is_confirmed_by(&self, entry: Option<&ReservedIp>) -> bool {
-        self.read_due(true).is_none() && entry.is_some_and(|read| self.place == Place::of(read))
+        !self.unlisted
+            && self.read_due(true).is_none()
+            && entry.is_some_and(|read| self.place == Place::of(read))
     }
 
     /// Takes in the address's entry in a complete list that began at `begun`.
