@@ -54,7 +54,7 @@ fn one_pool(criterion: &mut Criterion) {
     among(criterion, ("plan: a node with an address fails", SIZES), world, |world, _, _| world.fail_over());
 }
 
-/// A node of one of many pools fails, a pod of one decides nothing, a list shows nothing new, and something concerns each
+/// A node of one of many pools fails, a pod of one decides nothing, a list shows the result, and something concerns each
 /// of them. At the start, everything is read, placed and written once.
 fn pools(criterion: &mut Criterion) {
     let checked = |pools| World::new(pools, 10, true);
@@ -70,7 +70,7 @@ fn pools(criterion: &mut Criterion) {
     among(criterion, ("plan: what concerns every pool", POOLS), world, |world, _, _| {
         world.answer(Input::TokenChanged(PROVIDER.into())).0
     });
-    among(criterion, ("plan: a list of the account that shows nothing new", POOLS), world, |world, _, _| {
+    among(criterion, ("plan: a list of the account after a failover", POOLS), world, |world, _, _| {
         // The list before showed the address on the former node.
         world.fail_over();
         world.list(|_| {})
