@@ -7,7 +7,6 @@
 //! Invariant: a plan that looks at every object decides the same (`Settings::thorough`).
 
 use super::Fleet;
-use crate::addresses::account::Account;
 use crate::addresses::pool::Pool;
 use crate::addresses::pool::world::Sights;
 use crate::model::{AccountId, Address, Criteria, MachineId, Moment, Uid, WatchKey};
@@ -271,13 +270,6 @@ impl Fleet {
         let concerned: BTreeSet<Uid> = machines.iter().flat_map(on).chain(owner).cloned().collect();
         self.attention.touched.extend(concerned.iter().cloned());
         concerned
-    }
-
-    /// The machines that an address and its operation concern.
-    pub(super) fn machines_of(account: &Account, ip: Address) -> impl Iterator<Item = MachineId> {
-        let of_op = account.op(ip).map(|op| [Some(op.machine.clone()), op.from.clone()]);
-        let place = account.place(ip).machine().cloned();
-        of_op.into_iter().flatten().flatten().chain(place)
     }
 
     /// The objects that use a watch.

@@ -216,7 +216,7 @@ impl Fleet {
         changed
     }
 
-    /// Hands an answer to an account. One about no single address concerns every object, unless nothing is new.
+    /// Hands an answer to an account.
     fn with_account(
         &mut self,
         Epoch { account_id, .. }: &Epoch,
@@ -228,12 +228,12 @@ impl Fleet {
         let outlook =
             |account: &Account| (account.is_known(), account.trouble().cloned(), account.machine_read());
         let before = outlook(account);
-        let machines =
-            |account: &Account| ip.into_iter().flat_map(|ip| Self::machines_of(account, ip)).collect();
-        let mut concerned: Vec<MachineId> = machines(account);
+        let machines = |account: &Account| ip.into_iter().flat_map(|ip| account.machines_of(ip)).collect();
+        let mut machines_of_ip: Vec<MachineId> = machines(account);
         let changes = act(account);
-        concerned.extend(machines(account));
-        if outlook(account) != before || (ip.is_none() && !changes.confirmed) {
+        machines_of_ip.extend(machines(account));
+        let concerned = ip.map(|ip| vec![(ip, machines_of_ip)]).or(changes.concerned);
+        if outlook(account) != before || concerned.is_none() {
             self.attention.look_at_all();
         }
         for finished in &changes.finished {
@@ -251,7 +251,9 @@ impl Fleet {
                 self.latencies_ms.push(at.now.millis_since(finished.op.caused));
             }
         }
-        self.touch_concerned(ip, &concerned);
+        for (ip, machines) in concerned.into_iter().flatten() {
+            self.touch_concerned(Some(ip), &machines);
+        }
         self.tell_overturned(account_id, &changes.overturned, at.now);
     }
 }

@@ -1,13 +1,14 @@
 //! Takes in the answers to calls of an account. They change its beliefs about addresses, its operations under way, and
 //! the proof of its scope.
 
-use super::belief::{Learned, Place};
+use super::belief::{Belief, Learned, Place};
 use super::op::End;
 use super::rights::Right;
 use super::{Account, Changes, Finished, LIST_INTERVAL_MS, MachineRead, Trouble};
 use crate::mechanism::{Epoch, Pace};
 use crate::model::{
-    ActionId, ActionStatus, Address, CallFailure, Context, FaultKind, Moment, ReservedIp, ReservedIpList,
+    ActionId, ActionStatus, Address, CallFailure, Context, FaultKind, MachineId, Moment, ReservedIp,
+    ReservedIpList,
 };
 use std::collections::BTreeMap;
 
@@ -64,41 +65,46 @@ impl Account {
             self.trouble = Some(Trouble { kind: FaultKind::Transient, message });
             return self.glimpse(begun, list.ips, now);
         }
-        if self.is_confirmed_by(&list.ips) {
-            self.listed = Some((begun, list));
-            return Changes { confirmed: true, ..Changes::default() };
+        let mut concerned = self.other_changes(&list.ips);
+        if concerned.as_ref().is_none_or(|others| !others.is_empty()) {
+            self.beliefs.all_move();
         }
         let mut changes = Changes::default();
-        let ips: Vec<Address> = self.beliefs.keys().copied().collect();
-        for ip in ips {
+        let expected =
+            |ip, belief: &Belief| !self.ops.contains_key(ip) && belief.is_confirmed_by(list.ips.get(ip));
+        let unexpected = self.beliefs.iter().filter(|(ip, belief)| !expected(ip, belief));
+        let unexpected: Vec<Address> = unexpected.map(|(ip, _)| *ip).collect();
+        for ip in unexpected {
             let entry = list.ips.get(&ip);
+            let mut machines: Vec<MachineId> = self.machines_of(ip).collect();
             if let Some(op) = self.ops.get_mut(&ip) {
                 let ended = op.listed(entry, begun, now);
                 self.finish(ip, ended, now, &mut changes);
-                continue;
+            } else {
+                let belief = self.beliefs.about(ip);
+                belief.listed(entry, begun, now);
+                if belief.is_unlisted() {
+                    self.reads.single(ip);
+                }
             }
-            let belief = self.beliefs.about(ip);
-            belief.listed(entry, begun, now);
-            if belief.is_unlisted() {
-                self.reads.single(ip);
-            }
+            machines.extend(self.machines_of(ip));
+            concerned.iter_mut().for_each(|concerned| concerned.push((ip, machines.clone())));
         }
-        self.beliefs.all_move();
         self.listed = Some((begun, list));
         self.glimpsed = None;
-        changes
+        Changes { concerned, ..changes }
     }
 
-    /// Whether a list that does not contradict itself shows what is believed, and for all other addresses the same as
-    /// the last one, while nothing is under way.
-    fn is_confirmed_by(&self, ips: &BTreeMap<Address, ReservedIp>) -> bool {
-        let foreign = |read: &&ReservedIp| !self.beliefs.contains_key(&read.ip);
-        let others =
-            |list: &ReservedIpList| list.ips.values().filter(foreign).eq(ips.values().filter(foreign));
-        let same = self.listed.as_ref().is_some_and(|(_, list)| others(list));
-        let mut beliefs = self.beliefs.iter();
-        let still = self.glimpsed.is_none() && self.ops.is_empty();
-        same && still && beliefs.all(|(ip, belief)| belief.is_confirmed_by(ips.get(ip)))
+    /// The addresses that no pool names and that a list shows elsewhere than the last one, each with its machines. `None`
+    /// if there is no last list, or one that contradicts itself is newer.
+    fn other_changes(&self, ips: &BTreeMap<Address, ReservedIp>) -> Option<Vec<(Address, Vec<MachineId>)>> {
+        let (_, last) = self.listed.as_ref().filter(|_| self.glimpsed.is_none())?;
+        let changed = |ip: &&Address| last.ips.get(ip) != ips.get(ip) && !self.beliefs.contains_key(ip);
+        let on = |ip| {
+            [last.ips.get(ip), ips.get(ip)].into_iter().flatten().filter_map(|read| read.machine.clone())
+        };
+        let all = last.ips.keys().chain(ips.keys());
+        Some(all.filter(changed).map(|ip| (*ip, on(ip).collect())).collect())
     }
 
     /// Takes in the answer to a proof that the token may read machines.
@@ -285,7 +291,7 @@ mod tests {
         };
         let list = |account: &mut Account, second, read: &[(Address, ReservedIp)], contradiction| {
             let list = ReservedIpList { ips: read.iter().cloned().collect(), contradiction };
-            account.on_list(T(second), Ok(list), Context::exactly(T(second))).confirmed
+            account.on_list(T(second), Ok(list), Context::exactly(T(second))).concerned == Some(vec![])
         };
         let usual = [read(ours, 1, false)];
         assert!(!list(&mut account, 1, &usual, None), "nothing was known");

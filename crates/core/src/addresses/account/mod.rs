@@ -21,7 +21,7 @@ pub use scope::MachineRead;
 use crate::mechanism::{Budget, Epoch, Outage, Purpose, RateReport};
 use crate::model::provider::Limits;
 use crate::model::{
-    AccountId, Address, Fault, FaultKind, MachineKind, Moment, ReservedIp, ReservedIpList, Uid,
+    AccountId, Address, Fault, FaultKind, MachineId, MachineKind, Moment, ReservedIp, ReservedIpList, Uid,
 };
 use belief::{Belief, Place};
 use beliefs::Beliefs;
@@ -59,8 +59,8 @@ pub struct Changes {
     pub overturned: Vec<Address>,
     /// Operations that ended.
     pub finished: Vec<Finished>,
-    /// The read was a list that shows just what was believed.
-    pub confirmed: bool,
+    /// The addresses that a list shows elsewhere than they were, each with its machines. `None` if it may be any.
+    pub concerned: Option<Vec<(Address, Vec<MachineId>)>>,
 }
 
 /// One account of a provider.
@@ -144,6 +144,13 @@ impl Account {
 
     pub(super) fn touch(&mut self) {
         self.version = self.version.wrapping_add(1);
+    }
+
+    /// The machines that an address and its operation concern.
+    pub(crate) fn machines_of(&self, ip: Address) -> impl Iterator<Item = MachineId> {
+        let of_op = self.op(ip).map(|op| [Some(op.machine.clone()), op.from.clone()]);
+        let place = self.place(ip).machine().cloned();
+        of_op.into_iter().flatten().flatten().chain(place)
     }
 
     /// The addresses whose place or operation may have changed since the last call, unless anything may have.
