@@ -19,7 +19,6 @@ use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Longest field manager taken from a `User-Agent`, as in apiserver.
 const MANAGER_CHARS_MAX: usize = 128;
@@ -33,8 +32,7 @@ impl ApiServer {
     }
 
     fn respond(&self, request: &Request<Bytes>) -> Answer {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let call = request::parse(number, request)?;
+        let call = request::parse(request)?;
         self.interceptor.before(&call)?;
         let response = match self.route(&call, request.method(), request.headers()) {
             Ok(response) => response,

@@ -39,8 +39,6 @@ pub enum Verb {
 /// One request.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The number of this request on its front, from 1.
-    pub number: u64,
     /// The verb.
     pub verb: Verb,
     /// API group. Empty for the core group.

@@ -58,7 +58,6 @@ use flipop::latest;
 use jiff::{SignedDuration, Timestamp};
 use resource::Resource;
 use serde_json::Value;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{Behaviour, Store};
 
@@ -81,7 +80,6 @@ pub struct ApiServer {
     interceptor: Arc<dyn Interceptor>,
     views: latest::Sender<View>,
     cuts: latest::Sender<u64>,
-    calls: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for ApiServer {
@@ -140,7 +138,7 @@ impl ApiServer {
         Self::builder(seed, clock).build()
     }
 
-    /// Another front of the same cluster: without faults, current, and with its own watches and call count.
+    /// Another front of the same cluster: without faults, current, and with its own watches.
     pub fn front(&self) -> Self {
         Self::of(Arc::clone(&self.cluster))
     }
@@ -151,7 +149,6 @@ impl ApiServer {
             interceptor: Arc::new(Undisturbed),
             views: latest::Sender::new(View::Current),
             cuts: latest::Sender::new(0),
-            calls: Arc::default(),
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) enum Include {
 }
 
 /// Parses the outline of a request. Nothing is looked up yet.
-pub(crate) fn parse(number: u64, request: &Request<Bytes>) -> Result<Call, ApiError> {
+pub(crate) fn parse(request: &Request<Bytes>) -> Result<Call, ApiError> {
     let uri = request.uri();
     let query: BTreeMap<String, String> = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri)
         .map_err(|error| ApiError::bad_request(error.to_string()))?
@@ -42,7 +42,6 @@ pub(crate) fn parse(number: u64, request: &Request<Bytes>) -> Result<Call, ApiEr
     };
     let (namespace, resource, name, subresource) = target(rest).unwrap_or_default();
     Ok(Call {
-        number,
         verb: if resource.is_empty() { Verb::Other } else { verb(request.method(), &query, name)? },
         group: group.to_owned(),
         version: version.to_owned(),
@@ -185,7 +184,7 @@ mod tests {
 
     fn parsed(method: &str, uri: &str) -> Call {
         let request = Request::builder().method(method).uri(uri).body(Bytes::new()).unwrap();
-        parse(1, &request).unwrap()
+        parse(&request).unwrap()
     }
 
     #[test]

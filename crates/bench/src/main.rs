@@ -98,7 +98,7 @@ enum Figure {
     Start,
     /// A hundred addresses, and nothing happens.
     Rest,
-    /// Node checks of a hundred nodes, and the Leases of five thousand.
+    /// Node checks of a hundred nodes, and the Leases of five thousand. Needs root.
     Checks,
     /// DNS: nodes that become ready, and failovers of a pool's address.
     Dns,

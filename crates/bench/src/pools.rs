@@ -15,6 +15,7 @@ use flipop_envtest::wait::eventually;
 use flipop_envtest::{Failure, Outcome};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -99,7 +100,10 @@ async fn restarted(world: &World) -> Outcome<(Operator, Duration)> {
     let (since, begun_us) = (cloud.next_call(), cloud.now_us());
     let operator = world.start()?;
     let sent_us = eventually("the address is sent elsewhere", SOON, || async move {
-        let sent = cloud.calls(since).into_iter().find(|call| is_assign(call, OPERATOR));
+        let sent = cloud
+            .calls(since)
+            .into_iter()
+            .find(|call| is_assign(call, OPERATOR) && call.path.contains(&ip(1).to_string()));
         sent.map(|call| call.at_us).ok_or_else(|| Failure::new("no assign request"))
     })
     .await?;
@@ -220,8 +224,8 @@ async fn burst(world: &World, count: u16) -> Outcome<Duration> {
     failing.buffer_unordered(usize::from(count)).try_collect::<Vec<()>>().await?;
     let last_us = eventually("all addresses are sent elsewhere", SOON, || async move {
         let calls = cloud.calls(since).into_iter().filter(|call| is_assign(call, OPERATOR));
-        let at: Vec<u64> = calls.map(|call| call.at_us).collect();
-        let last = at.iter().max().copied().filter(|_| at.len() >= usize::from(count));
+        let at: BTreeMap<String, u64> = calls.map(|call| (call.path, call.at_us)).collect();
+        let last = at.values().max().copied().filter(|_| at.len() >= usize::from(count));
         last.ok_or_else(|| Failure::new(format!("{} of {count}", at.len())))
     })
     .await?;

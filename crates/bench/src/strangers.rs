@@ -19,7 +19,7 @@ const MEMORY: u64 = 40 << 10;
 /// The most bytes of a status.
 const STATUS: usize = 64 << 10;
 
-/// The longest failover of the pool. The API server works on the large object meanwhile.
+/// The median failover of the pool. The API server works on the large object meanwhile.
 const FAILOVER: Duration = Duration::from_secs(1);
 
 /// Failovers beside each object.

@@ -9,8 +9,6 @@ pub enum ActionOutcome {
     Completed,
     /// It fails and changes nothing.
     Errored,
-    /// It stays in progress until someone ends it.
-    Never,
 }
 
 /// The planned course of an action.

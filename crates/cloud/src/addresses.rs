@@ -127,9 +127,7 @@ impl World {
                 ended_ms: None,
             },
         );
-        if outcome != ActionOutcome::Never {
-            self.due.insert((now_ms.saturating_add(duration_ms), id));
-        }
+        self.due.insert((now_ms.saturating_add(duration_ms), id));
         if let ActionKind::Assign(droplet) = kind {
             self.note(ChangeKind::AssignStarted { ip, droplet });
         }

@@ -13,11 +13,12 @@ use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
 /// All scopes that the operator needs at `DigitalOcean`.
-const SCOPES: [&str; 12] = [
+const SCOPES: [&str; 13] = [
     "droplet:read",
     "reserved_ip:read",
     "reserved_ip:create",
     "reserved_ip:update",
+    "reserved_ip:delete",
     "domain:read",
     "domain:create",
     "domain:update",
@@ -117,6 +118,7 @@ impl Bed {
         let droplet = self.cloud.add_droplet(name, REGION);
         self.cloud.tag(droplet, &[TAG]);
         self.droplets.insert(name.to_owned(), droplet);
+        self.network.set_dead(name, false);
         if self.api.object("v1", "Node", &Key::new("", name)).is_some() {
             self.api.delete_node(name)?;
         }

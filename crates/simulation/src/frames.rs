@@ -29,8 +29,14 @@ impl Interceptor for Frames {
             Some(Then::Twice) => OnFrame::Duplicate,
             Some(Then::Late { ms }) => OnFrame::Delay(Duration::from_millis(*ms)),
             Some(Then::Hide { for_ms }) => OnFrame::ExpireAfter(Duration::from_millis(*for_ms)),
-            // The others are faults of calls.
-            _ => OnFrame::Deliver,
+            None
+            | Some(
+                Then::CrashBefore { .. }
+                | Then::CrashAfterEffect { .. }
+                | Then::CrashAfterReply { .. }
+                | Then::Meet(_)
+                | Then::Older { .. },
+            ) => OnFrame::Deliver,
         }
     }
 }

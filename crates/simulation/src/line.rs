@@ -269,7 +269,6 @@ fn record_exists() -> Played {
 }
 
 /// The part of a fault that the simulated provider itself plays.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the way to the provider plays every other fault")]
 fn injected(fault: &Fault) -> Option<Played> {
     let action = |outcome, duration_ms| Played::Action(ActionPlan { outcome, duration_ms });
     Some(match fault {
@@ -290,7 +289,13 @@ fn injected(fault: &Fault) -> Option<Played> {
         Fault::ActionTakes { ms } => action(ActionOutcome::Completed, Some(*ms)),
         Fault::Pending => Played::Refuse(Refusal::PendingEventOnIp),
         Fault::QuotaReached => Played::Refuse(Refusal::Quota),
-        _ => return None,
+        // The way to the provider plays these.
+        Fault::Delay { .. }
+        | Fault::ResetBefore
+        | Fault::ResetAfter
+        | Fault::HangBefore
+        | Fault::HangAfter
+        | Fault::RefuseAfter { .. } => return None,
     })
 }
 

@@ -277,8 +277,17 @@ impl Network {
                 let then_ms = now_ms.saturating_sub(ms);
                 verdict.older = self.state().revision_at(then_ms).map(|revision| (revision, for_ms));
             }
-            // The others are faults of watches.
-            _ => {}
+            None
+            | Some(
+                Then::Hide { .. }
+                | Then::Stall
+                | Then::Tear
+                | Then::End
+                | Then::Expire
+                | Then::Forget
+                | Then::Late { .. }
+                | Then::Twice,
+            ) => {}
         }
         Some(verdict)
     }
@@ -385,7 +394,7 @@ impl Network {
             let mut state = self.state();
             state.hear(now_ms, facts.side == Side::Cloud, &self.0.story);
             let accepted = status.is_some_and(|status| (200..300).contains(&status));
-            state.judge.told_of_droplet(now_ms, process, facts, status);
+            state.judge.answers_about_droplet(now_ms, process, facts, status);
             if accepted && facts.side == Side::Cloud && facts.mutates() {
                 state.judge.took_effect(now_ms, facts);
             }

@@ -249,7 +249,7 @@ fn outage(plan: &Plan, from_ms: u64, turn: usize) -> Plan {
     }
     let mut plan = Plan { weather, end_ms: plan.end_ms.max(over_ms + UP_MS), ..plan.clone() };
     plan.name = format!("{}: {fault:?} {repeats} times for {down_ms} ms from {from_ms} ms on", plan.name);
-    if plan.replicas > 1 { handover(&plan, from_ms + down_ms / 2, turn) } else { plan }
+    if plan.replicas > 1 { handover(&plan, from_ms + down_ms / 2, turn / 4) } else { plan }
 }
 
 /// An invalid spec for some seconds, at every call and event of an undisturbed run.

@@ -63,6 +63,8 @@ impl Lease {
 pub(super) struct Evidence {
     checks: BTreeMap<(Process, String), Checks>,
     leases: BTreeMap<String, Lease>,
+    /// The same as `told`, as answered. The answer may be lost on its way.
+    answered: BTreeMap<(Process, u64), (u64, bool)>,
     /// When a provider last told a process that a droplet is off (`false`) or does not exist (`true`).
     told: BTreeMap<(Process, u64), (u64, bool)>,
     /// The nodes whose machines are really dead.
@@ -190,7 +192,7 @@ impl Judge {
     }
 
     /// A provider answers a call of a process, which may be about a single droplet.
-    pub(crate) fn told_of_droplet(
+    pub(crate) fn answers_about_droplet(
         &mut self,
         now_ms: u64,
         process: Process,
@@ -200,7 +202,18 @@ impl Judge {
         let Some(droplet) = facts.droplet() else { return };
         let gone = status == Some(404);
         if gone || (status == Some(200) && self.cloud.is_off(droplet)) {
-            self.evidence.told.insert((process, droplet), (now_ms, gone));
+            self.evidence.answered.insert((process, droplet), (now_ms, gone));
+        } else {
+            self.evidence.answered.remove(&(process, droplet));
+        }
+    }
+
+    /// An answer reaches its process.
+    pub(super) fn told_of_droplet(&mut self, process: Process, facts: &Facts, status: Option<u16>) {
+        let key =
+            facts.droplet().filter(|_| matches!(status, Some(200 | 404))).map(|droplet| (process, droplet));
+        if let Some((key, answer)) = key.and_then(|key| self.evidence.answered.remove_entry(&key)) {
+            self.evidence.told.insert(key, answer);
         }
     }
 

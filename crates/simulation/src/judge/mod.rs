@@ -295,6 +295,7 @@ impl Judge {
             self.blame(now_ms, "I2", text);
         }
         let Some(ending) = ending else { return };
+        self.told_of_droplet(open.process, &open.facts, ending.status);
         let known = self.known.entry(open.process).or_default();
         known.loads.ended((open.sent_ms, now_ms), &open.facts, ending);
         if !ending.status.is_some_and(|status| (200..300).contains(&status)) {

@@ -88,7 +88,9 @@ impl Account {
                 }
             }
             machines.extend(self.machines_of(ip));
-            concerned.iter_mut().for_each(|concerned| concerned.push((ip, machines.clone())));
+            if let Some(concerned) = &mut concerned {
+                concerned.push((ip, machines));
+            }
         }
         self.listed = Some((begun, list));
         self.glimpsed = None;
