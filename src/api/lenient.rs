@@ -1,7 +1,7 @@
 //! Decoding that accepts everything the API server accepts.
 //!
-//! Owns the three places where plain serde is stricter than a schema: `null` means absent, a whole number may be
-//! written `3.0`, and a number may exceed its Rust type. It does not judge values: a negative TTL decodes here, and its
+//! Owns the places where plain serde is stricter than a schema: `null` means absent, a whole number may be written
+//! `3.0`, a number may exceed its Rust type, and a time may be unreadable. It does not judge values: a negative TTL decodes here, and its
 //! reader reports it.
 //! Invariant: a value that was read is written back with the same meaning, and a whole number without a fraction.
 
@@ -11,7 +11,8 @@ use serde::{Deserialize, Deserializer, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Declares types of the API. A field that has its default is not written, except in types that are declared `whole`.
+/// Declares types of the API. A field that has its default is not written, except in types that are declared `whole`
+/// for fields without an attribute that says otherwise.
 macro_rules! api_types {
     (whole: $($types:tt)+) => { api_types!(@ serde(default), $($types)+); };
     (@ $written:meta, $($(#[$about:meta])* pub struct $name:ident {

@@ -1,7 +1,7 @@
 //! Makes a struct a resource for kube.
 //!
-//! For custom resources, kube's own derive requires a `spec`, but the Go operator's CRDs allow an object without one. With the derive such an
-//! object would be undecodable; here it is an empty pool. Hence this macro.
+//! For custom resources, kube's own derive requires a `spec`, but the Go operator's CRDs allow an object without one.
+//! With the derive such an object would be undecodable. With `custom_resource!` it is an empty pool.
 
 /// The part of `kube::Resource` that names a kind: its scope, kind, group, version and plural.
 macro_rules! names {

@@ -35,7 +35,7 @@ pub enum WhenAbsent {
     Block,
 }
 
-/// All settings of the agent.
+/// All settings of the agent, once `complete` has checked them.
 #[derive(Debug, Clone, clap::Args)]
 #[command(mut_args(as_in_go))]
 pub struct AgentConfig {
@@ -92,7 +92,7 @@ pub struct AgentConfig {
     ///
     /// The address has to be private: the agent refuses a public one and one that means all addresses.
     #[arg(long = "metrics-bind-addr", value_name = "ADDR", default_value = "127.0.0.1:8141", value_parser = bind)]
-    pub metrics: Endpoints,
+    pub metrics: MaybeBind,
 
     /// Path of a kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "PATH", value_parser = path)]
@@ -108,7 +108,7 @@ pub struct AgentConfig {
 }
 
 /// Where to listen. `None` means nowhere. A name of its own, because clap takes an `Option` for an optional flag.
-type Endpoints = Option<BindAddress>;
+type MaybeBind = Option<BindAddress>;
 
 impl AgentConfig {
     /// Checks the flags, and takes over the settings that no flag has.
@@ -161,7 +161,7 @@ fn mark(text: &str) -> Result<u32, String> {
     }
 }
 
-fn bind(text: &str) -> Result<Endpoints, String> {
+fn bind(text: &str) -> Result<MaybeBind, String> {
     if text.is_empty() {
         return Ok(None);
     }

@@ -197,7 +197,7 @@ enum Called {
 /// The largest value of `--max-addresses`. No account has as many.
 const MAX_ADDRESSES: usize = 100_000;
 
-/// These flags.
+/// The flags that change what the operator decides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DecisionFlags {
     /// `--keep-last-record`.

@@ -141,7 +141,7 @@ fn described(provider: &Provider) -> [DescribedVariable; 4] {
     ]
 }
 
-/// Reads and checks them.
+/// Reads and checks the variables of proxies. An error names the variable as it is spelt, and never shows its value.
 pub(super) fn proxies(env: Environment<'_>) -> Result<ProxySettings, ConfigError> {
     let read = |variable: Variable| {
         let found = variable.find(env);

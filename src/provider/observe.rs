@@ -1,4 +1,4 @@
-//! Reports each finished call, for metrics.
+//! The report of a finished call, and who receives it for metrics.
 
 use crate::provider::call::{CallContext, CallError};
 use flipop_core::model::Fault;

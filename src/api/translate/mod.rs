@@ -27,6 +27,8 @@ fn plain_meta(meta: &ObjectMeta) -> Meta {
     Meta {
         object: object_of(meta),
         created_at_s: meta.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
+        // The API server counts from 1. A negative number would read as [`UNOBSERVED`] in the status that names it, and
+        // FLIPOP would write that status over and over.
         generation: meta.generation.unwrap_or_default().max(0),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
@@ -85,8 +87,6 @@ fn raw_record_set(record_set: &DnsRecordSet) -> RawRecordSet {
     }
 }
 
-/// The generation of an object. The API server counts from 1. A negative number would read as [`UNOBSERVED`] in the
-/// status that names it, and FLIPOP would write that status over and over.
 /// The generation that a status describes. 0 if there is none, as in an object without a status.
 fn observed(generation: Option<i64>) -> i64 {
     generation.filter(|generation| *generation != UNOBSERVED).unwrap_or_default()

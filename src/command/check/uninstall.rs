@@ -1,7 +1,7 @@
 //! The things that an uninstallation would leave behind, and how to remove them.
 
 use super::agents;
-use crate::api::object_of;
+use crate::api::{meta_of, object_of};
 use crate::command::CommandError;
 use crate::command::copy::{self, Objects};
 use crate::command::output::{Output, Tone, shown};
@@ -12,7 +12,7 @@ use crate::provider::descriptors;
 use flipop_core::addresses::pool::spec::{PoolSpec, ReclaimPolicy};
 use flipop_core::model::{ObjectName, RESERVED_IP_ANNOTATION};
 use k8s_openapi::api::core::v1::Pod;
-use kube::core::Resource as _;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -58,7 +58,7 @@ pub(super) async fn list(session: &Session, objects: &Objects) -> Result<Vec<Lef
     }
     let agents = agents::pods(session).await.map_err(|trouble| CommandError::read("pods", trouble))?;
     left.extend(agents.iter().filter_map(of_agent));
-    finalizers(objects, &mut left);
+    left.extend(objects.pools.iter().map(meta_of).flat_map(finalizers));
     let providers = copy::every_provider(false);
     let (pools, sets) = objects.plain();
     for pool in &pools {
@@ -119,21 +119,16 @@ fn machine(spec: Option<&PoolSpec>) -> String {
     all.join(" or ")
 }
 
-fn finalizers(objects: &Objects, left: &mut BTreeSet<Left>) {
-    let pools = objects.pools.iter().flatten().map(|pool| ("FloatingIPPool", "fipool", pool.meta()));
-    let sets = objects.record_sets.iter().flatten().map(|set| ("NodeDNSRecordSet", "nodedns", set.meta()));
-    for (kind, short, meta) in pools.chain(sets) {
-        let ObjectName { namespace, name } = object_of(meta).name;
-        for finalizer in meta.finalizers.iter().flatten() {
-            left.insert(Left {
-                place: format!("{kind} {namespace}/{name}"),
-                what: format!("finalizer {finalizer}"),
-                remedy: format!(
-                    "delete the object while the operator still runs: kubectl delete {short} {name} -n {namespace}"
-                ),
-            });
-        }
-    }
+/// FLIPOP's own finalizer of a pool. Other finalizers are not read.
+fn finalizers(pool: &ObjectMeta) -> impl Iterator<Item = Left> {
+    let ObjectName { namespace, name } = object_of(pool).name;
+    pool.finalizers.iter().flatten().map(move |finalizer| Left {
+        place: format!("FloatingIPPool {namespace}/{name}"),
+        what: format!("finalizer {finalizer}"),
+        remedy: format!(
+            "delete the object while the operator still runs: kubectl delete fipool {name} -n {namespace}"
+        ),
+    })
 }
 
 fn records(place: &str, fqdn: &str, provider: &str, addresses: impl Iterator<Item = String>) -> Vec<Left> {
