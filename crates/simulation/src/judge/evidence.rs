@@ -140,6 +140,17 @@ impl Evidence {
         }
     }
 
+    /// A provider answers, with its word against a droplet if there is one.
+    fn answered(&mut self, about: (Process, u64), word: Option<(u64, bool)>) {
+        self.answered.remove(&about);
+        self.answered.extend(word.map(|word| (about, word)));
+    }
+
+    /// The answer arrives.
+    fn arrived(&mut self, about: (Process, u64)) {
+        self.told.extend(self.answered.remove_entry(&about));
+    }
+
     /// Whether the word of a provider bears out the verdict that a node is dead: since the first failure it has called
     /// the droplet off or gone, and the kubelet has not reported.
     fn is_told(
@@ -201,20 +212,14 @@ impl Judge {
     ) {
         let Some(droplet) = facts.droplet() else { return };
         let gone = status == Some(404);
-        if gone || (status == Some(200) && self.cloud.is_off(droplet)) {
-            self.evidence.answered.insert((process, droplet), (now_ms, gone));
-        } else {
-            self.evidence.answered.remove(&(process, droplet));
-        }
+        let word = (gone || (status == Some(200) && self.cloud.is_off(droplet))).then_some((now_ms, gone));
+        self.evidence.answered((process, droplet), word);
     }
 
     /// An answer reaches its process.
     pub(super) fn told_of_droplet(&mut self, process: Process, facts: &Facts, status: Option<u16>) {
-        let key =
-            facts.droplet().filter(|_| matches!(status, Some(200 | 404))).map(|droplet| (process, droplet));
-        if let Some((key, answer)) = key.and_then(|key| self.evidence.answered.remove_entry(&key)) {
-            self.evidence.told.insert(key, answer);
-        }
+        let droplet = facts.droplet().filter(|_| matches!(status, Some(200 | 404)));
+        droplet.into_iter().for_each(|droplet| self.evidence.arrived((process, droplet)));
     }
 
     /// Blames a move off a node that matches by its objects. Where no check is asked for, the move breaks I1. Where
@@ -326,7 +331,8 @@ mod tests {
             evidence
         };
         let told = |evidence: &mut Evidence, at_ms, gone| {
-            evidence.told.insert((ONE, DROPLET), (at_ms, gone));
+            evidence.answered((ONE, DROPLET), Some((at_ms, gone)));
+            evidence.arrived((ONE, DROPLET));
         };
         let counts =
             |evidence: &Evidence, asked, now_ms| evidence.is_told(ONE, ("a", DROPLET), asked, now_ms);
@@ -336,6 +342,12 @@ mod tests {
         assert!(!counts(&dead, (3, 0), 62_000), "before the first failure");
         told(&mut dead, 61_500, false);
         assert!(counts(&dead, (3, 0), 62_000));
+        let mut lost = dies(5);
+        lost.answered((ONE, DROPLET), Some((61_500, false)));
+        assert!(!counts(&lost, (3, 0), 62_000), "the answer was lost");
+        lost.answered((ONE, DROPLET), None);
+        lost.arrived((ONE, DROPLET));
+        assert!(!counts(&lost, (3, 0), 62_000), "a later answer shows the machine running");
         assert!(!counts(&dead, (6, 0), 62_000), "a higher threshold");
         assert!(!counts(&dead, (3, 901), 62_000) && counts(&dead, (3, 900), 62_000), "a grace");
         assert!(!dead.is_told(ONE, ("b", DROPLET), (3, 0), 62_000), "a node that was not checked");

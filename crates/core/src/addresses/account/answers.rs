@@ -284,7 +284,7 @@ mod tests {
     const T: fn(u64) -> Moment = |seconds| Moment::from_millis(seconds * 1_000);
 
     #[test]
-    fn only_a_list_that_shows_what_is_believed_and_else_what_the_last_one_showed_confirms_it() {
+    fn only_a_list_that_shows_what_is_believed_and_else_what_the_last_one_showed_concerns_nothing() {
         let mut account = Account::new("p".into(), OF_BOTH.limits, &DROPLETS);
         let (ours, foreign) = ([192, 0, 2, 1].into(), [192, 0, 2, 9].into());
         account.name(&[ours].into(), BTreeSet::new(), &BTreeMap::new(), T(0));
