@@ -3,9 +3,9 @@
 //!
 //! Owns the listener and its limits. The content comes from closures that never wait.
 //!
-//! Invariants: no client can block another, or the work: the endpoints have a thread of their own, and take no lock that
-//! the work holds. A connection carries one request and lasts a few seconds. Where there are too many connections, one
-//! that has sent no request makes room, and nothing ends an answer that has begun. However many clients scrape, the
+//! Invariants: no client can block another, or the work: the endpoints have a thread of their own, and take no lock
+//! that the work holds. A connection carries one request and lasts a few seconds. Where there are too many connections,
+//! one that has sent no request makes room, and nothing ends an answer that has begun. However many clients scrape, the
 //! metrics are rendered once a second.
 
 pub mod page;

@@ -62,8 +62,8 @@ impl Clock {
         self.source.timestamp()
     }
 
-    /// The wall-clock time at zero of the monotonic clock, in milliseconds since the Unix epoch. For texts that name the
-    /// time of a moment. It stays the same until the wall clock is set, so one moment has one text.
+    /// The wall-clock time at zero of the monotonic clock, in milliseconds since the Unix epoch. For texts that name
+    /// the time of a moment. It stays the same until the wall clock is set, so one moment has one text.
     pub fn epoch_ms(&self) -> u64 {
         let wall = u64::try_from(self.timestamp().as_millisecond()).unwrap_or_default();
         let read = wall.saturating_sub(self.now().as_millis());

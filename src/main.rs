@@ -41,8 +41,8 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// Keeps other processes of the same user, and core files, from reading tokens in this process's memory. Where the kernel
-/// refuses that, the process runs as it did before.
+/// Keeps other processes of the same user, and core files, from reading tokens in this process's memory. Where the
+/// kernel refuses that, the process runs as it did before.
 fn keep_memory_private() {
     let _refused = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _refused = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });

@@ -291,8 +291,8 @@ impl Reconciler {
         }
     }
 
-    /// Takes in what has arrived and what is on its way through this process, up to a bound: a burst that the machine has
-    /// received is one plan, however many tasks it passes through.
+    /// Takes in what has arrived and what is on its way through this process, up to a bound: a burst that the machine
+    /// has received is one plan, however many tasks it passes through.
     async fn take_in(&mut self) {
         let (mut room, mut quiet) = (MAX_DRAINED, 0);
         // After a stall of the machine, a plan that is due by its time must know what has arrived meanwhile.

@@ -74,7 +74,8 @@ impl Decision {
         self.annotation
     }
 
-    /// Takes in a read of the metadata service. `None`: the read failed. Returns whether it differs from the one before.
+    /// Takes in a read of the metadata service. `None`: the read failed. Returns whether it differs from the one
+    /// before.
     pub fn read(&mut self, reserved: Option<Reserved>, now: Moment) -> bool {
         let before = self.metadata.filter(|_| self.fresh);
         self.fresh = reserved.is_some();

@@ -24,8 +24,8 @@ flipop_core::described! {
         /// Neither `--pod-cidr` nor `spec.podCIDRs` of the node names the networks of its pods.
         PodsUnknown = "PodsUnknown",
         /// Pods of the node have addresses outside of `spec.podCIDRs`, as with Calico, and with Cilium in its mode
-        /// `cluster-pool`. Name their networks with `--pod-cidr`. An agent that was ready before stays ready, and says so
-        /// with the metric `flipop_agent_pods_outside`.
+        /// `cluster-pool`. Name their networks with `--pod-cidr`. An agent that was ready before stays ready, and says
+        /// so with the metric `flipop_agent_pods_outside`.
         PodsOutside = "PodsOutside",
         /// There is a device of a datapath that may bypass netfilter: `cilium_host`, or `bpfin.cali` of Calico. See
         /// `--cni-uses-netfilter`.

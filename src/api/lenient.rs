@@ -1,8 +1,8 @@
 //! Decoding that accepts everything the API server accepts.
 //!
 //! Owns the places where plain serde is stricter than a schema: `null` means absent, a whole number may be written
-//! `3.0`, a number may exceed its Rust type, and a time may be unreadable. It does not judge values: a negative TTL decodes here, and its
-//! reader reports it.
+//! `3.0`, a number may exceed its Rust type, and a time may be unreadable. It does not judge values: a negative TTL
+//! decodes here, and its reader reports it.
 //! Invariant: a value that was read is written back with the same meaning, and a whole number without a fraction.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -30,7 +30,8 @@ macro_rules! names {
     };
 }
 
-/// Implements `kube::Resource` for a struct with the field `metadata`. The texts are its kind, group, version and plural.
+/// Implements `kube::Resource` for a struct with the field `metadata`. The texts are its kind, group, version and
+/// plural.
 macro_rules! resource {
     ($name:ident, $scope:ident, [$kind:expr, $group:expr, $version:expr, $plural:expr]) => {
         impl kube::Resource for $name {

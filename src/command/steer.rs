@@ -1,7 +1,7 @@
 //! `flipop move`, `pause` and `resume`: they set annotations of our own objects, and wait for the outcome.
 //!
-//! Writes nothing else. The operator decides what an annotation means (`flipop_core::addresses::pool::manual_move::request`,
-//! `flipop_core::model::pause`).
+//! Writes nothing else. The operator decides what an annotation means
+//! (`flipop_core::addresses::pool::manual_move::request`, `flipop_core::model::pause`).
 
 use super::CommandError;
 use super::leader::{self, Leader};

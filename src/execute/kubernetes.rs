@@ -83,8 +83,8 @@ impl Executor {
         Done { unknown, ..Outcome::Labelled { node, uid, changes, result }.into() }
     }
 
-    /// Finds out, beside everything else, whether an admission policy limits our changes of nodes. A refusal of any kind
-    /// is as it should be.
+    /// Finds out, beside everything else, whether an admission policy limits our changes of nodes. A refusal of any
+    /// kind is as it should be.
     pub fn probe_node_policy(&self, node: String, metrics: Arc<Metrics>) {
         let executor = self.clone();
         self.tracker.spawn(async move {

@@ -1,8 +1,8 @@
 //! The operations of a DNS provider on the records of one name.
 //!
 //! Owns the trait and its results. The caller runs a round (read, decide, apply). It records the whole round as one
-//! operation, `EnsureDNSARecordSet`, with [`crate::provider::http::Api::operation`]. Reads are recorded as operations of
-//! their own (`FindZone`, `ListRecords`).
+//! operation, `EnsureDNSARecordSet`, with [`crate::provider::http::Api::operation`]. Reads are recorded as operations
+//! of their own (`FindZone`, `ListRecords`).
 //!
 //! Invariants: a read returns every record of the name, or a fault. Applying stops at the first failure, and between
 //! two requests if the process ends or the token must be left alone. It then says how many changes were made. Only `A`

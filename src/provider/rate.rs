@@ -164,8 +164,8 @@ fn retry_after_ms(headers: &HeaderMap, answered_at: i64) -> Option<u64> {
     Some(seconds.saturating_mul(1_000).min(MAX_BLOCK_MS))
 }
 
-/// The structured form (IETF draft on rate-limit fields for HTTP), which Cloudflare sends: `"default";r=50;t=30`, and for
-/// the policy `"default";q=1200;w=300`. Commas separate several policies. Unreadable parts are skipped.
+/// The structured form (IETF draft on rate-limit fields for HTTP), which Cloudflare sends: `"default";r=50;t=30`, and
+/// for the policy `"default";q=1200;w=300`. Commas separate several policies. Unreadable parts are skipped.
 const RATELIMIT: &str = "ratelimit";
 const POLICY: &str = "ratelimit-policy";
 

@@ -1,5 +1,5 @@
-//! Objects from real use, on a real API server: accepted under the Go operator's CRDs, and then under ours. The operator
-//! tells each one about itself.
+//! Objects from real use, on a real API server: accepted under the Go operator's CRDs, and then under ours. The
+//! operator tells each one about itself.
 
 use crate::suite::{Case, cases};
 use crate::world::{Object, SOON, TEAM, World, ip, path, plain_spec, same};

@@ -1,5 +1,5 @@
-//! Objects, nodes, definitions, namespaces and the operator itself are removed in any order. Nothing hangs, and nothing is
-//! left that should go.
+//! Objects, nodes, definitions, namespaces and the operator itself are removed in any order. Nothing hangs, and nothing
+//! is left that should go.
 
 use crate::suite::{Case, cases};
 use crate::world::{ANNOTATION, REGION, SOON, TEAM, World, ip, path, plain_spec, same};

@@ -1,4 +1,5 @@
-//! The limits of tenants (k8s/tenants): a table of objects that they allow, and of others with the words of the refusal.
+//! The limits of tenants (k8s/tenants): a table of objects that they allow, and of others with the words of the
+//! refusal.
 
 use crate::suite::{Case, cases};
 use crate::warnings::changed;

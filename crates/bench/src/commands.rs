@@ -79,8 +79,8 @@ fn waited_for() -> Outcome<Duration> {
     Ok(TICK.saturating_mul(ticks))
 }
 
-/// Creates nodes, and pools whose addresses are on them, as an operator leaves them: each address is in the annotation of
-/// its node. A node in a hundred has failed since then.
+/// Creates nodes, and pools whose addresses are on them, as an operator leaves them: each address is in the annotation
+/// of its node. A node in a hundred has failed since then.
 async fn populate(world: &World) -> Outcome {
     let template = make_node(world).await?;
     let per_pool = NODES / POOLS;

@@ -183,8 +183,8 @@ impl World {
         self.pool_shows("all addresses are active", all).await
     }
 
-    /// Makes every call to the provider fail for a while, in which this node fails. Returns the time from the end of the
-    /// outage to the assign request.
+    /// Makes every call to the provider fail for a while, in which this node fails. Returns the time from the end of
+    /// the outage to the assign request.
     pub(crate) async fn outage(&self, lasts: Duration, node: &str) -> Outcome<Duration> {
         let cloud = self.cloud();
         let outage = cloud.inject(Injection::always(Target::any(), Fault::status(503)));

@@ -2,9 +2,9 @@
 //!
 //! This crate finds or builds `kube-apiserver`, `etcd` and `kubectl` ([`assets`]) and runs them as child processes
 //! ([`apiserver`], [`process`]). It runs the operator as a child process ([`operator`]), with a failing network between
-//! them ([`proxy`]) or a failing API server ([`api_proxy`]). It writes the objects of tests ([`cluster`], [`large`]) and
-//! observes the result ([`kubectl`], [`scrape`], [`audit`], [`wait`]). The simulated providers are in `flipop-cloud`,
-//! and the expectations are in the tests.
+//! them ([`proxy`]) or a failing API server ([`api_proxy`]). It writes the objects of tests ([`cluster`], [`large`])
+//! and observes the result ([`kubectl`], [`scrape`], [`audit`], [`wait`]). The simulated providers are in
+//! `flipop-cloud`, and the expectations are in the tests.
 //!
 //! Invariants: everything listens on loopback only. Every started process ends when its owner is dropped, even on a
 //! panic. Nothing is written outside `target/`, temporary folders and the cache folder of [`assets`].

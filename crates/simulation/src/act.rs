@@ -86,8 +86,8 @@ pub enum Act {
     Quota { addresses: usize },
     /// The provider's lists lag behind by this much.
     ListLag { ms: u64 },
-    /// Somebody makes a firewall that lets in SSH. It governs the droplets of `nodes` by their ids, and with `tagged` all
-    /// droplets with the tag that droplets of nodes have.
+    /// Somebody makes a firewall that lets in SSH. It governs the droplets of `nodes` by their ids, and with `tagged`
+    /// all droplets with the tag that droplets of nodes have.
     AddFirewall {
         name: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

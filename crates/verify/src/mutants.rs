@@ -1,7 +1,7 @@
 //! The results of cargo-mutants, which breaks every line of a crate in every way that it knows.
 //!
-//! `mutations` holds faults that it cannot make. An unnoticed mutant may be harmless (the next list shows the same). So a
-//! given share has to be noticed, and the results name the rest.
+//! `mutations` holds faults that it cannot make. An unnoticed mutant may be harmless (the next list shows the same). So
+//! a given share has to be noticed, and the results name the rest.
 
 use crate::{Doing, Failure, Outcome, say};
 use serde::{Deserialize, Serialize};

@@ -10,8 +10,8 @@
 //! A table that blocks also marks each packet of IPv6 that is not a reply, whoever sent it. Only the packets that the
 //! node forwards are routed by that mark.
 //!
-//! The mark of a packet serves only its routing, so `forward` removes it. Other chains give such bits a meaning of their
-//! own: that of the CNI plugin portmap masquerades what carries its bit.
+//! The mark of a packet serves only its routing, so `forward` removes it. Other chains give such bits a meaning of
+//! their own: that of the CNI plugin portmap masquerades what carries its bit.
 
 use super::Whose;
 use super::message::{ACK, APPEND, Attribute, CREATE, Message, attribute};

@@ -28,8 +28,8 @@ const HTTPS: u16 = 443;
 /// The most nodes whose pods are compared with the networks that the agent knows. A CNI treats all nodes alike.
 const COMPARED: usize = 10;
 
-/// One line for each agent that is not ready, or one line for all; one for a pod whose traffic no agent sees; and one for
-/// each pod that an agent cuts off. Nothing if no agent runs.
+/// One line for each agent that is not ready, or one line for all; one for a pod whose traffic no agent sees; and one
+/// for each pod that an agent cuts off. Nothing if no agent runs.
 pub(super) async fn check(session: &Session, variables: &ProviderVariables) -> Vec<Finding> {
     let agents = match pods(session).await {
         Ok(agents) => agents,

@@ -110,7 +110,8 @@ fn of_agent(pod: &Pod) -> Option<Left> {
     })
 }
 
-/// The machines that an address of a pool can be on. Of a pool whose provider is unknown: the machines of all providers.
+/// The machines that an address of a pool can be on. Of a pool whose provider is unknown: the machines of all
+/// providers.
 fn machine(spec: Option<&PoolSpec>) -> String {
     if let Some(machines) = spec.and_then(|spec| spec.machines) {
         return machines.noun.to_owned();

@@ -1,7 +1,7 @@
 //! The events of a watch, as JSON or protobuf.
 //!
-//! `Api::watch` reads JSON only, and no event is too long for it. An event of a pod is then 9 KB of text, of which a few
-//! fields count.
+//! `Api::watch` reads JSON only, and no event is too long for it. An event of a pod is then 9 KB of text, of which a
+//! few fields count.
 //!
 //! Invariants: an event is read whole or not at all. A stream that breaks off within an event ends there, like a stream
 //! that ends between two events.

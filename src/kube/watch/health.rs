@@ -73,7 +73,8 @@ pub struct WatchStatus {
 }
 
 impl WatchStatus {
-    /// Whether the watch itself cannot be had, rather than the API server: refused before its first list, or long since.
+    /// Whether the watch itself cannot be had, rather than the API server: refused before its first list, or long
+    /// since.
     pub fn is_hopeless(&self) -> bool {
         let lasting = self.failures >= FAILURES_TO_GIVE_UP;
         match self.trouble {

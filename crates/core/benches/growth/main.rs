@@ -41,8 +41,8 @@ fn among(
     }
 }
 
-/// A pod of one pool of many nodes decides nothing, because its node has another one that serves. A candidate without an
-/// address stops matching, and matches again. A node that has an address fails.
+/// A pod of one pool of many nodes decides nothing, because its node has another one that serves. A candidate without
+/// an address stops matching, and matches again. A node that has an address fails.
 fn one_pool(criterion: &mut Criterion) {
     let world = |size| World::new(1, size, false);
     among(criterion, ("match: a pod that decides nothing", SIZES), world, |world, size, round| {
@@ -54,8 +54,8 @@ fn one_pool(criterion: &mut Criterion) {
     among(criterion, ("plan: a node with an address fails", SIZES), world, |world, _, _| world.fail_over());
 }
 
-/// A node of one of many pools fails, a pod of one decides nothing, a list shows the result, and something concerns each
-/// of them. At the start, everything is read, placed and written once.
+/// A node of one of many pools fails, a pod of one decides nothing, a list shows the result, and something concerns
+/// each of them. At the start, everything is read, placed and written once.
 fn pools(criterion: &mut Criterion) {
     let checked = |pools| World::new(pools, 10, true);
     let row = ("plan: a labelled, checked node of one of many pools fails", POOLS);

@@ -339,7 +339,8 @@ impl World {
         machine.rsplit('/').next().and_then(|id| id.parse().ok()).unwrap_or_default()
     }
 
-    /// The time of one event, of the plan that answers it, and of the data for metrics. Everything that follows is not measured.
+    /// The time of one event, of the plan that answers it, and of the data for metrics. Everything that follows is not
+    /// measured.
     pub(super) fn answer(&mut self, input: Input) -> (Duration, usize) {
         let at = Instant::now();
         self.observe(black_box(input));

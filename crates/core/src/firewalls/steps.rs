@@ -164,8 +164,8 @@ impl Set {
 
     /// Machines to which no assignment should begin yet, each with the end of the wait.
     pub fn gates(&self, looks: &Looks, now: Moment) -> BTreeMap<MachineId, Moment> {
-        // Firewalls from before this leadership are probably right, so no failover waits for the first look. One that was
-        // only announced has opened nothing.
+        // Firewalls from before this leadership are probably right, so no failover waits for the first look. One that
+        // was only announced has opened nothing.
         let made = self.entries().any(|entry| !entry.id.is_empty());
         let unseen = !looks.is_answered() && made;
         if unseen {

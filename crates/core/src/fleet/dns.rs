@@ -28,7 +28,8 @@ use crate::records::status::Reported;
 use crate::records::view::{self, Claim, Located, View};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Requests of one change set. If each change is a separate request, newer intended records replace older ones in between.
+/// Requests of one change set. If each change is a separate request, newer intended records replace older ones in
+/// between.
 const MAX_REQUESTS: usize = 25;
 
 /// A reread that has waited for this long is as urgent as any other read. This is longer than the longest window in
@@ -66,8 +67,8 @@ pub(super) struct Dns {
     epoch_ms: u64,
 }
 
-/// Whether these are all objects, the intended records of objects, the objects that ask for no records, and the addresses that
-/// leave records because they are given back.
+/// Whether these are all objects, the intended records of objects, the objects that ask for no records, and the
+/// addresses that leave records because they are given back.
 type Asked<'a> = (bool, &'a [View], &'a [(Owner, Reported)], &'a BTreeMap<SiteKey, Leaving>);
 
 /// Why a name with correct records has to be read, and when.
@@ -268,8 +269,8 @@ impl Dns {
         oldest
     }
 
-    /// Decides for one object: its intended records, the next step and the report. Returns when a correct name is read again,
-    /// because that comes after everything else.
+    /// Decides for one object: its intended records, the next step and the report. Returns when a correct name is read
+    /// again, because that comes after everything else.
     fn advance(
         &mut self,
         view: &View,

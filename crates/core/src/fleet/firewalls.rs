@@ -1,4 +1,5 @@
-//! Firewalls of all pools: the firewall that each pool asks for, the machines that wait for a firewall, and the reports.
+//! Firewalls of all pools: the firewall that each pool asks for, the machines that wait for a firewall, and the
+//! reports.
 //!
 //! Invariants: a pool without `spec.firewall` and without a firewall in its status costs no request. Incomplete
 //! knowledge changes nothing.

@@ -85,8 +85,8 @@ impl Fleet {
         views
     }
 
-    /// The pools of this plan that ask for no records, each with the records in its status. A pool with a mistake in its
-    /// spec is not among them.
+    /// The pools of this plan that ask for no records, each with the records in its status. A pool with a mistake in
+    /// its spec is not among them.
     fn bare(&self) -> Vec<(Owner, Reported)> {
         let pools = self.due_pools().filter(|pool| !pool.deleting && !pool.spec.is_frozen());
         let pools = pools.filter(|pool| pool.spec.record_set.is_none());

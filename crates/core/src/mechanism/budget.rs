@@ -26,8 +26,8 @@ const KEPT_FROM_POLLS_PERCENT: u64 = 40;
 const KEPT_FROM_DNS_PERCENT: u64 = 20;
 
 /// The share of the window, in percent, that is kept from reads of known DNS records, and of addresses that were never
-/// seen in the account. With hundreds of them they are all due together after a start. Changes of records and polls must
-/// not wait for them.
+/// seen in the account. With hundreds of them they are all due together after a start. Changes of records and polls
+/// must not wait for them.
 const KEPT_FROM_REREADS_PERCENT: u64 = 50;
 
 /// The share of the window, in percent, that all rounds under way may reserve together. Beyond it a round sends only
@@ -42,8 +42,8 @@ const QUOTA_KEPT_FROM_POLLS_PERCENT: u64 = 10;
 /// The share of the long quota, in percent, that is kept from DNS and from looks at single addresses.
 const QUOTA_KEPT_FROM_DNS_PERCENT: u64 = 5;
 
-/// The share of the window, in percent, that one object may start while others wait. So a pool with a thousand addresses
-/// delays those with one by a few seconds.
+/// The share of the window, in percent, that one object may start while others wait. So a pool with a thousand
+/// addresses delays those with one by a few seconds.
 const OBJECT_PERCENT: u64 = 25;
 
 /// An object that waits for room and has not asked again for this long after its time waits no longer.

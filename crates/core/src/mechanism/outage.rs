@@ -1,8 +1,8 @@
 //! Whether an account is out: its provider cannot be reached, does not answer, or answers that it is broken.
 //!
 //! Two calls in a row that fail with the whole account begin an outage, if one of them is a read. A read of one entry
-//! then tests the account every [`TEST_INTERVAL_MS`]. All other calls keep their schedules. The first read that succeeds
-//! and began after the last failure ends the outage, and each call that failed with the account is due once.
+//! then tests the account every [`TEST_INTERVAL_MS`]. All other calls keep their schedules. The first read that
+//! succeeds and began after the last failure ends the outage, and each call that failed with the account is due once.
 //!
 //! Invariant: only reads begin and end an outage. A request that fails while reads succeed keeps its schedule.
 

@@ -7,7 +7,8 @@ use crate::model::{CallFailure, Context, Fault, FaultKind, Jitter, Moment, Write
 /// A write to Kubernetes waits no longer than the longest step of the schedule, even if the API server asks for more.
 const LONGEST_WAIT_MS: u64 = 300_000;
 
-/// A refused token is tried again after this long, since a refusal lasts until somebody changes the token or its rights.
+/// A refused token is tried again after this long, since a refusal lasts until somebody changes the token or its
+/// rights.
 pub const REFUSED_INTERVAL_MS: u64 = 60_000;
 
 /// How long to wait before the next try, by the number of failures so far.

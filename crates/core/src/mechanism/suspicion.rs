@@ -34,8 +34,8 @@ impl Clocks {
         i64::try_from(self.now.plus_millis(self.epoch_ms).as_millis() / 1_000).unwrap_or(i64::MAX)
     }
 
-    /// The moment so many seconds after an instant on the API server's clock, or after now if that is not known or still
-    /// to come. A moment that has passed may be given as now.
+    /// The moment so many seconds after an instant on the API server's clock, or after now if that is not known or
+    /// still to come. A moment that has passed may be given as now.
     pub fn moment_after(self, instant_s: Option<i64>, seconds: i64) -> Moment {
         let age_s = instant_s.map_or(0, |instant_s| self.seconds().saturating_sub(instant_s).max(0));
         let left_s = u64::try_from(seconds.saturating_sub(age_s)).unwrap_or(0);

@@ -156,8 +156,8 @@ pub fn lie_in(too_large: &[TooLarge], part: &str) -> bool {
     too_large.iter().any(|found| found.field.starts_with(part))
 }
 
-/// Adds what is over its bound to the mistakes. They replace the other mistakes in the same fields, which would be about
-/// a cut text.
+/// Adds what is over its bound to the mistakes. They replace the other mistakes in the same fields, which would be
+/// about a cut text.
 pub(crate) fn add_to(problems: &mut Vec<SpecProblem>, too_large: &[TooLarge], whole: Scope) {
     problems.retain(|problem| !too_large.iter().any(|found| found.field == problem.field));
     problems.splice(0..0, too_large.iter().map(|found| found.problem(whole)));

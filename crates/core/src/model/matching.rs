@@ -241,8 +241,8 @@ impl PodStore {
         }
     }
 
-    /// Counts the pods of a list, and returns them as they are kept. A map that is made from a whole list needs half the
-    /// memory of one that grows.
+    /// Counts the pods of a list, and returns them as they are kept. A map that is made from a whole list needs half
+    /// the memory of one that grows.
     fn counted(&mut self, mut pods: Vec<PodFacts>) -> ByName<ByName<StoredPod>> {
         // A pod counts once, even if a list holds it twice.
         pods.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));

@@ -122,8 +122,8 @@ pub struct CheckTarget {
     pub holds: bool,
 }
 
-/// Where a node is checked: at its first `InternalIP`. An error holds one that is not the address of a machine. A kubelet
-/// reports the address, and must not lead checks to FLIPOP's own machine or to everybody.
+/// Where a node is checked: at its first `InternalIP`. An error holds one that is not the address of a machine. A
+/// kubelet reports the address, and must not lead checks to FLIPOP's own machine or to everybody.
 pub fn target_of(node: &NodeFacts) -> Option<Result<Address, Address>> {
     let address = *node.internal_ips.first()?;
     let of_no_machine = match address.as_ip() {

@@ -202,8 +202,8 @@ impl Site {
         self.applying.iter_mut().for_each(|applying| applying.outdated = true);
     }
 
-    /// The next step. `settled_at` is when the changes of the intended records have settled. A `paced` site begins only a
-    /// limited number of rounds in a row.
+    /// The next step. `settled_at` is when the changes of the intended records have settled. A `paced` site begins only
+    /// a limited number of rounds in a row.
     pub fn next(&self, wanted: &Wanted, settled_at: Moment, paced: bool, now: Moment) -> Step {
         if self.applying.is_some() {
             return Step::Busy;

@@ -1,9 +1,9 @@
-//! The machines under the nodes. Each answers checks on the port of the kubelet, and its kubelet renews a Lease, until the
-//! machine dies.
+//! The machines under the nodes. Each answers checks on the port of the kubelet, and its kubelet renews a Lease, until
+//! the machine dies.
 //!
 //! Each machine has a loopback address of its own. A dead one is silent: the kernel answers nobody while the queue of a
-//! socket is full. Invariant: without such addresses, as on macOS, the nodes keep their invented ones, and no machine can
-//! die.
+//! socket is full. Invariant: without such addresses, as on macOS, the nodes keep their invented ones, and no machine
+//! can die.
 
 use flipop::probe::connect::Sockets;
 use flipop::probe::{Call, Probe};

@@ -219,7 +219,9 @@ impl Judge {
     /// An answer reaches its process.
     pub(super) fn told_of_droplet(&mut self, process: Process, facts: &Facts, status: Option<u16>) {
         let droplet = facts.droplet().filter(|_| matches!(status, Some(200 | 404)));
-        droplet.into_iter().for_each(|droplet| self.evidence.arrived((process, droplet)));
+        if let Some(droplet) = droplet {
+            self.evidence.arrived((process, droplet));
+        }
     }
 
     /// Blames a move off a node that matches by its objects. Where no check is asked for, the move breaks I1. Where

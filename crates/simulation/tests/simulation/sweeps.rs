@@ -76,7 +76,8 @@ fn sweep_some(
 enum Part {
     /// A few plans.
     Sample,
-    /// Those of one landing, of `of` landings that play all. A hash decides, so that every part has plans of every kind.
+    /// Those of one landing, of `of` landings that play all. A hash decides, so that every part has plans of every
+    /// kind.
     Landing { number: u64, of: u64 },
     /// Every plan.
     All,

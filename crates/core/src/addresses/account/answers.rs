@@ -97,8 +97,8 @@ impl Account {
         Changes { concerned, ..changes }
     }
 
-    /// The addresses that no pool names and that a list shows elsewhere than the last one, each with its machines. `None`
-    /// if there is no last list, or one that contradicts itself is newer.
+    /// The addresses that no pool names and that a list shows elsewhere than the last one, each with its machines.
+    /// `None` if there is no last list, or one that contradicts itself is newer.
     fn other_changes(&self, ips: &BTreeMap<Address, ReservedIp>) -> Option<Vec<(Address, Vec<MachineId>)>> {
         let (_, last) = self.listed.as_ref().filter(|_| self.glimpsed.is_none())?;
         let changed = |ip: &&Address| last.ips.get(ip) != ips.get(ip) && !self.beliefs.contains_key(ip);

@@ -44,8 +44,8 @@ impl Account {
         ends
     }
 
-    /// The same for a call about firewalls. They follow the outage of the addresses, since both share the token. `begun` is
-    /// that of a read.
+    /// The same for a call about firewalls. They follow the outage of the addresses, since both share the token.
+    /// `begun` is that of a read.
     pub(crate) fn hear_of_others(
         &mut self,
         begun: Option<Moment>,

@@ -128,8 +128,8 @@ impl Pool {
                 stands.entry(machine).or_default().insert(*ip);
             }
         }
-        // By machine, because two nodes of one machine both have its address while one of them is about to go. The older
-        // one, which comes last, is named as its place.
+        // By machine, because two nodes of one machine both have its address while one of them is about to go. The
+        // older one, which comes last, is named as its place.
         let mut holders: BTreeMap<Arc<str>, Address> = BTreeMap::new();
         for (machine, here) in &stands {
             let counts = |name: &&Arc<str>| self.candidates.elder(name, world.now).is_none();

@@ -127,7 +127,8 @@ impl Candidates {
         std::mem::take(&mut self.changed)
     }
 
-    /// The candidates that are not alone on their machine, each with the moment from which it gives way to an older one.
+    /// The candidates that are not alone on their machine, each with the moment from which it gives way to an older
+    /// one.
     pub(super) fn sharing(&self) -> impl Iterator<Item = (&Arc<str>, Moment)> {
         self.sharing.iter().filter_map(|name| Some((name, self.by_name.get(name)?.settles)))
     }

@@ -54,8 +54,8 @@ pub struct Sights {
 }
 
 impl Sights {
-    /// Takes in that addresses have moved, each of which a pool names. `used_by` is the pool that uses one. Returns false
-    /// if everything has to be looked at again.
+    /// Takes in that addresses have moved, each of which a pool names. `used_by` is the pool that uses one. Returns
+    /// false if everything has to be looked at again.
     pub(crate) fn follow<'a>(
         &mut self,
         account: &Account,

@@ -1,7 +1,7 @@
 //! Writes of a pool's status and of its `spec.ips`: which ones are due, and the effect of their answers.
 //!
-//! CRDs that are older than the operator drop the memory in the status. While they do, nothing is bought, and nothing is
-//! given back.
+//! CRDs that are older than the operator drop the memory in the status. While they do, nothing is bought, and nothing
+//! is given back.
 
 use super::Pool;
 use super::creation::Progress;

@@ -164,8 +164,8 @@ impl Dns {
     }
 }
 
-/// Why nothing may be written at a name, if nothing may. The name of a zone with an id may be unknown, and then the name
-/// of the records stands for it.
+/// Why nothing may be written at a name, if nothing may. The name of a zone with an id may be unknown, and then the
+/// name of the records stands for it.
 fn barred(zones: &Zones, key: &SiteKey, named: bool) -> Option<String> {
     let name = if named { &key.zone } else { &key.fqdn };
     zones.refusal(&Zone { id: key.zone.clone(), name: Some(name.clone()), shown: None, ttl_floor: 0 })
